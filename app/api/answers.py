@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api.running import Cause, Outcome
 from app.errors import Fault
 from app.model.scopes import Scope
 
@@ -181,6 +180,11 @@ class SpoolView(BaseModel):
     repeats: int = Field(
         description="events since the start that the target may have twice, because a publish had no answer"
     )
+    drained: list[int] = Field(
+        [],
+        description="by partition of the spool: position of the first event that is not known to be at "
+        "the target",
+    )
 
 
 def rfc3339(seconds: float) -> str:
@@ -190,6 +194,10 @@ def rfc3339(seconds: float) -> str:
 
 def _details(faults: Sequence[Fault]) -> list[str]:
     return [each.detail for each in faults]
+
+
+Cause = Literal["start", "signal", "file", "api"]
+Outcome = Literal["ok", "unchanged", "refused"]
 
 
 class ReloadView(View):
@@ -224,6 +232,44 @@ class ConfigurationView(ConfigurationState):
         description="every setting, including defaults; secrets are hidden, references are "
         "shown as written"
     )
+
+
+class RemarkView(View):
+    level: Literal["error", "warning"]
+    setting: str
+    line: int = Field(description="0: of no line")
+    message: str
+    cure: str
+
+
+class PlannedChangeView(View):
+    setting: str
+    what: str = Field(description="added, removed, changed or moved")
+    effect: Literal["live", "restart"]
+    old: Any = Field(description="as it may be shown; null where there is none")
+    new: Any = Field(description="as it may be shown; null where there is none")
+
+
+class CheckView(BaseModel):
+    """What is wrong, or looks wrong, with a proposed configuration."""
+
+    valid: bool = Field(description="false: one remark is an error")
+    remarks: list[RemarkView]
+
+
+class PlanView(View):
+    """What a reload to a proposed configuration would change."""
+
+    result: Literal["no-change", "changes", "needs-restart"] = Field(
+        description="needs-restart: a reload would be refused"
+    )
+    digest: str = Field(description="digest of the proposed configuration")
+    changes: list[PlannedChangeView]
+    anew: list[str] = Field(
+        description="subscriptions that would end and continue at their position"
+    )
+    warnings: list[str] = Field(description="effects of the changes on events that wait")
+    remarks: list[RemarkView] = Field(description="warnings of the check")
 
 
 class SenderView(View):

@@ -20,7 +20,6 @@ from app.api import (
     docs_page,
     draft_subscriptions,
     event_stream,
-    events_openapi,
     explain,
     find,
     history,
@@ -53,18 +52,18 @@ DESCRIPTION = (
 routes = router(tags=["operators"])
 
 
-@routes.get("/healthz", response_class=PlainTextResponse, operation_id="health")
+@routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
 async def health() -> str:
     """The process runs and its event loop answers. Needs no token."""
     return "ok\n"
 
 
-@routes.get(
-    "/readyz",
-    operation_id="readiness",
+@routes.operation(
+    "GET /readyz",
+    "readiness",
+    responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
     response_model=answers.Readiness,
     response_model_exclude_none=True,
-    responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
 )
 async def ready(
     running: Here,
@@ -83,13 +82,13 @@ async def ready(
     return found if access.may_look(request.scope) else answers.Readiness(ready=found.ready)
 
 
-@routes.get("/status", operation_id="status")
+@routes.operation("GET /status", "status")
 async def status(running: Here, shown: To) -> answers.Status:
     """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
     return await views.status(running, shown)
 
 
-@routes.get("/metrics", operation_id="metrics", response_class=PlainTextResponse)
+@routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
 async def measure(running: Here) -> Response:
     """Prometheus text."""
     text = metrics.render(await views.snapshot(running))
@@ -158,7 +157,7 @@ def skeleton() -> FastAPI:
 
 def document(app: FastAPI) -> dict[str, Any]:
     """OpenAPI 3.1 of both listeners."""
-    return events_openapi.with_events(openapi_document.complete(copy.deepcopy(app.openapi())))
+    return openapi_document.with_events(openapi_document.complete(copy.deepcopy(app.openapi())))
 
 
 def _self_description(app: FastAPI) -> APIRouter:

@@ -10,7 +10,6 @@ from app.api import kept
 from app.api.find_rows import ahead_of
 from app.api.operations import To, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Text
-from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.delivery.outcomes import Fate
 from app.interfaces import Attempt, AttemptChoice, Store, Waiting
@@ -21,7 +20,7 @@ REMEMBERED = 10_000  # attempts that this process is asked for
 routes = router("/v1/attempts", tags=["attempts"])
 
 
-@routes.get("", operation_id="attempts", responses=Refused.responses(422, 503))
+@routes.operation("GET", "attempts", (422, 503))
 async def attempts(
     running: Here,
     shown: To,

@@ -12,7 +12,6 @@ from app.api import parameters
 from app.api.answers import View
 from app.api.operations import router
 from app.api.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
-from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.interfaces import AuditChoice, AuditKind
 
@@ -64,7 +63,7 @@ class AuditPage(BaseModel):
 routes = router(prefix="/v1/audit", tags=["audit"])
 
 
-@routes.get("", operation_id="audit", responses=Refused.responses(422, 503))
+@routes.operation("GET", "audit", (422, 503))
 async def audit(
     running: Here, request: Request, query: Annotated[AuditQuery, Query()]
 ) -> AuditPage:

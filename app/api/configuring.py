@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
 
 from fastapi import Request
-from pydantic import BaseModel, Field
 
 from app.api import bodies
-from app.api.answers import ConfigurationView, ReloadView, View
+from app.api.answers import CheckView, ConfigurationView, PlanView, ReloadView, RemarkView
 from app.api.audit_trail import RELOAD
 from app.api.operations import By, router
-from app.api.problems import Refused
-from app.api.running import Here, Proposal, Reload, Remark
+from app.api.running import Here, Reload
 from app.errors import Fault, SenderError
 
 _REFUSALS = {
@@ -32,36 +30,16 @@ _CONFIGURATION_BODY = {
 }
 
 
-class RemarkView(View):
-    level: Literal["error", "warning"]
-    setting: str
-    line: int = Field(description="0: of no line")
-    message: str
-    cure: str
-
-
-class PlannedChangeView(View):
-    setting: str
-    what: str = Field(description="added, removed, changed or moved")
-    effect: Literal["live", "restart"]
-    old: Any = Field(description="as it may be shown; null where there is none")
-    new: Any = Field(description="as it may be shown; null where there is none")
-
-
 routes = router("/v1", tags=["configuration"])
 
 
-@routes.get("/config", operation_id="configuration")
+@routes.operation("GET /config", "configuration")
 async def get(running: Here) -> ConfigurationView:
     """Every setting in force, secrets hidden."""
     return ConfigurationView.of(running.configured, configuration=running.configured.shown)
 
 
-@routes.post(
-    "/config:reload",
-    operation_id=RELOAD,
-    responses=Refused.responses(409, 422, 503),
-)
+@routes.operation("POST /config:reload", RELOAD, (409, 422, 503))
 async def reload(running: Here, by: By) -> ReloadView:
     """Reload the file and apply its changes. The reload is refused, and nothing changes, if the
     file is invalid (422, every fault with its line) or a setting needs a restart (409, by name).
@@ -73,58 +51,27 @@ async def reload(running: Here, by: By) -> ReloadView:
     return ReloadView.of(found)
 
 
-class CheckView(BaseModel):
-    """What is wrong, or looks wrong, with a proposed configuration."""
-
-    valid: bool = Field(description="false: one remark is an error")
-    remarks: list[RemarkView]
-
-
-class PlanView(View):
-    """What a reload to a proposed configuration would change."""
-
-    result: Literal["no-change", "changes", "needs-restart"] = Field(
-        description="needs-restart: a reload would be refused"
-    )
-    digest: str = Field(description="digest of the proposed configuration")
-    changes: list[PlannedChangeView]
-    anew: list[str] = Field(
-        description="subscriptions that would end and continue at their position"
-    )
-    warnings: list[str] = Field(description="effects of the changes on events that wait")
-    remarks: list[RemarkView] = Field(description="warnings of the check")
-
-
-@routes.post(
-    "/config:check",
-    operation_id="check_configuration",
-    responses=Refused.responses(413, 415),
-    openapi_extra=_CONFIGURATION_BODY,
+@routes.operation(
+    "POST /config:check", "check_configuration", (413, 415), openapi_extra=_CONFIGURATION_BODY
 )
 async def check(running: Here, request: Request) -> CheckView:
     """Check a proposed configuration: every error and warning with its line. Its references
     `${env:NAME}` and `${file:/path}` are not resolved, and no file is looked for."""
-    found = await running.configured.judge(await _proposed(request))
-    return CheckView.model_validate(
-        {"valid": found.valid, "remarks": found.remarks}, from_attributes=True
-    )
+    remarks = (await running.configured.judge(await _proposed(request))).remarks
+    return CheckView(valid=not _errors(remarks), remarks=remarks)
 
 
-@routes.post(
-    "/config:plan",
-    operation_id="plan_configuration",
-    responses=Refused.responses(413, 415, 422),
-    openapi_extra=_CONFIGURATION_BODY,
+@routes.operation(
+    "POST /config:plan", "plan_configuration", (413, 415, 422), openapi_extra=_CONFIGURATION_BODY
 )
 async def plan(running: Here, request: Request) -> PlanView:
     """Show what a reload to a proposed configuration would change. References are compared as their
     text and never resolved, and secrets are not compared. 422 with every error."""
     found = await running.configured.judge(await _proposed(request))
-    if not found.valid:
+    if faults := list(map(_fault, _errors(found.remarks))):
         title, status = _REFUSALS["invalid-configuration"]
-        faults = [_fault(each) for each in found.remarks if each.level == "error"]
         raise SenderError(title, status=status, code="invalid-configuration", faults=faults)
-    return PlanView.of(found, result=_result(found))
+    return found
 
 
 async def _proposed(request: Request) -> bytes:
@@ -132,13 +79,11 @@ async def _proposed(request: Request) -> bytes:
     return await bodies.bounded(request, LARGEST)
 
 
-def _result(found: Proposal) -> str:
-    if any(each.effect == "restart" for each in found.changes):
-        return "needs-restart"
-    return "changes" if found.changes else "no-change"
+def _errors(remarks: Sequence[RemarkView]) -> list[RemarkView]:
+    return [each for each in remarks if each.level == "error"]
 
 
-def _fault(each: Remark) -> Fault:
+def _fault(each: RemarkView) -> Fault:
     where = f"line {each.line}: " if each.line else ""
     cure = f" Cure: {each.cure}" if each.cure else ""
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)

@@ -77,12 +77,7 @@ class RedriveOrder(LetterFilter):
 routes = router("/v1/dead-letters", tags=["dead letters"])
 
 
-@routes.get(
-    "",
-    operation_id="dead_letters",
-    response_model=kept.DeadLetterPage,
-    responses=Refused.responses(422, 503),
-)
+@routes.operation("GET", "dead_letters", (422, 503), response_model=kept.DeadLetterPage)
 async def dead_letters(
     running: Here, shown: To, request: Request, query: Annotated[LetterQuery, Query()]
 ) -> Response:
@@ -100,7 +95,7 @@ async def dead_letters(
     return json_answer(page)
 
 
-@routes.get("/count", operation_id="count_dead_letters", responses=Refused.responses(422, 503))
+@routes.operation("GET /count", "count_dead_letters", (422, 503))
 async def count(
     running: Here,
     query: Annotated[CountQuery, Query()],
@@ -117,11 +112,8 @@ async def count(
     )
 
 
-@routes.get(
-    "/{letter}",
-    operation_id="dead_letter",
-    response_model=kept.DeadLetterDetail,
-    responses=Refused.responses(404, 422, 503),
+@routes.operation(
+    "GET /{letter}", "dead_letter", (404, 422, 503), response_model=kept.DeadLetterDetail
 )
 async def dead_letter(running: Here, shown: To, letter: LetterId) -> Response:
     """One dead letter: its event, its record as it was on the wire, its attempts."""
@@ -132,11 +124,7 @@ async def dead_letter(running: Here, shown: To, letter: LetterId) -> Response:
     return json_answer(kept.dead_letter(running, found, shown, raw=True, history=dumped))
 
 
-@routes.post(
-    "/{letter}:resend",
-    operation_id="resend_dead_letter",
-    responses=Refused.responses(404, 409, 422, 503),
-)
+@routes.operation("POST /{letter}:resend", "resend_dead_letter", (404, 409, 422, 503))
 async def resend(running: Here, by: By, letter: LetterId) -> kept.Redriven:
     """Send one dead letter to its subscription again, with a new count of attempts."""
     store = store_of(running)
@@ -146,7 +134,7 @@ async def resend(running: Here, by: By, letter: LetterId) -> kept.Redriven:
     return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
 
 
-@routes.post(":discard", operation_id="discard_dead_letters", responses=Refused.responses(422, 503))
+@routes.operation("POST :discard", "discard_dead_letters", (422, 503))
 async def discard(running: Here, by: By, order: DiscardOrder) -> kept.Discarded:
     """Count dead letters, or with `dry_run: false` discard them for good."""
     store, choice = store_of(running), order.choice()
@@ -162,11 +150,7 @@ async def discard(running: Here, by: By, order: DiscardOrder) -> kept.Discarded:
     )
 
 
-@routes.post(
-    ":redrive",
-    operation_id="redrive_dead_letters",
-    responses=Refused.responses(409, 422, 503),
-)
+@routes.operation("POST :redrive", "redrive_dead_letters", (409, 422, 503))
 async def redrive(running: Here, by: By, order: RedriveOrder) -> kept.Redriven:
     """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
     again: same event, same id, one at a time per key. An event that fails again becomes a dead

@@ -36,15 +36,13 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@routes.post(
-    "",
-    operation_id="draft_create",
+@routes.operation(
+    "POST",
+    "draft_create",
+    (400, 409, 413, 415, 422, 503),
+    responses={201: {**DRAFT_ANSWER, "headers": {**ETAG, **LOCATION}}},
     status_code=201,
     response_class=JSONResponse,
-    responses={
-        201: {**DRAFT_ANSWER, "headers": {**ETAG, **LOCATION}},
-        **Refused.responses(400, 409, 413, 415, 422, 503),
-    },
     openapi_extra=DRAFT_BODY,
 )
 async def create(running: Here, by: By, request: Request) -> Response:
@@ -56,11 +54,12 @@ async def create(running: Here, by: By, request: Request) -> Response:
     return answered(entry, _draft_of(entry), made_at=PATH)
 
 
-@routes.get(
-    "",
-    operation_id="draft_query",
+@routes.operation(
+    "GET",
+    "draft_query",
+    (503,),
+    responses={200: _list_of(DRAFT_ANSWER)},
     response_class=JSONResponse,
-    responses={200: _list_of(DRAFT_ANSWER), **Refused.responses(503)},
 )
 async def query(running: Here) -> Response:
     """Query all subscriptions that the draft can express."""
@@ -68,11 +67,12 @@ async def query(running: Here) -> Response:
     return JSONResponse([each for each in found if each is not None])
 
 
-@routes.get(
-    "/{id}",
-    operation_id="draft_retrieve",
+@routes.operation(
+    "GET /{id}",
+    "draft_retrieve",
+    (404, 503),
+    responses={200: {**DRAFT_ANSWER, "headers": ETAG}},
     response_class=JSONResponse,
-    responses={200: {**DRAFT_ANSWER, "headers": ETAG}, **Refused.responses(404, 503)},
 )
 async def retrieve(running: Here, id: Id) -> Response:
     """Retrieve. Secrets are shown as placeholders."""
@@ -80,14 +80,12 @@ async def retrieve(running: Here, id: Id) -> Response:
     return answered(entry, _draft_of(entry))
 
 
-@routes.put(
-    "/{id}",
-    operation_id="draft_update",
+@routes.operation(
+    "PUT /{id}",
+    "draft_update",
+    (400, 404, 409, 412, 413, 415, 422, 503),
+    responses={200: {**DRAFT_ANSWER, "headers": {**ETAG, **WARNING}}},
     response_class=JSONResponse,
-    responses={
-        200: {**DRAFT_ANSWER, "headers": {**ETAG, **WARNING}},
-        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 503),
-    },
     openapi_extra=DRAFT_BODY,
 )
 async def update(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
@@ -100,11 +98,12 @@ async def update(running: Here, request: Request, id: Id, if_match: IfMatch = No
     return answered(changed, _draft_of(changed), before=entry)
 
 
-@routes.delete(
-    "/{id}",
-    operation_id="draft_delete",
+@routes.operation(
+    "DELETE /{id}",
+    "draft_delete",
+    (404, 409, 412, 503),
+    responses={200: DRAFT_ANSWER},
     response_class=JSONResponse,
-    responses={200: DRAFT_ANSWER, **Refused.responses(404, 409, 412, 503)},
 )
 async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
     """Delete. Answers with the last object."""

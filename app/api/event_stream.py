@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from app.api import messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Item, Tail, follow
 from app.api.messages import Reading, json_of
-from app.api.operations import router
+from app.api.operations import router, stream_answer
 from app.api.problems import Refused
 from app.api.records import (
     RECONNECT_MS,
@@ -53,17 +53,12 @@ FILTERED, FILTER_ERROR = "filtered", "filter_error"  # as the worker's counters 
 routes = router("/v1/subscriptions", tags=["pull"])
 
 
-@routes.get(
-    "/{name}/events",
-    operation_id="subscription_events",
+@routes.operation(
+    "GET /{name}/events",
+    "subscription_events",
+    (400, 403, 404, 409, 503),
+    responses=stream_answer("One CloudEvent per server-sent event."),
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "content": {"text/event-stream": {}},
-            "description": "One CloudEvent per server-sent event.",
-        },
-        **Refused.responses(400, 403, 404, 409, 503),
-    },
 )
 async def events(
     running: Here,

@@ -28,11 +28,11 @@ _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/even
 routes = router("/v1/explain", tags=["explain"])
 
 
-@routes.post(
-    "",
-    operation_id="explain",
+@routes.operation(
+    "POST",
+    "explain",
+    (400, 404, 413, 415, 422),
     response_model=list[JourneyView],
-    responses=Refused.responses(400, 404, 413, 415, 422),
     openapi_extra=_BODY,
 )
 async def explain(

@@ -15,7 +15,15 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.find_fates import Now, asked, fates
-from app.api.find_records import Sighting, Wanted, event_in, message_at, once, search
+from app.api.find_records import (
+    Sighting,
+    Wanted,
+    bound_for,
+    event_in,
+    message_at,
+    once,
+    search,
+)  # fmt: skip
 from app.api.find_rows import Rows, rows_of, sighted
 from app.api.found import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
 from app.api.journeys import FilterView
@@ -26,6 +34,8 @@ from app.api.running import Here, Running, now_ms
 from app.api.shown import Shown
 from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
+from app.model.message import Message
+from app.model.spool import spooled_route
 from app.routing.journey import Guide, Hop, Journey
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them
@@ -135,7 +145,7 @@ async def _event(
         received_ms=min((each.message.time_ms for each in sightings), default=None),
         producer=_producer(sightings),
         route=None if journey is None else _route(journey, now.shown),
-        places=list(_places(now.running, sightings, journey)),
+        places=list(_places(now, sightings, journey)),
         subscriptions=await fates(now, mine, sightings),
     )
 
@@ -151,7 +161,7 @@ def _producer(sightings: Sequence[Sighting]) -> str | None:
 def _journey(guide: Guide, running: Running, sightings: Sequence[Sighting]) -> Journey | None:
     """By the rules in force; where they would not bring it to any place that it is in, by a route that does:
     the request may have named it. None: it came by no route."""
-    places = {(each.broker, each.message.partition.topic) for each in sightings}
+    places = {bound_for(each.broker, each.message)[:2] for each in sightings}
     first = sightings[0]
     key = first.message.record.key
     names = [None, *(route.name for route in running.routes)]
@@ -189,21 +199,32 @@ def _verdict(verdict: Verdict, shown: Shown) -> FilterView:
 
 
 def _places(
-    running: Running, sightings: Sequence[Sighting], journey: Journey | None
+    now: Now, sightings: Sequence[Sighting], journey: Journey | None
 ) -> Iterator[PlaceView]:
     by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
     for broker, message, _ in sightings:
         place = message.partition
+        in_spool = spooled_route(place.topic) is not None
         yield PlaceView(
             broker=broker,
-            kind=running.kinds.get(broker, ""),
+            kind="spool" if in_spool else now.running.kinds.get(broker, ""),
             topic=place.topic,
             partition=place.number,
             offset=int(message.position) if message.position.isdecimal() else None,
             position=message.position,
             time_ms=message.time_ms,
-            by=by.get((broker, place.topic), ""),
+            by=by.get(bound_for(broker, message)[:2], ""),
+            waits=_waits(now, broker, message) if in_spool else None,
         )
+
+
+def _waits(now: Now, broker: str, message: Message) -> bool | None:
+    """Whether a record of a spool is still to be published; None where its position is not known."""
+    place = message.partition
+    drained = now.drained.get((broker, place.topic), ())
+    if place.number >= len(drained) or not message.position.isdecimal():
+        return None
+    return int(message.position) >= drained[place.number]
 
 
 def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:

@@ -18,6 +18,7 @@ from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Wait
 from app.model.message import Partition
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
+from app.model.spool import spool_topic
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 
@@ -31,7 +32,7 @@ _GONE = (
 
 
 class Now(NamedTuple):
-    """What is asked once for all events."""
+    """What is asked once for all events. ``drained``: of each spool, by broker and topic."""
 
     running: Running
     shown: Shown
@@ -40,6 +41,7 @@ class Now(NamedTuple):
     entries: Mapping[str, Entry]
     states: Mapping[str, SubscriptionStatus]
     committed: Committed
+    drained: Mapping[tuple[str, str], Sequence[int]]
 
 
 async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
@@ -59,6 +61,7 @@ async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
             for name, each in _owned(states, lag)
             if each.committed is not None
         },
+        {(each.broker, spool_topic(each.route)): each.drained for each in await running.spools()},
     )
 
 

@@ -13,12 +13,14 @@ from app.api import start_points
 from app.api.follow import partitions_of, read
 from app.api.running import Running
 from app.bindings.record import Decoded, Record
+from app.bindings.spooled import restored
 from app.bindings.table import BINDINGS
-from app.errors import BrokerError, SenderError
+from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log
 from app.model.message import Message, Partition
 from app.model.metadata import PartitionMetadata
 from app.model.route import Exchange, Target
+from app.model.spool import spooled_route
 from app.routing.places import fixed_place, is_fixed
 
 WITHIN = 8.0  # seconds for all topics that are read
@@ -71,11 +73,21 @@ class Searched(NamedTuple):
 
 def event_in(running: Running, broker: str, message: Message) -> Decoded | None:
     """None: it is no event, or its broker is configured no more."""
-    kind = running.kinds.get(broker)
     try:
-        return None if kind is None else BINDINGS[kind].decode(message.record)
-    except SenderError:
+        broker, _, record = bound_for(broker, message)
+        kind = running.kinds.get(broker)
+        return None if kind is None else BINDINGS[kind].decode(record)
+    except (SenderError, BrokerRefused):
         return None
+
+
+def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
+    """Broker, topic and record: of a record in a spool those of its target, of any other its own. Raises
+    BrokerRefused for one that nobody spooled."""
+    if spooled_route(message.partition.topic) is None:
+        return broker, message.partition.topic, message.record
+    destination, record = restored(message.record)
+    return destination.log.partition("#")[0], destination.topic, record
 
 
 async def search(running: Running, wanted: Wanted, now_ms: int) -> Searched:

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.api.start_points import StartPoint, text_of
@@ -133,6 +134,7 @@ async def read(
                 yield message
 
 
+@dataclass(eq=False)
 class Tail:
     """Every message from ``places`` on, until ``stopped``.
 
@@ -140,19 +142,11 @@ class Tail:
     that appears later is read from its earliest (rule 10), unless one alone is followed (``only``).
     """
 
-    def __init__(
-        self,
-        log: Log,
-        topic: str,
-        places: dict[int, StartPoint],
-        stopped: asyncio.Event,
-        only: int | None = None,
-    ) -> None:
-        self.topic = topic
-        self.places = places
-        self._log = log
-        self._stopped = stopped
-        self._only = only
+    log: Log
+    topic: str
+    places: dict[int, StartPoint]
+    stopped: asyncio.Event
+    only: int | None = None
 
     @property
     def at(self) -> str:
@@ -160,17 +154,17 @@ class Tail:
 
     def items(self) -> AsyncGenerator[Item, None]:
         """As ``follow``."""
-        return follow((self,), self._stopped)
+        return follow((self,), self.stopped)
 
     async def news(self) -> AsyncGenerator[Message | Gap, None]:
         """From where we are to the ends as they are now."""
-        ends = await partitions_of(self._log, self.topic)
+        ends = await partitions_of(self.log, self.topic)
         if not ends:
             raise BrokerRefused(
-                f"topic {self.topic} was deleted", kind="unknown-topic", broker=self._log.name
+                f"topic {self.topic} was deleted", kind="unknown-topic", broker=self.log.name
             )
         for end in ends:
-            if self._only in (None, end.number) and end.latest:  # else nobody can say now
+            if self.only in (None, end.number) and end.latest:  # else nobody can say now
                 async with aclosing(self._behind_gaps(end)) as items:
                     async for item in items:
                         yield item
@@ -187,7 +181,7 @@ class Tail:
     async def _partition(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
         place = self.places.setdefault(end.number, StartPoint(end.earliest))
         try:
-            async with aclosing(read(self._log, self.topic, end, place)) as messages:
+            async with aclosing(read(self.log, self.topic, end, place)) as messages:
                 async for message in messages:
                     self.places[end.number] = StartPoint(message.position, after=True)
                     yield message

@@ -51,6 +51,9 @@ class PlaceView(View):
     position: str = Field(description="as peek and replay take it")
     time_ms: int = Field(description="the time of the record in its log")
     by: str = Field(description="what wrote it: route NAME, mirror ID, or empty if unknown")
+    waits: bool | None = Field(
+        description="of a spool: true until the target has the record; null: no spool, or not known"
+    )
 
 
 class RouteTakenView(BaseModel):

@@ -17,9 +17,9 @@ from app.interfaces import (
     Attempt,
     DeadLetter,
     EventName,
-    Exchange,
     Parked,
     ParkedKey,
+    RequestCycle,
     Waiting,
 )
 from app.interfaces.kept import Fields
@@ -278,7 +278,7 @@ def attempt(each: Attempt, shown: Shown) -> AttemptView:
     return AttemptView.of(each, **_place(each.partition), event=event, detail=detail, **more)
 
 
-def _wires(exchange: Exchange, shown: Shown) -> dict[str, object]:
+def _wires(exchange: RequestCycle, shown: Shown) -> dict[str, object]:
     sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
         return {"request": sent, "answer": None}

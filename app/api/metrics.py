@@ -23,8 +23,14 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from app import __version__
-from app.api.answers import ParkedOfSubscription
-from app.api.running import Configured, Counts, Disk, KafkaListenerState, RoleState, SpoolState
+from app.api.answers import (
+    DiskView,
+    KafkaListenerView,
+    ParkedOfSubscription,
+    RoleReadiness,
+    SpoolView,
+)
+from app.api.running import Configured, Counts
 from app.model.metadata import GroupLag, Health
 from app.model.spool import without_spool
 from app.model.subscription_status import SubscriptionStatus
@@ -112,15 +118,15 @@ class Snapshot(NamedTuple):
     """What ``/metrics`` measures at the moment it is asked."""
 
     counters: Counters
-    roles: Mapping[str, RoleState]
+    roles: Mapping[str, RoleReadiness]
     brokers: Mapping[str, Health]
     subscriptions: Sequence[SubscriptionStatus]
     lag: Sequence[GroupLag]
     dead_letters: Mapping[tuple[str, str], int]
     parked: Mapping[str, ParkedOfSubscription]
-    kafka_listeners: Sequence[KafkaListenerState] = ()
-    disks: Mapping[str, Disk] = MappingProxyType({})
-    spools: Sequence[SpoolState] = ()
+    kafka_listeners: Sequence[KafkaListenerView] = ()
+    disks: Mapping[str, DiskView] = MappingProxyType({})
+    spools: Sequence[SpoolView] = ()
     certificates: Mapping[str, float] = MappingProxyType({})
     configured: Configured | None = None
 
@@ -273,7 +279,7 @@ def _of_process(now: Snapshot) -> Iterator[Metric]:
         yield from _configuration(now.configured)
 
 
-_OF_SPOOLS: Mapping[str, tuple[str, Callable[[SpoolState], float]]] = {
+_OF_SPOOLS: Mapping[str, tuple[str, Callable[[SpoolView], float]]] = {
     "records": ("Events that wait in the spool of a route.", lambda now: now.records),
     "bytes": ("About how many bytes they take.", lambda now: now.bytes),
     "oldest_seconds": ("Age of the oldest of them, or 0.", lambda now: now.oldest_seconds),

@@ -1,15 +1,20 @@
-"""What every operation of the admin listener has in common, put into its description."""
+"""What every operation of the admin listener has in common, put into its description; and the events listener
+beside it, which has no FastAPI (ADR 0002): ``events_openapi.yaml`` describes it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from app.api import openapi_subscriptions
 from app.api.access import LIVENESS, READINESS, SESSION
 from app.api.operations import RULES, Rule
 from app.model.scopes import MEANINGS, Scope
 
+_EVENTS = Path(__file__).with_name("events_openapi.yaml")
 _METHODS = ("get", "post", "put", "delete", "patch", "options")
 _FROM_FRAMEWORK = ("HTTPValidationError", "ValidationError")
 
@@ -78,6 +83,14 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
         answers |= {status: each for status, each in refusals.items() if status not in answers}
         operation["responses"] = dict(sorted(answers.items()))
     _close_tuples(schemas)
+    return document
+
+
+def with_events(document: dict[str, Any]) -> dict[str, Any]:
+    """The paths of the events listener before those of the admin listener."""
+    events = yaml.load(_EVENTS.read_bytes(), yaml.CSafeLoader)
+    document["paths"] = events["paths"] | document["paths"]
+    document["components"]["schemas"] |= events["schemas"]
     return document
 
 

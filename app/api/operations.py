@@ -6,18 +6,20 @@ before it begins: without a store nothing is changed, and no event data is shown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 
 from app.api.audit_trail import Trail
 from app.api.callers import Caller, caller_of
-from app.api.problems import MissingScope
+from app.api.problems import MissingScope, Refused
 from app.api.shown import Shown
 from app.model.scopes import Scope
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+Responses = Mapping[int | str, dict[str, Any]]
 Audited = Literal["", "change", "look", "use"]
 """``look``: event data may be shown. ``use``: as ``look``, once an hour for each caller and object."""
 
@@ -127,9 +129,31 @@ async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> Non
         await trail.begin(request.scope, caller, "look", name, hourly=rule.audited == "use")
 
 
-def router(prefix: str = "", *, tags: list[str | Any]) -> APIRouter:
+def stream_answer(description: str) -> dict[int | str, dict[str, Any]]:
+    """The answer of a stream of server-sent events."""
+    return {200: {"content": {"text/event-stream": {}}, "description": description}}
+
+
+class Router(APIRouter):
+    def operation(
+        self,
+        at: str,
+        name: str,
+        refusals: Sequence[int] = (),
+        *,
+        responses: Responses | None = None,
+        **more: Any,
+    ) -> Callable[[Handler], Handler]:
+        """``at``: method, and path below the prefix. ``name``: its id. ``refusals``: statuses that it answers
+        problems with."""
+        method, _, path = at.partition(" ")
+        told = {**(responses or {}), **Refused.responses(*refusals)}
+        return self.api_route(path, methods=[method], operation_id=name, responses=told, **more)
+
+
+def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
     """Of operations."""
-    return APIRouter(prefix=prefix, tags=tags, route_class=Operation)
+    return Router(prefix=prefix, tags=tags, route_class=Operation)
 
 
 async def _caller(request: Request) -> Caller:

@@ -10,7 +10,6 @@ from app.api import kept, parameters
 from app.api.bodies import json_answer
 from app.api.operations import To, router
 from app.api.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
-from app.api.problems import Refused
 from app.api.running import Here, store_of
 from app.interfaces import Parked
 
@@ -20,12 +19,7 @@ Of = Annotated[Text | None, Query(description="only of this subscription; by def
 routes = router("/v1/parked", tags=["parked"])
 
 
-@routes.get(
-    "",
-    operation_id="parked",
-    response_model=kept.ParkedPage,
-    responses=Refused.responses(422, 503),
-)
+@routes.operation("GET", "parked", (422, 503), response_model=kept.ParkedPage)
 async def parked(
     running: Here,
     shown: To,
@@ -51,7 +45,7 @@ async def parked(
     return json_answer(page)
 
 
-@routes.get("/keys", operation_id="parked_keys", responses=Refused.responses(422, 503))
+@routes.operation("GET /keys", "parked_keys", (422, 503))
 async def keys(
     running: Here,
     shown: To,
@@ -64,7 +58,7 @@ async def keys(
     return kept.ParkedKeys(keys=[kept.parked_key(each, shown) for each in found])
 
 
-@routes.get("/count", operation_id="count_parked", responses=Refused.responses(503))
+@routes.operation("GET /count", "count_parked", (503,))
 async def count(running: Here) -> kept.ParkedCounts:
     """The number of parked messages, by subscription."""
     found = await store_of(running).parked.count()

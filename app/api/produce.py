@@ -44,11 +44,11 @@ class ReceiptView(View):
 routes = router("/v1/topics", tags=["topics"])
 
 
-@routes.post(
-    "/{broker}/{topic:path}/records",
-    operation_id="produce",
+@routes.operation(
+    "POST /{broker}/{topic:path}/records",
+    "produce",
+    (400, 403, 404, 413, 415, 503),
     status_code=201,
-    responses=Refused.responses(400, 403, 404, 413, 415, 503),
     openapi_extra=_BODY,
 )
 async def publish(

@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
 from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
-from app.api.operations import To, router
+from app.api.operations import To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.running import Here
@@ -57,11 +57,11 @@ Raw = Annotated[bool, Query(description="also show each record as it is on the w
 routes = router("/v1/topics", tags=["topics"])
 
 
-@routes.get(
-    "/{broker}/{topic:path}/records",
-    operation_id="peek",
+@routes.operation(
+    "GET /{broker}/{topic:path}/records",
+    "peek",
+    (400, 403, 404, 416, 501, 503),
     response_model=answers.PageView,
-    responses=Refused.responses(400, 403, 404, 416, 501, 503),
 )
 async def peek(
     running: Here,
@@ -100,17 +100,12 @@ async def peek(
     return Response(_page(page, kind, raw, shown), media_type="application/json")
 
 
-@routes.get(
-    "/{broker}/{topic:path}/tail",
-    operation_id="tail",
+@routes.operation(
+    "GET /{broker}/{topic:path}/tail",
+    "tail",
+    (400, 403, 404, 416, 501, 503),
+    responses=stream_answer("One message per server-sent event."),
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "content": {"text/event-stream": {}},
-            "description": "One message per server-sent event.",
-        },
-        **Refused.responses(400, 403, 404, 416, 501, 503),
-    },
 )
 async def tail(
     running: Here,

@@ -31,9 +31,9 @@ def _form(value: object) -> str:
     return "word" if isinstance(value, str) else "place"
 
 
-Place = Annotated[Start, Tag("place")]
-Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Place, Discriminator(_form)]
-Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Place, Discriminator(_form)]
+Position = Annotated[Start, Tag("place")]
+Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Position, Discriminator(_form)]
+Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discriminator(_form)]
 
 
 class ReplayRequest(BaseModel):
@@ -84,14 +84,12 @@ class ReplayPlan(BaseModel):
 routes = router(PATH, tags=["subscriptions"])
 
 
-@routes.post(
-    "/{id}:replay",
-    operation_id="replay_subscription",
+@routes.operation(
+    "POST /{id}:replay",
+    "replay_subscription",
+    (400, 403, 404, 409, 416, 422, 501, 503),
+    responses={200: {"model": ReplayPlan, "description": "The plan (`dry_run`)."}},
     status_code=202,
-    responses={
-        200: {"model": ReplayPlan, "description": "The plan (`dry_run`)."},
-        **Refused.responses(400, 403, 404, 409, 416, 422, 501, 503),
-    },
 )
 async def replay(
     running: Here, by: By, id: Id, body: ReplayRequest, response: Response
@@ -114,19 +112,14 @@ async def replay(
     return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
 
 
-@routes.get("/{id}/replays", operation_id="replays", responses=Refused.responses(404, 503))
+@routes.operation("GET /{id}/replays", "replays", (404, 503))
 async def replays(running: Here, id: Id) -> list[ReplayView]:
     """The remaining ranges of its replay; empty when it is done."""
     entry = await entry_of(running, id)
     return [_view(each) for each in await store_of(running).replays.all(entry.id)]
 
 
-@routes.delete(
-    "/{id}/replays",
-    operation_id="cancel_replays",
-    status_code=204,
-    responses=Refused.responses(404, 503),
-)
+@routes.operation("DELETE /{id}/replays", "cancel_replays", (404, 503), status_code=204)
 async def cancel(running: Here, id: Id) -> Response:
     """Cancel its replay; attempts on the wire still finish."""
     entry = await entry_of(running, id)
@@ -136,12 +129,7 @@ async def cancel(running: Here, id: Id) -> Response:
     return Response(status_code=204)
 
 
-@routes.delete(
-    "/{id}/replays/{replay}",
-    operation_id="cancel_replay",
-    status_code=204,
-    responses=Refused.responses(404, 503),
-)
+@routes.operation("DELETE /{id}/replays/{replay}", "cancel_replay", (404, 503), status_code=204)
 async def cancel_one(
     running: Here,
     id: Id,

@@ -11,6 +11,15 @@ from fastapi import Depends, Request
 
 from app.access.caller import Tally
 from app.access.who import Producers
+from app.api.answers import (
+    Cause,
+    DiskView,
+    KafkaListenerView,
+    Outcome,
+    PlanView,
+    RoleReadiness,
+    SpoolView,
+)
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
@@ -21,8 +30,6 @@ from app.routing.plan import Manner, Resources
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
-Cause = Literal["start", "signal", "file", "api"]
-Outcome = Literal["ok", "unchanged", "refused"]
 Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
 
 
@@ -40,41 +47,6 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal = ""
 
 
-class Remark(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, or looks wrong, with a proposed configuration. ``line`` 0: of no line."""
-
-    level: Literal["error", "warning"]
-    setting: str
-    line: int
-    message: str
-    cure: str
-
-
-class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """``old`` and ``new`` as they may be shown; None where there is none."""
-
-    setting: str
-    what: str
-    effect: Literal["live", "restart"]
-    old: Any = None
-    new: Any = None
-
-
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A configuration held against the one in force, with no reference of it resolved. ``changes``: none
-    where a remark is an error. ``anew``: subscriptions that would end and begin again."""
-
-    remarks: Sequence[Remark]
-    digest: str = ""
-    changes: Sequence[PlannedChange] = ()
-    anew: Sequence[str] = ()
-    warnings: Sequence[str] = ()
-
-    @property
-    def valid(self) -> bool:
-        return all(each.level != "error" for each in self.remarks)
-
-
 class Configured(Protocol):
     """What a service runs on. ``taken``: the last reload that was not refused, or the start."""
 
@@ -89,7 +61,7 @@ class Configured(Protocol):
 
     async def reload(self, cause: Cause) -> Reload: ...
 
-    async def judge(self, proposed: bytes) -> Proposal:
+    async def judge(self, proposed: bytes) -> PlanView:
         """Of a text in YAML. Nothing is changed."""
 
 
@@ -142,56 +114,8 @@ class Registry(Protocol):
         """Workers of this process look at once at what the store says now."""
 
 
-class RoleState(msgspec.Struct, frozen=True):
-    """Whether one role does its work; ``causes`` are for a person and name the cure."""
-
-    ready: bool
-    causes: tuple[str, ...] = ()
-
-
 Counts = Mapping[str, Mapping[tuple[str, ...], int]]
 """Counters by name, then by labels."""
-
-
-class KafkaListenerState(msgspec.Struct, frozen=True):
-    """Of the embedded log ``broker``. ``address``: what clients are told to come to. ``held_bytes``: of
-    requests without an answer. ``refused_connections``: closed at the bound. ``refused_frames``: requests
-    that could not be read, each of which ended its connection. Both since the start.
-    """
-
-    broker: str
-    address: str
-    connections: int
-    held_bytes: int
-    refused_connections: int
-    refused_frames: int
-
-
-class Disk(msgspec.Struct, frozen=True):
-    """The volume of a folder, in bytes. ``free``: to this user."""
-
-    free: int
-    size: int
-
-
-class SpoolState(msgspec.Struct, frozen=True, kw_only=True):
-    """The spool of a route. ``records`` and ``bytes`` wait, the oldest for ``oldest_seconds``; 0 for none.
-
-    ``state``    ``empty``, ``spooling`` (the target is away), ``draining``, or ``removed`` (its setting is
-                 gone, and it is kept until it is empty). ``cause``: why records went there last.
-    ``most``     bytes that may wait; 0 for one that is removed.
-    ``repeats``  records since the start that the target may have twice: nobody knew their fate.
-    """
-
-    route: str
-    broker: str
-    state: Literal["empty", "spooling", "draining", "removed"]
-    cause: str = ""
-    records: int = 0
-    bytes: int = 0
-    most: int = 0
-    oldest_seconds: float = 0.0
-    repeats: int = 0
 
 
 class Running(Protocol):
@@ -218,19 +142,19 @@ class Running(Protocol):
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         """The groups of our subscriptions to a topic, each with its subscription's id."""
 
-    async def readiness(self) -> Mapping[str, RoleState]:
+    async def readiness(self) -> Mapping[str, RoleReadiness]:
         """By role. A role that is not run is not listed."""
 
-    def kafka_listeners(self) -> Sequence[KafkaListenerState]:
+    def kafka_listeners(self) -> Sequence[KafkaListenerView]:
         """Those that listen; empty in a process that has none."""
 
     def intakes(self) -> Mapping[str, Tally]:
         """By name, what each has taken and refused; empty in a process that has none."""
 
-    async def disks(self) -> Mapping[str, Disk]:
+    async def disks(self) -> Mapping[str, DiskView]:
         """By folder: what holds the embedded logs and the store."""
 
-    async def spools(self) -> Sequence[SpoolState]:
+    async def spools(self) -> Sequence[SpoolView]:
         """Those of this process."""
 
     async def certificates(self) -> Mapping[str, float]:

@@ -68,8 +68,7 @@ class TestAnswer(BaseModel):
 routes = router(PATH, tags=["subscriptions"])
 
 
-@routes.post("/{id}:pause", operation_id="pause_subscription",
-             responses=Refused.responses(404, 503))  # fmt: skip
+@routes.operation("POST /{id}:pause", "pause_subscription", (404, 503))
 async def pause(
     running: Here, shown: To, id: Id, body: Annotated[PauseRequest | None, Body()] = None
 ) -> Standing:
@@ -82,8 +81,7 @@ async def pause(
     return await _standing(running, entry, shown)
 
 
-@routes.post("/{id}:resume", operation_id="resume_subscription",
-             responses=Refused.responses(404, 409, 503))  # fmt: skip
+@routes.operation("POST /{id}:resume", "resume_subscription", (404, 409, 503))
 async def resume(running: Here, shown: To, id: Id) -> Standing:
     """Resume the subscription after a pause or a 410 of the target, at its next event."""
     entry = await entry_of(running, id)
@@ -104,10 +102,10 @@ async def _standing(running: Running, entry: Entry, shown: Shown) -> Standing:
     return await views.standing(running, entry, shown)
 
 
-@routes.post(
-    "/{id}:test",
-    operation_id="test_subscription",
-    responses=Refused.responses(400, 404, 409, 413, 415, 503, 504),
+@routes.operation(
+    "POST /{id}:test",
+    "test_subscription",
+    (400, 404, 409, 413, 415, 503, 504),
     openapi_extra=_EVENT_BODY,
 )
 async def test(running: Here, request: Request, id: Id) -> TestAnswer:

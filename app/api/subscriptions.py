@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies, views
@@ -24,7 +24,7 @@ from app.api.openapi_subscriptions import (
     REQUEST_BODY,
     WARNING,
 )
-from app.api.operations import By, To, router
+from app.api.operations import By, Router, To, router
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Here, Running
@@ -44,15 +44,13 @@ routes = router(PATH, tags=["subscriptions"])
 """Is to come after the verbs: an id ends at a colon."""
 
 
-@routes.post(
-    "",
-    operation_id="create_subscription",
+@routes.operation(
+    "POST",
+    "create_subscription",
+    (400, 409, 413, 415, 422, 503),
+    responses={201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS}},
     status_code=201,
     response_class=JSONResponse,
-    responses={
-        201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS},
-        **Refused.responses(400, 409, 413, 415, 422, 503),
-    },
     openapi_extra=REQUEST_BODY,
 )
 async def create(running: Here, by: By, request: Request) -> Response:
@@ -64,7 +62,7 @@ async def create(running: Here, by: By, request: Request) -> Response:
     return answered(entry, entry.document, made_at=PATH)
 
 
-@routes.get("", operation_id="subscriptions", responses=Refused.responses(503))
+@routes.operation("GET", "subscriptions", (503,))
 async def subscriptions(
     running: Here,
     shown: To,
@@ -83,15 +81,15 @@ async def subscriptions(
     return await views.standings(running, entries, Listed, shown)
 
 
-@routes.get(
-    "/{id}",
-    operation_id="subscription",
-    response_class=JSONResponse,
+@routes.operation(
+    "GET /{id}",
+    "subscription",
+    (404, 503),
     responses={
         200: {**ANSWER, "headers": ETAG},
         304: {"description": "Not Modified", "headers": ETAG},
-        **Refused.responses(404, 503),
     },
+    response_class=JSONResponse,
 )
 async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None) -> Response:
     """Its document, as in the file or as given. A secret is shown as a placeholder; if the
@@ -102,22 +100,21 @@ async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None)
     return answered(entry, entry.document)
 
 
-@routes.get("/{id}/status", operation_id="subscription_status",
-            responses=Refused.responses(404, 503))  # fmt: skip
+@routes.operation("GET /{id}/status", "subscription_status", (404, 503))
 async def status(running: Here, shown: To, id: Id) -> Standing:
     """Its status: state and cause, lag, unfinished messages, faults."""
     return await views.standing(running, await entry_of(running, id), shown)
 
 
-@routes.put(
-    "/{id}",
-    operation_id="replace_subscription",
-    response_class=JSONResponse,
+@routes.operation(
+    "PUT /{id}",
+    "replace_subscription",
+    (400, 404, 409, 412, 413, 415, 422, 428, 503),
     responses={
         200: {**ANSWER, "headers": {**ETAG, **WARNING}},
         201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
-        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
     },
+    response_class=JSONResponse,
     openapi_extra=REQUEST_BODY,
 )
 async def replace(
@@ -138,14 +135,12 @@ async def replace(
     return await _changed(running, entry or await entry_of(running, id), conditions, document)
 
 
-@routes.patch(
-    "/{id}",
-    operation_id="patch_subscription",
+@routes.operation(
+    "PATCH /{id}",
+    "patch_subscription",
+    (400, 404, 409, 412, 413, 415, 422, 428, 503),
+    responses={200: {**ANSWER, "headers": {**ETAG, **WARNING}}},
     response_class=JSONResponse,
-    responses={
-        200: {**ANSWER, "headers": {**ETAG, **WARNING}},
-        **Refused.responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
-    },
     openapi_extra=PATCH_BODY,
 )
 async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
@@ -158,11 +153,12 @@ async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = Non
     return await _changed(running, entry, conditions, bodies.merged(entry.document, change))
 
 
-@routes.delete(
-    "/{id}",
-    operation_id="delete_subscription",
+@routes.operation(
+    "DELETE /{id}",
+    "delete_subscription",
+    (404, 409, 412, 503),
+    responses={200: ANSWER},
     response_class=JSONResponse,
-    responses={200: ANSWER, **Refused.responses(404, 409, 412, 503)},
 )
 async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
     """Delete the subscription and its waiting events; dead letters stay. Answers with its last
@@ -173,16 +169,16 @@ async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
     return JSONResponse(dict(entry.document))
 
 
-def allow(routes: APIRouter, all_: str, one: str, *, patch: bool) -> None:
+def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
     """OPTIONS of all subscriptions and of one. ``all_`` and ``one``: ids of the operations."""
     of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
 
-    @routes.options("", operation_id=all_, status_code=204)
+    @routes.operation("OPTIONS", all_, status_code=204)
     async def allowed() -> Response:
         """The allowed methods, as the CloudEvents draft defines it."""
         return Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})
 
-    @routes.options("/{id}", operation_id=one, summary="Allowed", status_code=204)
+    @routes.operation("OPTIONS /{id}", one, summary="Allowed", status_code=204)
     async def allowed_one(id: Id) -> Response:  # noqa: ARG001
         """The allowed methods, as the CloudEvents draft defines it."""
         return Response(status_code=204, headers={"allow": of_one})

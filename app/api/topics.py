@@ -72,11 +72,7 @@ routes = router("/v1/topics", tags=["topics"])
 it unless another route takes it."""
 
 
-@routes.get(
-    "/{broker}/{topic:path}/offsets",
-    operation_id="offsets",
-    responses=Refused.responses(400, 403, 404, 501, 503),
-)
+@routes.operation("GET /{broker}/{topic:path}/offsets", "offsets", (400, 403, 404, 501, 503))
 async def offsets(
     running: Here,
     broker: Broker,
@@ -112,7 +108,7 @@ async def offsets(
     )
 
 
-@routes.get("", operation_id="topics", responses=Refused.responses(404, 503))
+@routes.operation("GET", "topics", (404, 503))
 async def topics(
     running: Here,
     broker: Annotated[str | None, Query(description="all by default")] = None,
@@ -132,9 +128,7 @@ async def topics(
     ]
 
 
-@routes.get(
-    "/{broker}/{topic:path}", operation_id="topic", responses=Refused.responses(403, 404, 503)
-)
+@routes.operation("GET /{broker}/{topic:path}", "topic", (403, 404, 503))
 async def topic(running: Here, broker: Broker, topic: Topic) -> TopicView:
     """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
     for each in (await log_of(running, broker).metadata([topic])).topics:

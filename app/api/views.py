@@ -27,9 +27,7 @@ StandingT = TypeVar("StandingT", bound=Standing)
 async def readiness(running: Running, only: str | None = None) -> answers.Readiness:
     """Of all roles, or of one; one that is not run here is not ready here."""
     roles = {
-        role: answers.RoleReadiness(ready=state.ready, causes=list(state.causes))
-        for role, state in (await running.readiness()).items()
-        if only in {None, role}
+        role: state for role, state in (await running.readiness()).items() if only in {None, role}
     }
     if only is not None and only not in roles:
         cause = f"this process does not run the role {only}: see --role"

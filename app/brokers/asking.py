@@ -61,19 +61,19 @@ class Asking(Generic[Found]):
         broker: str,
         find: Callable[[str], Coroutine[Any, Any, Found]],
         join: Callable[[Found, Submission], None],
-        explain: Callable[[Exception, str], BrokerError | None],
+        translate: Callable[[Exception, str], BrokerError | None],
         *,
         remember_outages: bool = True,
         most: int = BOUND,
     ) -> None:
         """``find`` asks the broker, within a bound of its own, and keeps what it found. ``join`` gets
-        that and each submission that waited. ``explain``: what an error of ``find`` means; None for a
+        that and each submission that waited. ``translate``: what an error of ``find`` means; None for a
         bug. ``remember_outages``: also what may be over in a moment. ``most``: questions at a time, and
         refusals."""
         self._broker = broker
         self._question = find
         self._join = join
-        self._explain = explain
+        self._translate = translate
         self._remember_outages = remember_outages
         self._most = most
         self._waiting: dict[str, list[Submission]] = {}
@@ -159,7 +159,7 @@ class Asking(Generic[Found]):
         self.release(name, outcome)
 
     def _meaning(self, name: str, error: Exception) -> BrokerError:
-        meaning = self._explain(error, self._broker)
+        meaning = self._translate(error, self._broker)
         if meaning is None:
             log.error(
                 "%s: topic %s was not found because of a defect", self._broker, name, exc_info=error

@@ -103,16 +103,16 @@ class Following:
         self._stirred(self)
 
 
-Place = TypeVar("Place", bound=Following)
+Owned = TypeVar("Owned", bound=Following)
 
 
-class FollowingMember(Member, Generic[Place]):
+class FollowingMember(Member, Generic[Owned]):
     """``page_records``: most messages of one batch, about."""
 
     def __init__(self, page_records: int) -> None:
         super().__init__()
         self._page_records = page_records
-        self._owned: dict[Partition, Place] = {}
+        self._owned: dict[Partition, Owned] = {}
         self._ready: dict[Following, None] = {}  # with something to hand out, in turn
         self._content: set[Following] = set()  # have not asked for more
         self._leaving = False  # nothing more is read until the partitions are given up
@@ -134,7 +134,7 @@ class FollowingMember(Member, Generic[Place]):
     def _take(self, owned: Following) -> Iterable[Message]:
         """What is ready, without what was finished before a restart."""
 
-    def _own(self, place: Partition, owned: Place) -> None:
+    def _own(self, place: Partition, owned: Owned) -> None:
         self._owned[place] = owned
         self._content.add(owned)
 
@@ -185,5 +185,5 @@ class FollowingMember(Member, Generic[Place]):
         for owned in asking:
             owned.ask()
 
-    def _of(self, partitions: Collection[Partition]) -> list[Place]:
+    def _of(self, partitions: Collection[Partition]) -> list[Owned]:
         return [self._owned[each] for each in partitions if each in self._owned]

@@ -181,7 +181,7 @@ class PortableLog(Log):
         client_id: str = "",
         wanted: Wanted | None = None,
     ) -> Consumer:
-        return await self._explained(
+        return await self._translated(
             self.driver.subscribe(Joining(group, topics, start, client_id, wanted))
         )
 
@@ -201,38 +201,38 @@ class PortableLog(Log):
     async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located | None:
         if not isinstance(self.driver, Locating):
             return None
-        return await self._explained(self.driver.locate(event_id, source, since_ms))
+        return await self._translated(self.driver.locate(event_id, source, since_ms))
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         if not self.capabilities.seek_by_time:
             raise self._not_capable("it cannot find a record by time")
-        return await self._explained(self.driver.position_at(partition, time_ms))
+        return await self._translated(self.driver.position_at(partition, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
         self._demand_replayable()
-        return await self._explained(self.driver.position_back(partition, count))
+        return await self._translated(self.driver.position_back(partition, count))
 
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
         asked = (None if topics is None else tuple(topics), tuple(groups))
-        return await self._explained(
+        return await self._translated(
             self._shared.ask(asked, lambda: self.driver.metadata(topics, groups))
         )
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        await self._explained(self.driver.create_topic(topic, partitions))
+        await self._translated(self.driver.create_topic(topic, partitions))
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
         if not topics:
             return {}
-        return await self._explained(self.driver.check_targets(topics))
+        return await self._translated(self.driver.check_targets(topics))
 
     async def health(self) -> Health:
         if not self._accepting:
             return Health(healthy=False, cause=f"log {self.name} is not running")
         try:
-            return await self._explained(self.driver.health())
+            return await self._translated(self.driver.health())
         except BrokerError as error:
             return Health(healthy=False, cause=str(error))
 
@@ -313,7 +313,7 @@ class PortableLog(Log):
             except TimeoutError:
                 return
 
-    async def _explained(self, answer: Awaitable[T]) -> T:
+    async def _translated(self, answer: Awaitable[T]) -> T:
         try:
             return await answer
         except SkybridgeError:

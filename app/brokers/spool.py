@@ -4,7 +4,9 @@ A *lane* is a partition of the spool, by the key of the record. Of each lane one
 
 direct   nothing of it is in the spool: its records go to the target. If one of them fails because the broker
          is away, or because nobody knows its fate, then all of the lane that are under way are taken back and
-         go to the spool, in the order in which they came. A record that was on the wire may come twice.
+         go to the spool, in the order in which they came. A record that was on the wire may come twice. The
+         same happens to every lane if one stands still and the broker twice gives no sign of health: most
+         clients try again until the publish time-out, and the senders would wait as long.
 spooled  something of it is in the spool: what comes goes behind it.
 held     little of it is in the spool, and that is being drained: what comes waits in memory, for a moment,
          until the commit position of the drain is at the end; then the lane is direct, in order.
@@ -38,6 +40,7 @@ HANDOVER = 500  # records of a lane in the spool, below which the lane is held
 HOLD = 2.0  # seconds that a lane is held at most, and then not again for as long
 HELD = 10_000  # records of a lane that is held at most
 LOOK = 0.02  # seconds between looks at lanes that are held
+STALL = 0.25  # seconds without progress after which the target is asked how it is, and between two questions
 MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
 KNOWN_LIMITS = 1_000  # topics whose limit is remembered
 TOO_LARGE = "record-too-large"
@@ -119,6 +122,8 @@ class SpoolingLog(Log):
         self._waits = waits
         self._began = began
         self._away = False
+        self._oldest: frozenset[_Entry] = frozenset()  # the first of each lane at the last look
+        self._unwell = 0  # bad answers of the target in a row, while a lane stands still
         self._lanes: dict[int | None, _Lane] = {}
         self._holding: dict[_Lane, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -250,6 +255,30 @@ class SpoolingLog(Log):
     def _went_away(self, cause: str) -> None:
         self._away = True
         self.cause = cause
+
+    async def look_after_target(self) -> None:
+        """One look, every ``STALL`` seconds. What is under way goes to the spool if it stands still and the target
+        is not well twice in a row: it is known to be away before a publish has timed out."""
+        if self.when == "never" or not self._stands_still():
+            self._unwell = 0
+            return
+        health = await self.target.health()
+        if health.healthy or not self._stands_still():
+            self._unwell = 0
+            return
+        self._unwell += 1
+        if self._unwell > 1:
+            self._went_away(health.cause)
+            for lane in self._lanes.values():
+                self._take_back(lane, list(lane.open))
+
+    def _stands_still(self) -> bool:
+        """Whether the first record of a lane is the same as at the last look."""
+        before = self._oldest
+        self._oldest = frozenset(
+            next(iter(lane.open)) for lane in self._lanes.values() if lane.open
+        )
+        return not before.isdisjoint(self._oldest)
 
     # into the spool
 

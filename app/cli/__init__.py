@@ -37,6 +37,7 @@ from app.cli import (  # noqa: F401 - each registers its verbs
     verbs,
     verify,
 )
+from app.cli.verbs import option
 
 app = verbs.root
 _ORDER = (
@@ -69,8 +70,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, option("Print the version.", "--version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     del version
@@ -85,19 +85,19 @@ def main() -> None:
 
         if not isinstance(error, SkybridgeError):
             raise
-        sys.exit(_explain(error))
+        sys.exit(_translated(error))
 
 
-def _explain(error: Exception) -> int:
+def _translated(error: Exception) -> int:
     """Say it, and the exit code it makes."""
     from app.errors import BrokerUnavailable, SetupError
 
     if isinstance(error, SetupError):
         if hasattr(error, "findings"):  # a configuration: every line that is wrong
-            printing.explain(str(error))
+            printing.print_error(str(error))
         else:
             where = f"{error.setting}: " if error.setting else ""
-            printing.explain(f"{where}{error.args[0]}", error.cure)
+            printing.print_error(f"{where}{error.args[0]}", error.cure)
         return exits.SETUP
-    printing.explain(str(error))
+    printing.print_error(str(error))
     return exits.UNREACHABLE if isinstance(error, BrokerUnavailable) else exits.FAILED

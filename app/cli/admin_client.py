@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
-import typer
-
 from app.cli import exits, options, printing
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,25 +18,19 @@ if TYPE_CHECKING:
 
     from app.cli.printing import Column
 
-Server = Annotated[
-    str, typer.Option(envvar="SKYBRIDGE_SERVER", help="The admin listener of a service.")
-]
-Token = Annotated[
-    str, typer.Option(envvar="SKYBRIDGE_ADMIN_TOKEN", help="Its token.", show_default=False)
-]
+Server = Annotated[str, option("The admin listener of a service.", envvar="SKYBRIDGE_SERVER")]
+Token = Annotated[str, option("Its token.", envvar="SKYBRIDGE_ADMIN_TOKEN", show_default=False)]
 Broker = Annotated[
-    str,
-    typer.Option("--broker", "-b", help="The topic's broker, by its name in the configuration."),
+    str, option("The topic's broker, by its name in the configuration.", "--broker", "-b")
 ]
 Subscription = Annotated[
-    str, typer.Option("--subscription", "-s", help="Only this subscription; all by default.")
+    str, option("Only this subscription; all by default.", "--subscription", "-s")
 ]
 Partition = Annotated[
-    int | None,
-    typer.Option("--partition", "-p", min=0, help="Only this partition; all by default."),
+    int | None, option("Only this partition; all by default.", "--partition", "-p", min=0)
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Also show each record as it is on the wire.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Raw = Annotated[bool, option("Also show each record as it is on the wire.", "--raw")]
+Yes = Annotated[bool, option("Do not ask.", "--yes", "-y")]
 
 SERVER = "http://127.0.0.1:8081"
 BROKER = "log"
@@ -80,7 +73,7 @@ class Service(NamedTuple):
 
     server: Server = SERVER
     token: Token = ""
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False
+    as_json: Annotated[bool, option("Print one JSON object a line.", "--json")] = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """The JSON answer. What is empty or None in ``query`` is left out."""

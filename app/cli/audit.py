@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli import printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,17 +36,15 @@ _ENTRIES: Sequence[Column] = (
     "skybridge audit --target billing --limit 500 --json",
 )
 def audit(
-    kind: Annotated[str, typer.Option("--kind", help="Only change, look or refusal.")] = "",
-    who: Annotated[str, typer.Option("--who", help="Only of the token with this name.")] = "",
-    operation: Annotated[
-        str, typer.Option("--operation", help="Only this operation, by its id in openapi.json.")
-    ] = "",
-    target: Annotated[str, typer.Option("--target", help="Only on this object.")] = "",
+    kind: Annotated[str, option("Only change, look or refusal.")] = "",
+    who: Annotated[str, option("Only of the token with this name.")] = "",
+    operation: Annotated[str, option("Only this operation, by its id in openapi.json.")] = "",
+    target: Annotated[str, option("Only on this object.")] = "",
     since: Annotated[
-        str, typer.Option(help="At this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
+        str, option("At this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
     ] = "",
-    until: Annotated[str, typer.Option(help="Before this time.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most entries.")] = 50,
+    until: Annotated[str, option("Before this time.")] = "",
+    limit: Annotated[int, option("Most entries.", "-n", min=1)] = 50,
     *,
     service: Service,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +28,8 @@ CONNECT_WITHIN = 10.0  # seconds for each broker
 )
 def run(
     file: Annotated[Path, typer.Argument(help="The configuration file.")],
-    connect: Annotated[
-        bool, typer.Option("--connect", help="Also connect to the store and each broker.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per finding.")
-    ] = False,
+    connect: Annotated[bool, option("Also connect to the store and each broker.")] = False,
+    as_json: Annotated[bool, option("Print one JSON object per finding.", "--json")] = False,
 ) -> None:
     """Lint a configuration: every error and warning with its line and its cure.
 

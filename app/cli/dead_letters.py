@@ -10,6 +10,7 @@ import typer
 from app.cli import exits, printing, redrive_progress, verbs
 from app.cli.admin_client import Service, Subscription, Yes
 from app.cli.redrive_progress import PATH
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,8 +27,7 @@ app = verbs.group(
 )
 
 Ids = Annotated[
-    list[int] | None,
-    typer.Option("--id", min=1, help="Only the one with this id; may be repeated."),
+    list[int] | None, option("Only the one with this id; may be repeated.", "--id", min=1)
 ]
 
 
@@ -37,20 +37,14 @@ class Choice(NamedTuple):
     subscription: Subscription = ""
     cause: Annotated[
         list[str] | None,
-        typer.Option(
-            "--cause", "-c", help="Cause, as `count` shows it: status-415, schedule-exhausted."
-        ),
+        option("Cause, as `count` shows it: status-415, schedule-exhausted.", "-c"),
     ] = None
     since: Annotated[
-        str,
-        typer.Option(help="Given up at this time or later: 2026-01-01T00:00:00Z, or milliseconds."),
+        str, option("Given up at this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
     ] = ""
-    until: Annotated[str, typer.Option(help="Given up before this time.")] = ""
-    source: Annotated[str, typer.Option(help="The event's source.")] = ""
-    type: Annotated[
-        str,
-        typer.Option("--type", "-t", help="The event's type; com.example.* for a prefix."),
-    ] = ""
+    until: Annotated[str, option("Given up before this time.")] = ""
+    source: Annotated[str, option("The event's source.")] = ""
+    type: Annotated[str, option("The event's type; com.example.* for a prefix.", "-t")] = ""
 
     def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
         """As the API takes them, without what was not given."""
@@ -65,7 +59,7 @@ class Choice(NamedTuple):
 )
 def list_(
     choice: Choice,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most rows.")] = 50,
+    limit: Annotated[int, option("Most rows.", "-n", min=1)] = 50,
     *,
     service: Service,
 ) -> None:
@@ -108,14 +102,11 @@ def redrive(
     choice: Choice,
     id_: Ids = None,
     rate: Annotated[
-        float, typer.Option(min=0, help="Letters a second for each subscription; 0: no limit.")
+        float, option("Letters a second for each subscription; 0: no limit.", min=0)
     ] = 0.0,
     yes: Yes = False,
     wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait", help="Show the progress until the end, or return at once."
-        ),
+        bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
     ] = True,
     *,
     service: Service,

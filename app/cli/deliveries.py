@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli import printing
 from app.cli.admin_client import Service, Subscription
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,18 +23,11 @@ if TYPE_CHECKING:
 )
 def attempts(
     subscription: Subscription = "",
-    event: Annotated[
-        str, typer.Option("--event", "-e", help="Only of the event with this id.")
-    ] = "",
+    event: Annotated[str, option("Only of the event with this id.", "-e")] = "",
     outcome: Annotated[
-        str,
-        typer.Option(
-            "--outcome", help="Only with this outcome: delivered, retry, dead-letter or disable."
-        ),
+        str, option("Only with this outcome: delivered, retry, dead-letter or disable.")
     ] = "",
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1000, help="Most rows, the newest first.")
-    ] = 50,
+    limit: Annotated[int, option("Most rows, the newest first.", "-n", min=1, max=1000)] = 50,
     *,
     service: Service,
 ) -> None:
@@ -55,7 +46,7 @@ def attempts(
 @verb("parked", "skybridge parked", "skybridge parked --subscription billing --json")
 def parked(
     subscription: Subscription = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most keys.")] = 50,
+    limit: Annotated[int, option("Most keys.", "-n", min=1, max=1000)] = 50,
     *,
     service: Service,
 ) -> None:

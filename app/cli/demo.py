@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, options, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -31,24 +31,17 @@ GENERATED = 329  # events, where the real feed cannot be had
     "skybridge demo --json | tail -1 | jq .",
 )
 def run(
-    generated: Annotated[
-        bool, typer.Option("--generated", help="Use generated events even if npm is installed.")
-    ] = False,
-    count: Annotated[int, typer.Option(min=1, help="Events to generate.")] = GENERATED,
+    generated: Annotated[bool, option("Use generated events even if npm is installed.")] = False,
+    count: Annotated[int, option("Events to generate.", min=1)] = GENERATED,
     keep: Annotated[
-        Path | None,
-        typer.Option(help="Work in this folder and keep it; by default a temporary one."),
+        Path | None, option("Work in this folder and keep it; by default a temporary one.")
     ] = None,
     stay: Annotated[
         bool,
-        typer.Option(
-            "--stay",
-            help="Leave the service running at the end, with its console, until Ctrl+C or SIGTERM.",
-        ),
+        option("Leave the service running at the end, with its console, until Ctrl+C or SIGTERM."),
     ] = False,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print one JSON object per event, and the final account last."),
+        bool, option("Print one JSON object per event, and the final account last.", "--json")
     ] = False,
 ) -> None:
     """Run a demonstration: a real feed, a durable log, three webhooks, and the final account.
@@ -128,7 +121,9 @@ def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
 
 async def _leave(_: Child) -> None:
     """At once, with a word on how to stay."""
-    printing.err().print("The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console.")
+    printing.err().print(
+        "The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console."
+    )
 
 
 async def _stay(child: Child) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, options, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write to this file instead.")]
+Out = Annotated[Path | None, option("Write to this file instead.", "--out", "-o")]
 
 
 @verb("init", "skybridge init", "skybridge init shop.yaml")
@@ -21,11 +21,11 @@ def init(
     file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("skybridge.yaml"),
 ) -> None:
     """Write a commented configuration file. An existing file is never overwritten."""
-    from app.config.template import TEMPLATE
+    from importlib import resources
 
     try:
-        with file.open("x", encoding="utf-8") as target:
-            target.write(TEMPLATE)
+        with file.open("xb") as target:
+            target.write(resources.files("app.config").joinpath("skybridge.yaml").read_bytes())
     except FileExistsError:
         printing.fail(f"{file} exists already.", cure="Name another file.", code=exits.SETUP)
     except OSError as failure:
@@ -63,10 +63,7 @@ def openapi(out: Out = None) -> None:
 )
 def asyncapi(
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", help="The configuration; by default that of serve without a file."
-        ),
+        Path | None, option("The configuration; by default that of serve without a file.", "-c")
     ] = None,
     out: Out = None,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from app.cli import admin_client, exits, options, printing
 from app.cli.admin_client import Service
 from app.cli.options import Attributes, Data, EventType, Source, Subject
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,27 +30,24 @@ def run(
         Path | None, typer.Argument(help="An event or a batch in JSON; - is stdin.")
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option("--config", "-c", help="Use this configuration instead of a running service."),
+        Path | None, option("Use this configuration instead of a running service.", "-c")
     ] = None,
-    route: Annotated[str, typer.Option(help="Explain a post to this route.")] = "",
+    route: Annotated[str, option("Explain a post to this route.")] = "",
     as_from: Annotated[
         str,
-        typer.Option(
+        option(
+            "Explain an event that another client wrote to this topic; no route applies.",
             metavar="BROKER/TOPIC",
-            help="Explain an event that another client wrote to this topic; no route applies.",
         ),
     ] = "",
-    producer: Annotated[
-        str, typer.Option(help="Explain it for this producer: what it may send.")
-    ] = "",
+    producer: Annotated[str, option("Explain it for this producer: what it may send.")] = "",
     type_: EventType = "",
     source: Source = "/skybridge/explain",
-    id_: Annotated[str, typer.Option("--id", help="Its id.")] = "1",
+    id_: Annotated[str, option("Its id.")] = "1",
     subject: Subject = "",
     attribute: Attributes = None,
     data: Data = "",
-    key: Annotated[str, typer.Option("--key", "-k", help="The request's own record key.")] = "",
+    key: Annotated[str, option("The request's own record key.", "-k")] = "",
     *,
     service: Service,
 ) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 )
 def find(
     event: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
-    source: Annotated[
-        str, typer.Option("--source", help="Its source; events of every source by default.")
-    ] = "",
+    source: Annotated[str, option("Its source; events of every source by default.")] = "",
     since: Annotated[
         str,
-        typer.Option(
-            "--since",
-            help="Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
-            "searched from their beginning, Kafka for the last hour.",
+        option(
+            "Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
+            "searched from their beginning, Kafka for the last hour."
         ),
     ] = "",
     *,
@@ -86,6 +83,7 @@ def _event(event: View) -> Iterator[str]:
         yield f"  {_NO_TIME}  route {event['route']['name']}: {_clean(event['route']['why'])}"
     for each in event["places"]:
         by = f"  by {each['by']}" if each["by"] else ""
+        by += {True: "  waits in the spool", False: "  left the spool"}.get(each["waits"], "")
         where = f"{each['broker']}/{each['topic']}/{each['partition']} @ {each['position']}"
         yield f"  {_at(each['time_ms'])}  {where}{by}"
     for each in event["subscriptions"]:

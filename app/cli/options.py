@@ -7,27 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import exits, printing
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model import Config
 
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration file."),
+    Path | None, option("The configuration file.", "--config", "-c", envvar="SKYBRIDGE_CONFIG")
 ]
 
 # Of an event that a verb makes.
-EventType = Annotated[str, typer.Option("--type", "-t", help="The event's type.")]
-Source = Annotated[str, typer.Option("--source", "-s", help="Its source.")]
-Subject = Annotated[str, typer.Option(help="Its subject.")]
+EventType = Annotated[str, option("The event's type.", "--type", "-t")]
+Source = Annotated[str, option("Its source.", "--source", "-s")]
+Subject = Annotated[str, option("Its subject.")]
 Attributes = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", "-a", metavar="NAME=VALUE", help="An extension attribute."),
+    list[str] | None, option("An extension attribute.", "--attribute", "-a", metavar="NAME=VALUE")
 ]
-Data = Annotated[str, typer.Option("--data", "-d", help="Data of the event; @FILE reads a file.")]
+Data = Annotated[str, option("Data of the event; @FILE reads a file.", "--data", "-d")]
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
@@ -95,10 +92,10 @@ def now(timespec: str = "milliseconds") -> str:
 
 Credential = Annotated[
     str,
-    typer.Option(
+    option(
+        "Key or token of a producer; best by its variable, which no list of processes shows.",
         envvar="SKYBRIDGE_EVENTS_KEY",
         show_envvar=True,
-        help="Key or token of a producer; best by its variable, which no list of processes shows.",
     ),
 ]
 

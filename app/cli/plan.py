@@ -9,7 +9,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from app.config.difference import Difference
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 )
 def run(
     file: Annotated[Path, typer.Argument(help="The new configuration.")],
-    old: Annotated[
-        Path | None, typer.Option("--old", help="Compare with this file instead of a service.")
-    ] = None,
+    old: Annotated[Path | None, option("Compare with this file instead of a service.")] = None,
     *,
     service: Service,
 ) -> None:
@@ -59,15 +57,11 @@ def run(
         _print_json(found, against, digests)
     else:
         _print(found, f"{file} against {against}", digests, running=old is None)
-    code = _code(found)
-    if code:
+    if code := _CODES[found.result]:
         raise typer.Exit(code)
 
 
-def _code(found: Difference) -> int:
-    if found.restarts:
-        return exits.RESTART
-    return exits.CHANGES if found.changes else exits.OK
+_CODES = {"no-change": exits.OK, "changes": exits.CHANGES, "needs-restart": exits.RESTART}
 
 
 def _print(found: Difference, what: str, digests: tuple[str, str], *, running: bool) -> None:
@@ -96,10 +90,9 @@ def _print(found: Difference, what: str, digests: tuple[str, str], *, running: b
 def _print_json(found: Difference, against: str, digests: tuple[str, str]) -> None:
     import msgspec
 
-    words = {exits.OK: "no-change", exits.CHANGES: "changes", exits.RESTART: "needs-restart"}
     printing.json_line(
         {
-            "result": words[_code(found)],
+            "result": found.result,
             "against": against,
             "digest": {"old": digests[0], "new": digests[1]},
             "changes": msgspec.to_builtins(found.changes),

@@ -120,7 +120,7 @@ def one_line(text: str) -> str:
     return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
-def explain(message: str, cure: str = "") -> None:
+def print_error(message: str, cure: str = "") -> None:
     """What is wrong and how to mend it, on standard error."""
     from rich.markup import escape
 
@@ -131,8 +131,8 @@ def explain(message: str, cure: str = "") -> None:
 
 
 def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:
-    """``explain``, then leave with ``code``."""
-    explain(message, cure)
+    """``print_error``, then leave with ``code``."""
+    print_error(message, cure)
     raise typer.Exit(code)
 
 

@@ -10,6 +10,7 @@ import typer
 from app.cli import exits, options, printing, verbs
 from app.cli.admin_client import Service
 from app.cli.options import Source
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ def _ago(seconds: float | None) -> str:
     "new", "skybridge producers key new > /run/secrets/shop", "skybridge producers key new --json"
 )
 def new(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, option("One JSON document.", "--json")] = False,
 ) -> None:
     """Generate a key for a producer, alone on its line: 256 bits of chance.
 
@@ -74,15 +75,12 @@ def new(
 )
 def try_(
     file: Annotated[Path, typer.Argument(help="A file with a key or token; - is stdin.")],
-    config: Annotated[
-        Path,
-        typer.Option("--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration."),
-    ],
-    header: Annotated[str, typer.Option(help="The header that carries it.")] = "Authorization",
+    config: Annotated[Path, option("The configuration.", "-c", envvar="SKYBRIDGE_CONFIG")],
+    header: Annotated[str, option("The header that carries it.")] = "Authorization",
     source: Source = "",
-    type_: Annotated[str, typer.Option("--type", "-t", help="A type that it would send.")] = "",
-    route: Annotated[str, typer.Option(help="A route that it would post to.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    type_: Annotated[str, option("A type that it would send.", "-t")] = "",
+    route: Annotated[str, option("A route that it would post to.")] = "",
+    as_json: Annotated[bool, option("One JSON document.", "--json")] = False,
 ) -> None:
     """Tell which producer a key or token is of, and whether it may send to a route, from a source, of a type.
 

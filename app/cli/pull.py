@@ -8,7 +8,7 @@ import typer
 
 from app.cli import options, printing
 from app.cli.admin_client import SERVER, Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -30,24 +30,20 @@ def run(
     ],
     command: Annotated[
         str,
-        typer.Option(
-            "--exec",
-            help="Run this shell command for each event instead of printing it. Its "
+        option(
+            "Run this shell command for each event instead of printing it. Its "
             "standard input is the event in the JSON format. Exit code 0 "
             "acknowledges, 65 rejects (a dead letter), any other code releases.",
+            "--exec",
         ),
     ] = "",
-    most: Annotated[
-        int, typer.Option("--max", min=1, max=1000, help="Most events of one request.")
-    ] = 10,
-    limit: Annotated[int, typer.Option(min=0, help="End after this number; 0: never.")] = 0,
+    most: Annotated[int, option("Most events of one request.", "--max", min=1, max=1000)] = 10,
+    limit: Annotated[int, option("End after this number; 0: never.", min=0)] = 0,
     follow: Annotated[
-        bool,
-        typer.Option("--follow/--no-follow", help="Wait for more events, or end when none waits."),
+        bool, option("Wait for more events, or end when none waits.", "--follow/--no-follow")
     ] = True,
     delay: Annotated[
-        float,
-        typer.Option(min=0, max=3600, help="Seconds before a released event is handed out again."),
+        float, option("Seconds before a released event is handed out again.", min=0, max=3600)
     ] = 10.0,
     *,
     service: Service,

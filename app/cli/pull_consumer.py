@@ -118,7 +118,7 @@ class Consumer:
         self._held.remove(token)
         self._counts[_DONE[verb] if fates["succeeded"] else "lost"] += 1
         for each in fates["failed"]:
-            printing.explain(f"{verb} failed: {each['detail']}")
+            printing.print_error(f"{verb} failed: {each['detail']}")
 
     async def _renew(self, every: float) -> None:
         """A failure is no matter here: what becomes of the event says it."""

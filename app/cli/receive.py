@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,30 +20,23 @@ if TYPE_CHECKING:
     "skybridge receive --status 415  # everything becomes a dead letter",
 )
 def run(
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,
-    status: Annotated[int, typer.Option(min=200, max=599, help="What to answer.")] = 204,
-    fail_first: Annotated[
-        int, typer.Option(min=0, help="Answer the first N with --fail-status.")
-    ] = 0,
-    fail_status: Annotated[int, typer.Option(min=300, max=599, help="For --fail-first.")] = 503,
+    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0 takes a free one.", "-p")] = 9000,
+    status: Annotated[int, option("What to answer.", min=200, max=599)] = 204,
+    fail_first: Annotated[int, option("Answer the first N with --fail-status.", min=0)] = 0,
+    fail_status: Annotated[int, option("For --fail-first.", min=300, max=599)] = 503,
     retry_after: Annotated[
-        str,
-        typer.Option(
-            help="Send Retry-After with every answer outside 2xx: seconds or an HTTP date."
-        ),
+        str, option("Send Retry-After with every answer outside 2xx: seconds or an HTTP date.")
     ] = "",
-    limit: Annotated[int, typer.Option(min=0, help="Stop after N requests; 0: never.")] = 0,
-    show_data: Annotated[bool, typer.Option("--data/--no-data", help="Print the data too.")] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per request.")
-    ] = False,
+    limit: Annotated[int, option("Stop after N requests; 0: never.", min=0)] = 0,
+    show_data: Annotated[bool, option("Print the data too.", "--data/--no-data")] = True,
+    as_json: Annotated[bool, option("Print one JSON object per request.", "--json")] = False,
 ) -> None:
     """Run a webhook receiver that prints the requests."""
     import asyncio
 
     if retry_after and not (fail_first or not is_success(status)):
-        printing.explain(
+        printing.print_error(
             "--retry-after has no effect: every answer is a success.",
             "Add --fail-first N, or --status 429.",
         )

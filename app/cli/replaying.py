@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli import exits, printing, subscriptions
 from app.cli.admin_client import Service, subscription_path
 from app.cli.subscriptions import Name
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,24 +28,18 @@ LOOK = 0.5  # seconds between looks
 def replay(
     name: Name,
     begin: Annotated[
-        str,
-        typer.Option(
-            "--from", help="Start: earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17."
-        ),
+        str, option("Start: earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17.", "--from")
     ] = "",
-    until: Annotated[str, typer.Option(help="End of the range, exclusive; same form.")] = "latest",
+    until: Annotated[str, option("End of the range, exclusive; same form.")] = "latest",
     topic: Annotated[
-        str, typer.Option(help="Only this topic; by default all topics of the subscription.")
+        str, option("Only this topic; by default all topics of the subscription.")
     ] = "",
-    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0: no limit.")] = 0.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the range.")] = False,
+    rate: Annotated[float, option("Events a second; 0: no limit.", min=0)] = 0.0,
+    dry_run: Annotated[bool, option("Only show the range.")] = False,
     wait: Annotated[
-        bool,
-        typer.Option(
-            "--wait/--no-wait", help="Show the progress until the end, or return at once."
-        ),
+        bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
     ] = True,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the running replay.")] = False,
+    cancel: Annotated[bool, option("Cancel the running replay.")] = False,
     *,
     service: Service,
 ) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from app.cli import exits, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 _BYTES = 32
 
@@ -25,13 +23,9 @@ class Kind(StrEnum):
     "skybridge secret --kind store > store.key",
 )
 def run(
-    ed25519: Annotated[
-        bool, typer.Option("--ed25519", help="A key pair: whsk_ signs, whpk_ is for receivers.")
-    ] = False,
-    kind: Annotated[
-        Kind, typer.Option("--kind", help="Purpose: signatures, or the store's encryption.")
-    ] = Kind.signing,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    ed25519: Annotated[bool, option("A key pair: whsk_ signs, whpk_ is for receivers.")] = False,
+    kind: Annotated[Kind, option("Purpose: signatures, or the store's encryption.")] = Kind.signing,
+    json_output: Annotated[bool, option("One JSON document.", "--json")] = False,
 ) -> None:
     """Generate a secret that signs requests to a webhook (Standard Webhooks), or the key of the store.
 

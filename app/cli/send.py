@@ -10,7 +10,7 @@ import typer
 
 from app.cli import exits, options, printing
 from app.cli.options import Attributes, Data, EventType, Source, Subject
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,41 +49,29 @@ def run(
         ),
     ] = None,
     url: Annotated[
-        str, typer.Option(envvar="SKYBRIDGE_EVENTS_URL", help="The events listener.")
+        str, option("The events listener.", envvar="SKYBRIDGE_EVENTS_URL")
     ] = "http://127.0.0.1:8080/events",
     credential: options.Credential = "",
-    route: Annotated[str, typer.Option(help="Post to this route by name.")] = "",
+    route: Annotated[str, option("Post to this route by name.")] = "",
     type_: EventType = "",
     source: Source = "/skybridge/send",
-    id_: Annotated[str, typer.Option("--id", help="Its id; a new UUID by default.")] = "",
+    id_: Annotated[str, option("Its id; a new UUID by default.")] = "",
     subject: Subject = "",
-    time: Annotated[str, typer.Option(help="Its time (RFC 3339); now by default.")] = "",
+    time: Annotated[str, option("Its time (RFC 3339); now by default.")] = "",
     attribute: Attributes = None,
     data: Data = "",
     content_type: Annotated[
-        str,
-        typer.Option(
-            help="Content type of the data; JSON is recognised, everything else is text/plain."
-        ),
+        str, option("Content type of the data; JSON is recognised, everything else is text/plain.")
     ] = "",
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Make so many.")] = 1,
-    key: Annotated[
-        str, typer.Option("--key", "-k", help="The record key (order is kept per key).")
-    ] = "",
-    mode: Annotated[
-        Mode, typer.Option("--mode", "-m", help="Content mode on the wire.")
-    ] = Mode.binary,
+    count: Annotated[int, option("Make so many.", "-n", min=1)] = 1,
+    key: Annotated[str, option("The record key (order is kept per key).", "-k")] = "",
+    mode: Annotated[Mode, option("Content mode on the wire.", "-m")] = Mode.binary,
     format_: Annotated[
-        Format | None,
-        typer.Option("--format", "-f", help="Format of documents, in mode structured or batch."),
+        Format | None, option("Format of documents, in mode structured or batch.", "-f")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Events of one batch request.")] = 100,
-    retries: Annotated[
-        int, typer.Option(min=0, help="Retries after a 503; Retry-After is honoured.")
-    ] = 5,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per event.")
-    ] = False,
+    batch_size: Annotated[int, option("Events of one batch request.", min=1)] = 100,
+    retries: Annotated[int, option("Retries after a 503; Retry-After is honoured.", min=0)] = 5,
+    as_json: Annotated[bool, option("Print one JSON object per event.", "--json")] = False,
 ) -> None:
     """Create and post one event, or post a file of events.
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,12 +33,10 @@ class RoleName(StrEnum):
 def run(
     config: ConfigFile = None,
     role: Annotated[
-        list[RoleName] | None,
-        typer.Option("--role", help="Run only this role (may be given twice); both by default."),
+        list[RoleName] | None, option("Run only this role (may be given twice); both by default.")
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the addresses of the listeners as one JSON object."),
+        bool, option("Print the addresses of the listeners as one JSON object.", "--json")
     ] = False,
 ) -> None:
     """Accept events, store them, deliver them.

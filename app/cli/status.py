@@ -8,7 +8,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.admin_client import Service
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.cli.printing import Column
 
 Found = dict[str, Any]
+LOOK = 0.5  # seconds between looks at spools
 
 
 @verb(
@@ -24,13 +25,21 @@ Found = dict[str, Any]
     "skybridge status --interval 0                       # one look, no rates",
     "skybridge status --json | jq .attention",
     "skybridge status > /dev/null || echo 'somebody must look'",
+    "skybridge status --drained 60                       # before a spool's volume goes",
 )
 def run(
     interval: Annotated[
-        float,
-        typer.Option(min=0, max=60, help="Seconds between two looks, for the rates; 0: one look."),
+        float, option("Seconds between two looks, for the rates; 0: one look.", min=0, max=60)
     ] = 1.0,
     *,
+    drained: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Wait for so many seconds, at most, until every spool is empty. No screen; with events left the exit "
+            "code is 1.",
+        ),
+    ] = None,
     service: Service,
 ) -> None:
     """Show brokers, routes, subscriptions, parked events, dead letters and disks on one screen.
@@ -38,10 +47,28 @@ def run(
     What needs a person comes first, each with the command that repairs it; then the exit code is 1. Rates are
     of the seconds between two looks, and of the process that answers.
     """
+    if drained is not None:
+        _wait(service, drained)
+        return
     found = _looked(service, interval)
     service.show(found, _show)
     if found["attention"]:
         raise typer.Exit(exits.FAILED)
+
+
+def _wait(service: Service, within: float) -> None:
+    """Until the spools are empty. Events that still come in keep one from being so."""
+    import time
+
+    deadline = time.monotonic() + within
+    while left := [each for each in service.get("/status")["spools"] if each["records"]]:
+        if time.monotonic() >= deadline:
+            waiting = ", ".join(f"{each['records']} of route {each['route']}" for each in left)
+            printing.fail(
+                f"events still wait in spools after {within:g} s: {waiting}",
+                cure="keep the volume: the next start on it drains them",
+            )
+        time.sleep(LOOK)
 
 
 def _looked(service: Service, interval: float) -> Found:
@@ -88,7 +115,7 @@ def _show(found: Found) -> None:
     else:
         printing.text_line("\nsubscriptions run in another process: ask the worker with --server")
     _table(_SENDERS, [*found["producers"], *found["intakes"]])
-    _spool(found.get("spool") or ())
+    _spool(found["spools"])
     _table(_DISKS, [{"disk": path, **volume} for path, volume in sorted(found["disks"].items())])
 
 

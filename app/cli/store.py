@@ -9,6 +9,7 @@ import typer
 
 from app.cli import options, printing, verbs
 from app.cli.options import ConfigFile
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.store.upkeep import Standing
@@ -20,7 +21,7 @@ app = verbs.group(
     "upgrades an older store when it starts; `migrate` upgrades it beforehand.",
 )
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+Json = Annotated[bool, option("One JSON object.", "--json")]
 
 
 @app.verb(

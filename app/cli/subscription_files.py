@@ -40,7 +40,7 @@ def read(file: str) -> list[dict[str, Any]]:
 
 def _refuse(file: str, findings: Iterable[Finding]) -> NoReturn:
     for finding in findings:
-        printing.explain(f"{file}: {finding}")
+        printing.print_error(f"{file}: {finding}")
     raise typer.Exit(exits.SETUP)
 
 

@@ -10,7 +10,7 @@ import typer
 from app.cli import admin_client, exits, options, printing
 from app.cli import explain as explaining
 from app.cli.admin_client import BROKER, SERVER, Broker, Partition, Raw, Server, Token
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -29,10 +29,10 @@ EXAMPLES = (
 
 Begin = Annotated[
     str,
-    typer.Option(
-        "--from",
-        help="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of one "
+    option(
+        "earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of one "
         "partition, or partition@position of several.",
+        "--from",
     ),
 ]
 
@@ -41,36 +41,25 @@ Begin = Annotated[
 def run(
     topic: Annotated[str, typer.Argument(help="The topic to read.", show_default=False)] = "",
     subscription: Annotated[
-        str,
-        typer.Option(help="Instead of a topic: the id of a subscription, whose filters apply."),
+        str, option("Instead of a topic: the id of a subscription, whose filters apply.")
     ] = "",
     broker: Broker = BROKER,
     begin: Begin = "latest",
     partition: Partition = None,
     follow: Annotated[
-        bool,
-        typer.Option("--follow/--no-follow", help="Wait for new messages, or stop at the end."),
+        bool, option("Wait for new messages, or stop at the end.", "--follow/--no-follow")
     ] = True,
     explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="With --subscription: every event, with what each filter says of it and why.",
-        ),
+        bool, option("With --subscription: every event, with what each filter says of it and why.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="End after this number; 0: never.")] = 0,
+    limit: Annotated[int, option("End after this number; 0: never.", min=0)] = 0,
     server: Server = SERVER,
     token: Token = "",
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", help="Read the broker directly, as this file configures it."
-        ),
+        Path | None, option("Read the broker directly, as this file configures it.", "-c")
     ] = None,
     raw: Raw = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per message.")
-    ] = False,
+    as_json: Annotated[bool, option("Print one JSON object per message.", "--json")] = False,
 ) -> None:
     """Print the messages of a topic as they arrive. It changes no consumer group.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import exits, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,15 +35,10 @@ if TYPE_CHECKING:
 def run(
     file: Annotated[Path, typer.Argument(help="The cases, in YAML.")],
     config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config", "-c", envvar="SKYBRIDGE_CONFIG", help="The configuration under test."
-        ),
+        Path | None, option("The configuration under test.", "-c", envvar="SKYBRIDGE_CONFIG")
     ] = None,
-    only: Annotated[str, typer.Option(help="Only cases with this text in their name.")] = "",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per case.")
-    ] = False,
+    only: Annotated[str, option("Only cases with this text in their name.")] = "",
+    as_json: Annotated[bool, option("Print one JSON object per case.", "--json")] = False,
 ) -> None:
     """Test routes and subscriptions of a configuration: each case has an event and the expected result.
 

@@ -9,6 +9,7 @@ import typer
 
 from app.cli import admin_client, options, printing, tail, verbs
 from app.cli.admin_client import BROKER, Broker, Partition, Raw, Service
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +33,7 @@ class Mode(StrEnum):
 
 @app.verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
 def list_(
-    broker: Annotated[
-        str, typer.Option("--broker", "-b", help="Only this broker; all by default.")
-    ] = "",
+    broker: Annotated[str, option("Only this broker; all by default.", "-b")] = "",
     *,
     service: Service,
 ) -> None:
@@ -79,7 +78,7 @@ def peek(
     broker: Broker = BROKER,
     begin: tail.Begin = "earliest",
     partition: Partition = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most messages.")] = 10,
+    limit: Annotated[int, option("Most messages.", "-n", min=1)] = 10,
     raw: Raw = False,
     *,
     service: Service,
@@ -102,16 +101,10 @@ def peek(
 def offsets(
     topic: TopicName,
     broker: Broker = BROKER,
-    time: Annotated[
-        str, typer.Option(help="Also the position at this time: RFC 3339, or milliseconds.")
-    ] = "",
+    time: Annotated[str, option("Also the position at this time: RFC 3339, or milliseconds.")] = "",
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group",
-            "-g",
-            help="Position and lag of this group; by default of the subscriptions' groups.",
-        ),
+        option("Position and lag of this group; by default of the subscriptions' groups.", "-g"),
     ] = None,
     partition: Partition = None,
     *,
@@ -138,20 +131,14 @@ def offsets(
 )
 def publish(
     topic: TopicName,
-    type_: Annotated[str, typer.Option("--type", "-t", help="The event's type.")],
+    type_: Annotated[str, option("The event's type.", "-t")],
     broker: Broker = BROKER,
-    source: Annotated[
-        str, typer.Option("--source", "-s", help="Its source.")
-    ] = "/skybridge/topics",
-    id_: Annotated[str, typer.Option("--id", help="Id of the event; a new UUID by default.")] = "",
-    subject: Annotated[str, typer.Option(help="Its subject.")] = "",
-    data: Annotated[
-        str, typer.Option("--data", "-d", help="Data of the event; @FILE reads a file.")
-    ] = "",
-    key: Annotated[str, typer.Option("--key", "-k", help="The record key.")] = "",
-    mode: Annotated[
-        Mode, typer.Option("--mode", "-m", help="Content mode of the record.")
-    ] = Mode.binary,
+    source: Annotated[str, option("Its source.", "-s")] = "/skybridge/topics",
+    id_: Annotated[str, option("Id of the event; a new UUID by default.")] = "",
+    subject: Annotated[str, option("Its subject.")] = "",
+    data: Annotated[str, option("Data of the event; @FILE reads a file.", "-d")] = "",
+    key: Annotated[str, option("The record key.", "-k")] = "",
+    mode: Annotated[Mode, option("Content mode of the record.", "-m")] = Mode.binary,
     *,
     service: Service,
 ) -> None:

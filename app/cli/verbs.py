@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from copy import copy
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from app.cli import exits
 
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 F = TypeVar("F", bound="Callable[..., None]")
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """An option with its help. ``names``: its short name, or others than that of its parameter, which is
+    ``--limit`` for ``limit``."""
+    return typer.Option(*names, help=text or None, **more)
 
 
 class Group(typer.Typer):
@@ -66,6 +74,7 @@ def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
             parameters += _options(each.annotation, json)
         else:
             parameters.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters = [each.replace(annotation=_named(each)) for each in parameters]
 
     @functools.wraps(run)
     def expanded(**given: Any) -> None:
@@ -76,10 +85,25 @@ def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
     return expanded
 
 
+def _named(parameter: inspect.Parameter) -> Any:
+    """Its type, with the long name of the option where that was left out."""
+    kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
+    if not about or not isinstance(about[0], OptionInfo):
+        return parameter.annotation
+    found = copy(about[0])
+    names = [each for each in (found.default, *(found.param_decls or ())) if isinstance(each, str)]
+    if not any(each.startswith("--") for each in names):
+        found.default = (
+            f"--{parameter.name.strip('_').replace('_', '-')}"  # where typer looks first
+        )
+        found.param_decls = names
+    return Annotated[kind, found]
+
+
 def _options(group: type[Any], json: str) -> Iterator[inspect.Parameter]:
     kinds = get_type_hints(group, include_extras=True)
     if json:
-        kinds["as_json"] = Annotated[bool, typer.Option("--json", help=json)]
+        kinds["as_json"] = Annotated[bool, option(json, "--json")]
     for name, default in group._field_defaults.items():
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, annotation=kinds[name], default=default

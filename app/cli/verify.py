@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, options, printing
-from app.cli.verbs import verb
+from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from app.model.signing_key import Key
@@ -27,26 +27,17 @@ def run(
     request: Annotated[
         Path, typer.Argument(help="A request: header lines, an empty line, the body. - is stdin.")
     ] = _STDIN,
-    headers: Annotated[
-        Path | None, typer.Option("--headers", help="Only header lines, instead of a request.")
-    ] = None,
-    body: Annotated[
-        Path | None, typer.Option("--body", help="Only the body, byte for byte; with --headers.")
-    ] = None,
+    headers: Annotated[Path | None, option("Only header lines, instead of a request.")] = None,
+    body: Annotated[Path | None, option("Only the body, byte for byte; with --headers.")] = None,
     key: Annotated[
-        list[str] | None,
-        typer.Option("--key", help="whsec_ or whpk_; may be repeated while keys are rotated."),
+        list[str] | None, option("whsec_ or whpk_; may be repeated while keys are rotated.")
     ] = None,
-    key_file: Annotated[
-        list[Path] | None, typer.Option("--key-file", help="A file that holds only a key.")
-    ] = None,
+    key_file: Annotated[list[Path] | None, option("A file that holds only a key.")] = None,
     tolerance: Annotated[
-        float, typer.Option("--tolerance", min=0, help="Seconds by which clocks may differ.")
+        float, option("Seconds by which clocks may differ.", min=0)
     ] = _WITHOUT_END,
-    at: Annotated[
-        float | None, typer.Option("--at", help="Check as of this time, seconds since 1970.")
-    ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    at: Annotated[float | None, option("Check as of this time, seconds since 1970.")] = None,
+    json_output: Annotated[bool, option("One JSON document.", "--json")] = False,
 ) -> None:
     """Verify the signature of a webhook request (Standard Webhooks v1 and v1a), and print the reason."""
     from app.delivery.verifying import verify

@@ -94,6 +94,13 @@ class Difference(NamedTuple):
         return tuple(each for each in self.changes if each.effect == "restart")
 
     @property
+    def result(self) -> Literal["no-change", "changes", "needs-restart"]:
+        """In a word; where it needs a restart, a reload is refused."""
+        if self.restarts:
+            return "needs-restart"
+        return "changes" if self.changes else "no-change"
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a change does to events that wait already."""
         return tuple(filter(None, map(_strands, self.changes))) + tuple(

@@ -53,7 +53,7 @@ def parse(raw: bytes) -> Document:
     try:
         root = compose(text)
     except YAMLError as error:
-        raise _refused(*_explained(error, text)) from None
+        raise _refused(*_translated(error, text)) from None
     except RecursionError:
         raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
     document = Document()
@@ -73,7 +73,7 @@ def _text(raw: bytes) -> str:
         raise _refused("the file is not UTF-8", "save it as UTF-8", Location(line, 1)) from None
 
 
-def _explained(error: YAMLError, text: str) -> tuple[str, str, Location]:
+def _translated(error: YAMLError, text: str) -> tuple[str, str, Location]:
     """The parser's own words name characters, never a value of ours; its excerpt is left out."""
     if not isinstance(error, MarkedYAMLError):
         return "the file holds a character that YAML does not allow", "remove it", Location(1, 1)

@@ -14,7 +14,7 @@ from app.config.document import Document, parse
 from app.config.finding import BadConfiguration, Finding, Location, Path
 from app.config.model import Config
 from app.config.overrides import override
-from app.config.problems import explain
+from app.config.problems import translate
 from app.config.secrets import escaped, resolve
 from app.model.places import value_at
 from app.model.subscription import Subscription
@@ -203,7 +203,7 @@ def _loaded(document: Document, source: str, environ: Mapping[str, str]) -> Load
     try:
         config = Config.model_validate(document.root)
     except ValidationError as error:
-        document.findings += explain(error, document, hidden)
+        document.findings += translate(error, document, hidden)
     else:
         if not document.findings:
             return Loaded(config, source, document, references)

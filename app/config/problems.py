@@ -59,7 +59,7 @@ _FORMS = {
 }
 
 
-def explain(error: ValidationError, document: Document, hidden: set[Path]) -> Iterator[Finding]:
+def translate(error: ValidationError, document: Document, hidden: set[Path]) -> Iterator[Finding]:
     """A finding for each error, but for settings that have one already. ``hidden``: paths whose
     value came from a reference or from the environment."""
     known = {finding.setting for finding in document.findings}

@@ -20,7 +20,7 @@ from app.config.finding import BadConfiguration, Finding, Path, written
 from app.config.lint import CHECKS
 from app.config.load import Loaded
 from app.config.model import Config
-from app.config.problems import explain, said
+from app.config.problems import said, translate
 from app.config.report import Report
 from app.config.secrets import keep
 
@@ -87,7 +87,7 @@ def _refused(
     document: Document, error: ValidationError, references: Mapping[Path, str]
 ) -> BadConfiguration:
     hidden = set(map(written, references))
-    found = explain(error, document, set(references))
+    found = translate(error, document, set(references))
     told = [_unjudged(each) if each.setting in hidden else each for each in found]
     return BadConfiguration(_sorted([*document.findings, *told]))
 

@@ -118,7 +118,7 @@ Fields = tuple[tuple[str, str], ...]
 """Headers of HTTP in their order."""
 
 
-class Exchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class RequestCycle(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """What one attempt sent, and what was answered: without secrets, bodies clipped. ``size``: bytes of the whole
     body that was sent; ``answer_size`` None: the answer was not read to its end. ``status_line`` "": none came.
     """
@@ -151,7 +151,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     next_try_in: float | None = None
     together: int = 1
-    exchange: Exchange | None = None
+    exchange: RequestCycle | None = None
 
 
 class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):

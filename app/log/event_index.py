@@ -18,6 +18,7 @@ import apsw
 import msgspec
 
 from app.bindings.record import Header, Record
+from app.bindings.spooled import HEADER as SPOOLED
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
 from app.log.catalogue import Catalogue, PartitionLog, Segment
@@ -35,7 +36,7 @@ SEARCH = "SELECT base_offset, prints FROM prints WHERE segment = ?1 AND instr(pr
 _COVERED = "SELECT coalesce(sum(length(prints)), 0) FROM prints WHERE segment = ?"
 _DOCUMENT, _JSON = b"application/cloudevents", b"application/cloudevents+json"
 _pack = struct.Struct(">II").pack
-_decode = BINDINGS["embedded"].decode
+_SPOOLED_FOR = ("kafka", "rabbitmq", "pulsar")
 
 
 class _Named(msgspec.Struct):
@@ -78,6 +79,8 @@ def _print(fields: Fields) -> bytes:
 
 
 def _may_be_event(headers: Sequence[Header]) -> bool:
+    if headers and headers[-1][0] == SPOOLED:
+        return True
     return any(
         name[:3].lower() in {"ce_", "ce-"} or (value or b"")[:23].lower() == _DOCUMENT
         for name, value in headers
@@ -85,12 +88,16 @@ def _may_be_event(headers: Sequence[Header]) -> bool:
 
 
 def _closely(fields: Fields) -> bytes:
-    """As any reader of the log reads it."""
-    try:
-        attributes = _decode(Record(*fields)).event.attributes
-        return print_of(attributes["id"].encode(), attributes["source"].encode())
-    except (SenderError, KeyError, ValueError, TypeError, AttributeError):
-        return NONE
+    """As any reader of the log reads it; a record of a spool is written for another kind of broker."""
+    record = Record(*fields)
+    spooled = bool(record.headers) and record.headers[-1][0] == SPOOLED
+    for kind in _SPOOLED_FOR if spooled else ("embedded",):
+        try:
+            attributes = BINDINGS[kind].decode(record).event.attributes
+            return print_of(attributes["id"].encode(), attributes["source"].encode())
+        except (SenderError, KeyError, ValueError, TypeError, AttributeError):
+            continue
+    return NONE
 
 
 class Hits(NamedTuple):

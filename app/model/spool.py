@@ -12,6 +12,7 @@ TOPICS = "__spool."
 """How the name of a spool's topic begins; no route, mirror or client may publish to such a topic."""
 
 _SUBSCRIPTION = "spool:"
+_OF_LOG = "@"
 _LOG = "#spool="
 
 
@@ -43,9 +44,15 @@ def spooled_route(topic: str) -> str | None:
     return topic.removeprefix(TOPICS) if topic.startswith(TOPICS) else None
 
 
-def spool_subscription(route: str) -> str:
-    """The subscription that drains the spool. No subscription of a user has a colon in its id."""
-    return _SUBSCRIPTION + route
+def spool_subscription(route: str, log: str = "") -> str:
+    """The subscription that drains the spool. No subscription of a user has a colon in its id. ``log``: the identity
+    of the embedded log, where the store has rows of several."""
+    return _SUBSCRIPTION + route + (_OF_LOG + log if log else "")
+
+
+def without_log(subscription: str) -> str:
+    """The id as the embedded log itself knows it: for its group there is one log."""
+    return subscription.partition(_OF_LOG)[0]
 
 
 def spool_log(log: str, route: str) -> str:

@@ -41,7 +41,7 @@ class Signing(Strict):
     )
 
 
-Place = Annotated[
+SentIn = Annotated[
     Literal["header", "query"],
     Field(
         description="header, or query: as access_token in the URL, where logs may keep it (use "
@@ -55,7 +55,7 @@ class Bearer(Strict):
 
     kind: Literal["bearer"] = Field(description="a fixed token")
     token: Secret = Field(description='the token; best "${file:/path}" or "${env:NAME}"')
-    sent_in: Place = "header"
+    sent_in: SentIn = "header"
 
 
 class Basic(Strict):
@@ -91,7 +91,7 @@ class OAuth2(Strict):
     )
     scope: str = Field("", description="requested scope")
     audience: str = Field("", description="requested audience, if the server needs one")
-    sent_in: Place = "header"
+    sent_in: SentIn = "header"
 
 
 Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="kind")]

@@ -2,8 +2,8 @@
 
 Kafka, or the embedded log through its Kafka listener, is read by Spark's own source, Pulsar by ours. Records go one way:
 ``source`` (records on the wire) to ``events_raw`` (unchanged), from there ``decode`` to ``events`` and
-``quarantine``. ``replay``, ``redrive``, ``reroute`` publish records; ``report`` and ``query`` read, and ``query`` asks
-DuckDB, without Spark.
+``quarantine``. ``replay``, ``redrive``, ``reroute`` publish records; ``report`` and ``query`` read: they ask DuckDB,
+without Spark.
 
 =========== ====================================================================================
 settings    the settings of the commands, as plain values: no configuration file is read here

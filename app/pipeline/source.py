@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 Offsets = Mapping[str, Mapping[int, int]]
 """By topic and partition. At the start the first offset that is read, at the end the first that is not."""
 
-EARLIEST: Final = -2
-"""In Offsets: whatever is the first there is."""
-
-LATEST: Final = -1
-
 OURS: Final = "cloudevents"
 """What Spark knows our own source by."""
 

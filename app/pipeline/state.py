@@ -40,6 +40,17 @@ def state(lake: Lake) -> State:
     )
 
 
+def derived(table: Table) -> tables.Progress | None:
+    """How far a table is that is made from ``events_raw``; None where none of its snapshots says so."""
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        if snapshot.summary is not None and (text := snapshot.summary[tables.PROGRESS_PROPERTY]):
+            return tables.progress_of(text)
+        parent = snapshot.parent_snapshot_id
+        snapshot = None if parent is None else table.snapshot_by_id(parent)
+    return None
+
+
 def _rows(table: Table) -> int:
     """Without those that are deleted beside their files."""
     snapshot = table.current_snapshot()

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from app.errors import SetupError
 from app.pipeline.settings import Lake
 
@@ -78,6 +80,12 @@ COLUMNS: Final[Mapping[str, str]] = {
 
 FORMAT_PROPERTY: Final = "skybridge.format-version"
 
+PROGRESS_PROPERTY: Final = "skybridge.progress"
+"""In the summary of a snapshot of ``events`` or ``quarantine``: how far the table is."""
+
+Progress = Mapping[str, Mapping[str, Mapping[int, int]]]
+"""By broker, topic and partition: the first offset that is not in the table yet."""
+
 _PROPERTIES: Final[Mapping[str, str]] = {
     FORMAT_PROPERTY: FORMAT_VERSION,
     "format-version": "2",
@@ -98,6 +106,21 @@ def names(columns: str) -> list[str]:
     while (inner := re.sub(r"<[^<>]*>", "", flat)) != flat:
         flat = inner
     return [column.split()[0] for column in flat.split(",")]
+
+
+def progress_of(text: str) -> Progress:
+    """Of the text of PROGRESS_PROPERTY."""
+    return msgspec.json.decode(text, type=dict[str, dict[str, dict[int, int]]])
+
+
+def places(progress: Progress) -> list[tuple[str, str, int, int]]:
+    """Broker, topic, partition and offset of each."""
+    return [
+        (broker, topic, partition, offset)
+        for broker, topics in progress.items()
+        for topic, offsets in topics.items()
+        for partition, offset in offsets.items()
+    ]
 
 
 def make(spark: SparkSession, lake: Lake) -> None:

@@ -101,7 +101,8 @@ def build(
     spools, publishing = None, ChainMap[str, Log]({}, dict(logs))
     if "gateway" in roles:
         notify = silence if told is None else told.notify
-        spools = Spools(config, logs, store, clock, counters, notify)
+        alone = "worker" in roles  # gateways apart may be several, on one store
+        spools = Spools(config, logs, store, clock, counters, notify, alone=alone)
         publishing.maps[0] = spools.switches
     issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.api.running import Disk
+from app.api.answers import DiskView
 from app.config.brokers import EmbeddedBroker
 from app.config.model import Config
 from app.config.store import SqliteStore
@@ -21,16 +21,16 @@ def folders_of(config: Config) -> Sequence[Path]:
     return tuple(dict.fromkeys((*logs, *store)))
 
 
-async def disks(folders: Sequence[Path]) -> Mapping[str, Disk]:
+async def disks(folders: Sequence[Path]) -> Mapping[str, DiskView]:
     """By folder. One that cannot be asked is left out. On a thread: a volume that hangs must not stop
     the event loop."""
     return await asyncio.to_thread(_disks, folders)
 
 
-def _disks(folders: Sequence[Path]) -> Mapping[str, Disk]:
-    found: dict[str, Disk] = {}
+def _disks(folders: Sequence[Path]) -> Mapping[str, DiskView]:
+    found: dict[str, DiskView] = {}
     for folder in folders:
         with contextlib.suppress(OSError):
             usage = shutil.disk_usage(folder)
-            found[str(folder)] = Disk(free=usage.free, size=usage.total)
+            found[str(folder)] = DiskView(free=usage.free, size=usage.total)
     return found

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from app.access.who import Producers
-from app.api.running import KafkaListenerState
+from app.api.answers import KafkaListenerView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaListener
@@ -43,10 +43,10 @@ class OpenListener:
     def address(self) -> tuple[str, int]:
         return self._server.address
 
-    def fares(self, log: str) -> KafkaListenerState:
+    def fares(self, log: str) -> KafkaListenerView:
         """``log``: the one it serves, by name."""
         host, port = self.address
-        return KafkaListenerState(
+        return KafkaListenerView(
             broker=log,
             address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             connections=self._server.connections,

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from app.api.running import SpoolState
+from app.api.answers import SpoolView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.embedded.backlog import Backlog
 from app.brokers.portable import PortableLog
-from app.brokers.spool import SpoolingLog, When
+from app.brokers.spool import STALL, SpoolingLog, When
 from app.config.model import Config
 from app.errors import SetupError, SkybridgeError
 from app.interfaces import Clock, Log, Notify, Store
@@ -52,14 +53,13 @@ class Wanted(NamedTuple):
     most: int
 
 
+@dataclass(eq=False)
 class _Spool:
     """One that is open."""
 
-    def __init__(self, wanted: Wanted, log: SpoolingLog, waits: Backlog, drain: Supervisor) -> None:
-        self.wanted = wanted
-        self.log = log
-        self.waits = waits
-        self.drain = drain
+    wanted: Wanted
+    log: SpoolingLog
+    waits: Backlog
 
 
 class Spools:
@@ -74,16 +74,20 @@ class Spools:
         clock: Clock,
         counters: Counters,
         notify: Notify,
+        *,
+        alone: bool = True,
     ) -> None:
+        """``alone``: no other process with spools shares the store."""
         self._config = config
         self._logs = logs
         self._store = store
         self._clock = clock
         self._counters = counters
         self._notify = notify
+        self._alone = alone
         self._open: dict[str, _Spool] = {}  # by route
-        self._begun: set[str] = set()
-        self._watch: asyncio.Task[None] | None = None
+        self._drains: dict[str, Supervisor] = {}  # of those that have begun
+        self._watches: list[asyncio.Task[None]] = []
         self.switches: dict[str, Log] = {}
         for wanted in _wanted(config):
             self._make(wanted)
@@ -97,7 +101,7 @@ class Spools:
         """Once the logs have started. What the last run left behind begins to drain."""
         await self.prepare(self._config)
         self.become(self._config)
-        self._watch = keep("spools", self._look_on)
+        self._watches = [keep("spools", self._look_on), keep("spools", self._look_after, "targets")]
 
     async def prepare(self, config: Config) -> None:
         """Spools of this configuration are open when it returns; none of those open now is changed."""
@@ -135,14 +139,14 @@ class Spools:
 
     async def stop(self, drain: float) -> None:
         """What waits is kept, and drained by the next start."""
-        if self._watch is not None:
-            self._watch.cancel()
-            await asyncio.gather(self._watch, return_exceptions=True)
+        for watch in self._watches:
+            watch.cancel()
+        await asyncio.gather(*self._watches, return_exceptions=True)
         for spool in self._open.values():
             await spool.log.stop()
-        await asyncio.gather(*(spool.drain.stop(drain) for spool in self._open.values()))
+        await asyncio.gather(*(each.stop(drain) for each in self._drains.values()))
 
-    async def states(self) -> list[SpoolState]:
+    async def states(self) -> list[SpoolView]:
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
     def _make(self, wanted: Wanted) -> _Spool:
@@ -161,30 +165,35 @@ class Spools:
             most=wanted.most,
             began=lambda cause: self._began(wanted.route, cause),
         )
-        made = _Spool(wanted, log, waits, self._drain(wanted, log))
-        self._open[wanted.route] = made
+        made = self._open[wanted.route] = _Spool(wanted, log, waits)
         self.switches[name] = log
         return made
 
     async def _begin(self, spool: _Spool) -> None:
         route, driver = spool.wanted.route, self._logs[spool.wanted.broker].driver
-        if route in self._begun:
+        if route in self._drains:
             return
         assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as above
         await driver.create_topic(spool_topic(route), driver.engine.settings.partitions)
-        self._begun.add(route)
-        await spool.drain.start()
+        drain = self._drains[route] = self._drain(spool, driver.engine.cluster)
+        await drain.start()
         records = spool.waits.records
         spool.log.spooling = records > 0
         if records:
             _log.warning("route %s: %d records wait in its spool", route, records)
 
-    def _drain(self, wanted: Wanted, log: SpoolingLog) -> Supervisor:
+    def _drain(self, spool: _Spool, cluster: str) -> Supervisor:
+        """``cluster``: the identity of the log. In a store that gateways share it keeps the rows of their spools
+        apart: the records of two have the same topic, partition and position."""
+        wanted = spool.wanted
+        drain = self._subscription(wanted)
+        if not self._alone:
+            drain = drain.model_copy(update={"id": spool_subscription(wanted.route, cluster)})
         return Supervisor(
-            [self._subscription(wanted)],
+            [drain],
             self._logs,
             self._store,
-            lambda _: SpoolSink(self._logs, log.drained),
+            lambda _: SpoolSink(self._logs, spool.log.drained),
             self._clock,
             self._counters,
             installation=self._config.installation,
@@ -221,15 +230,20 @@ class Spools:
                     _log.info("route %s: its spool is empty", route)
                     self._notify(SPOOLED, route, {"repeats": spool.log.repeats})
                 if looks % TRY_STORE == 0:
-                    await self._tell_of_store(spool)
+                    await self._tell_of_store(route)
                 if spool.wanted.when == "never" and not self._routed(route) and spool.log.idle:
                     await self._close(route)
 
-    async def _tell_of_store(self, spool: _Spool) -> None:
+    async def _look_after(self) -> None:
+        while True:
+            await self._clock.sleep(STALL)
+            await asyncio.gather(*(spool.log.look_after_target() for spool in self._open.values()))
+
+    async def _tell_of_store(self, route: str) -> None:
         try:
-            await spool.drain.look()
+            await self._drains[route].look()
         except SkybridgeError as error:
-            _log.debug("route %s: the store cannot be asked: %s", spool.wanted.route, error)
+            _log.debug("route %s: the store cannot be asked: %s", route, error)
 
     def _routed(self, route: str) -> bool:
         """A route that has lost its setting keeps its switch: the router knows it by that name."""
@@ -237,9 +251,9 @@ class Spools:
 
     async def _close(self, route: str) -> None:
         spool = self._open.pop(route)
-        self._begun.discard(route)
+        drain = self._drains.pop(route)
         self.switches.pop(spool.log.name, None)
-        await spool.drain.stop(ANSWER)
+        await drain.stop(ANSWER)
         driver = self._logs[spool.wanted.broker].driver
         assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - it was opened as one
         if not spool.waits.records:
@@ -247,10 +261,10 @@ class Spools:
             await driver.engine.delete_topic(spool_topic(route))
             _log.info("route %s: its spool was removed, and is empty: it is deleted", route)
 
-    async def _state(self, spool: _Spool) -> SpoolState:
+    async def _state(self, spool: _Spool) -> SpoolView:
         records, wanted = spool.waits.records, spool.wanted
         oldest = await spool.waits.oldest_ms() if records else None
-        return SpoolState(
+        return SpoolView(
             route=wanted.route,
             broker=wanted.broker,
             state=_word(spool, records),
@@ -260,6 +274,7 @@ class Spools:
             most=wanted.most,
             oldest_seconds=0.0 if oldest is None else max(0.0, self._clock.now() - oldest / 1000),
             repeats=spool.log.repeats,
+            drained=list(spool.waits.finished()),
         )
 
     def _left_behind(self) -> Iterator[tuple[str, str]]:

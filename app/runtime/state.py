@@ -10,15 +10,8 @@ from msgspec.structs import replace
 
 from app.access.caller import Tally
 from app.access.who import Producers
-from app.api.running import (
-    Configured,
-    Disk,
-    Entry,
-    KafkaListenerState,
-    Registry,
-    RoleState,
-    SpoolState,
-)
+from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
+from app.api.running import Configured, Entry, Registry
 from app.brokers.sharing import Shared
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -96,7 +89,7 @@ class State:
             if each.source.broker == broker and topic in each.source.topics
         }
 
-    async def readiness(self) -> Mapping[str, RoleState]:
+    async def readiness(self) -> Mapping[str, RoleReadiness]:
         healths = await self._asking.ask("logs", self._healths)
         faults = {
             name: await self._targets.faults(name) for name in self.logs if healths[name].healthy
@@ -199,18 +192,18 @@ class State:
         health = await self._asking.ask("store", self.store.health)
         return [] if health.healthy else [f"store: {health.cause}"]
 
-    def kafka_listeners(self) -> Sequence[KafkaListenerState]:
+    def kafka_listeners(self) -> Sequence[KafkaListenerView]:
         return [each.fares(name) for name, each in self.listeners.items()]
 
     def intakes(self) -> Mapping[str, Tally]:
         events = self._parts.events
         return {} if events is None else events.intakes.tallies()
 
-    async def spools(self) -> Sequence[SpoolState]:
+    async def spools(self) -> Sequence[SpoolView]:
         spools = self._parts.spools
         return [] if spools is None else await spools.states()
 
-    async def disks(self) -> Mapping[str, Disk]:
+    async def disks(self) -> Mapping[str, DiskView]:
         return await disks(folders_of(self._parts.config))
 
     async def certificates(self) -> Mapping[str, float]:
@@ -218,12 +211,12 @@ class State:
             certificates_of(self._parts.config, self._parts.catalog.subscriptions)
         )
 
-    def _ready(self, ready: bool, causes: list[str]) -> RoleState:
+    def _ready(self, ready: bool, causes: list[str]) -> RoleReadiness:
         if self.draining:
-            return RoleState(ready=False, causes=("the service is stopping",))
+            return RoleReadiness(ready=False, causes=["the service is stopping"])
         if not self.begun:
-            return RoleState(ready=False, causes=("the service is starting",))
-        return RoleState(ready=ready, causes=(*causes, *FAILURES.causes()))
+            return RoleReadiness(ready=False, causes=["the service is starting"])
+        return RoleReadiness(ready=ready, causes=[*causes, *FAILURES.causes()])
 
 
 Faults = Mapping[str, Mapping[str, str]]

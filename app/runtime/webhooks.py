@@ -9,7 +9,7 @@ from app.errors import SetupError
 from app.interfaces import Clock
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
-from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, Place
+from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import (
@@ -133,7 +133,7 @@ def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Crede
             return None
 
 
-def _fixed(token: FileSecret, place: Place) -> Fixed:
+def _fixed(token: FileSecret, place: SentIn) -> Fixed:
     return Fixed(LiveSecret(token), _WRITERS[place])
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from app.interfaces import AuditChoice, AuditEntry
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import audit
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, Transactions, shared_transaction, transaction
 
 STRIDE = (
     100  # rows by which a bound is exceeded at most: surplus ones are deleted at every hundredth id
@@ -28,36 +28,39 @@ class AuditBounds(NamedTuple):
     refusal: int = 10_000
 
 
-class Audit:
+class Audit(Storing):
     """Fills ``interfaces.AuditTrail``. A write that is repeated shows its entry twice."""
 
     def __init__(self, transactions: Transactions, bounds: AuditBounds) -> None:
-        self._transactions = transactions
+        super().__init__(transactions)
         self._bounds = bounds
 
-    async def add(self, entry: AuditEntry) -> int:
-        return await self._transactions.together(_add, entry, self._bounds)
+    @shared_transaction
+    def add(self, connection: Connection, entry: AuditEntry) -> int:
+        texts = {name: clipped(getattr(entry, name)) for name in ("who", "address", "operation")}
+        row = values_of(entry, audit, **texts, **_outcome(entry))
+        number: int = connection.execute(insert(audit).values(row).returning(_c.id)).scalar_one()
+        if number % STRIDE == 0:
+            for kind, most in self._bounds._asdict().items():
+                _trim(connection, kind, most)
+        return number
 
-    async def conclude(self, entry: AuditEntry) -> None:
-        await self._transactions.together(_conclude, entry)
+    @shared_transaction
+    def conclude(self, connection: Connection, entry: AuditEntry) -> None:
+        connection.execute(update(audit).where(_c.id == entry.id).values(_outcome(entry)))
 
-    async def find(
-        self, choice: AuditChoice, limit: int = 100, before: int | None = None
+    @transaction
+    def find(
+        self,
+        connection: Connection,
+        choice: AuditChoice,
+        limit: int = 100,
+        before: int | None = None,
     ) -> list[AuditEntry]:
         query = select(audit).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
         if before is not None:
             query = query.where(_c.id < before)
-        return await self._transactions.run(_find, query)
-
-
-def _add(connection: Connection, entry: AuditEntry, bounds: AuditBounds) -> int:
-    texts = {name: clipped(getattr(entry, name)) for name in ("who", "address", "operation")}
-    row = values_of(entry, audit, **texts, **_outcome(entry))
-    number: int = connection.execute(insert(audit).values(row).returning(_c.id)).scalar_one()
-    if number % STRIDE == 0:
-        for kind, most in bounds._asdict().items():
-            _trim(connection, kind, most)
-    return number
+        return [struct_of(AuditEntry, row) for row in connection.execute(query)]
 
 
 def _trim(connection: Connection, kind: str, most: int) -> None:
@@ -68,20 +71,12 @@ def _trim(connection: Connection, kind: str, most: int) -> None:
         connection.execute(delete(audit).where(of_kind, _c.id <= first))
 
 
-def _conclude(connection: Connection, entry: AuditEntry) -> None:
-    connection.execute(update(audit).where(_c.id == entry.id).values(_outcome(entry)))
-
-
 def _outcome(entry: AuditEntry) -> dict[str, Any]:
     return {
         "target": clipped(entry.target),
         "status": entry.status,
         "detail": clipped(entry.detail),
     }
-
-
-def _find(connection: Connection, query: Any) -> list[AuditEntry]:
-    return [struct_of(AuditEntry, row) for row in connection.execute(query)]
 
 
 def clipped(outside: str) -> str:

@@ -10,7 +10,7 @@ from app.interfaces import Command
 from app.store import revision
 from app.store.rows import struct_of, values_of
 from app.store.tables import commands
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, transaction
 
 VOID = 60_000  # milliseconds after which nobody takes a command any more
 KEPT = 3_600_000  # and after which its answer is forgotten
@@ -18,31 +18,28 @@ KEPT = 3_600_000  # and after which its answer is forgotten
 _c = commands.c
 
 
-class Commands:
+class Commands(Storing):
     """Fills ``interfaces.Commands``."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    async def ask(self, command: Command) -> int:
-        return await self._transactions.run(_ask, command)
+    @transaction
+    def ask(self, connection: Connection, command: Command) -> int:
+        revision.grow(connection)
+        connection.execute(delete(commands).where(_c.asked_ms <= command.asked_ms - KEPT))
+        row = values_of(command, commands)
+        number: int = connection.execute(insert(commands).values(row).returning(_c.id)).scalar_one()
+        return number
 
     async def take(self, subscriptions: Collection[str], now_ms: int) -> list[Command]:
         return await self._transactions.run(_take, tuple(subscriptions), now_ms)
 
-    async def answer(self, command: int, answer: bytes) -> None:
-        await self._transactions.run(_answer, command, answer)
+    @transaction
+    def answer(self, connection: Connection, command: int, answer: bytes) -> None:
+        connection.execute(update(commands).where(_c.id == command).values(answer=answer))
 
-    async def get(self, command: int) -> Command | None:
-        return await self._transactions.run(_get, command)
-
-
-def _ask(connection: Connection, command: Command) -> int:
-    revision.grow(connection)
-    connection.execute(delete(commands).where(_c.asked_ms <= command.asked_ms - KEPT))
-    row = values_of(command, commands)
-    number: int = connection.execute(insert(commands).values(row).returning(_c.id)).scalar_one()
-    return number
+    @transaction
+    def get(self, connection: Connection, command: int) -> Command | None:
+        row = connection.execute(select(commands).where(_c.id == command)).one_or_none()
+        return None if row is None else struct_of(Command, row)
 
 
 def _take(connection: Connection, subscriptions: Collection[str], now_ms: int) -> list[Command]:
@@ -61,12 +58,3 @@ def _take(connection: Connection, subscriptions: Collection[str], now_ms: int) -
     ids = [row.id for row in rows]
     connection.execute(update(commands).where(_c.id.in_(ids)).values(taken_ms=now_ms))
     return [struct_of(Command, row) for row in rows]
-
-
-def _answer(connection: Connection, command: int, answer: bytes) -> None:
-    connection.execute(update(commands).where(_c.id == command).values(answer=answer))
-
-
-def _get(connection: Connection, command: int) -> Command | None:
-    row = connection.execute(select(commands).where(_c.id == command)).one_or_none()
-    return None if row is None else struct_of(Command, row)

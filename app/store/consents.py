@@ -9,48 +9,48 @@ from sqlalchemy import ColumnElement, Connection, delete, select, update
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import consents
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, transaction
 
 _c = consents.c
 _CALLED = _c.called_ms.is_not(None)
 
 
-class Consents:
+class Consents(Storing):
     """Fills ``interfaces.Consents``."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+    @transaction
+    def open(
+        self,
+        connection: Connection,
+        digest: bytes,
+        subscription: str,
+        *,
+        until_ms: int,
+        now_ms: int,
+    ) -> None:
+        connection.execute(delete(consents).where(_c.until_ms <= now_ms))
+        row = {"digest": digest, "subscription": subscription, "until_ms": until_ms}
+        connection.execute(insert(connection, consents).values(row).on_conflict_do_nothing())
 
-    async def open(self, digest: bytes, subscription: str, *, until_ms: int, now_ms: int) -> None:
-        await self._transactions.run(_open, digest, subscription, until_ms, now_ms)
-
-    async def call(self, digest: bytes, rate: str | None, now_ms: int) -> bool:
-        said = None if rate is None else text(rate)
-        return await self._transactions.run(_call, digest, said, now_ms)
+    @transaction
+    def call(self, connection: Connection, digest: bytes, rate: str | None, now_ms: int) -> bool:
+        """Anybody may try keys: one that there is none of costs a look at the index."""
+        here = (_c.digest == digest) & _c.called_ms.is_(None) & (_c.until_ms > now_ms)
+        if connection.execute(select(_c.digest).where(here)).first() is None:
+            return False
+        revision.grow(connection)  # whoever asked looks when it grows
+        called = (
+            update(consents)
+            .where(here)
+            .values(called_ms=now_ms, rate=None if rate is None else text(rate))
+        )
+        return connection.execute(called.returning(_c.digest)).first() is not None
 
     async def take(self, digests: Collection[bytes]) -> Mapping[bytes, str | None]:
         return await self._transactions.run(_end, _c.digest.in_(digests) & _CALLED)
 
     async def close(self, digest: bytes) -> Mapping[bytes, str | None]:
         return await self._transactions.run(_end, _c.digest == digest)
-
-
-def _open(
-    connection: Connection, digest: bytes, subscription: str, until_ms: int, now_ms: int
-) -> None:
-    connection.execute(delete(consents).where(_c.until_ms <= now_ms))
-    row = {"digest": digest, "subscription": subscription, "until_ms": until_ms}
-    connection.execute(insert(connection, consents).values(row).on_conflict_do_nothing())
-
-
-def _call(connection: Connection, digest: bytes, rate: str | None, now_ms: int) -> bool:
-    """Anybody may try keys: one that there is none of costs a look at the index."""
-    here = (_c.digest == digest) & _c.called_ms.is_(None) & (_c.until_ms > now_ms)
-    if connection.execute(select(_c.digest).where(here)).first() is None:
-        return False
-    revision.grow(connection)  # whoever asked looks when it grows
-    called = update(consents).where(here).values(called_ms=now_ms, rate=rate)
-    return connection.execute(called.returning(_c.digest)).first() is not None
 
 
 def _end(connection: Connection, which: ColumnElement[bool]) -> dict[bytes, str | None]:

@@ -12,7 +12,7 @@ from app.store import parked, revision
 from app.store.owners import fence
 from app.store.rows import insert, kept_of, kept_values, text
 from app.store.tables import dead_letters
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, Transactions, transaction
 
 STRIDE = 1_000  # rows after which is counted anew: other processes write too, and people discard
 
@@ -43,11 +43,11 @@ AT_ONCE = 5_000  # letters that one transaction discards
 _c = dead_letters.c
 
 
-class DeadLetters:
+class DeadLetters(Storing):
     """Fills ``interfaces.DeadLetters``. ``full``: why the last one was refused, until one is taken."""
 
     def __init__(self, transactions: Transactions, max_rows: int) -> None:
-        self._transactions = transactions
+        super().__init__(transactions)
         self._room = Room(dead_letters, max_rows)
         self._max_rows = max_rows
         self.full = ""
@@ -60,18 +60,37 @@ class DeadLetters:
             raise
         self.full = ""
 
-    async def find(
-        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+    @transaction
+    def find(
+        self,
+        connection: Connection,
+        choice: LetterChoice,
+        limit: int = 100,
+        before: int | None = None,
     ) -> list[DeadLetter]:
-        return await self._transactions.run(_find, choice, limit, before)
+        query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(_c.id < before)
+        return [kept_of(DeadLetter, row) for row in connection.execute(query)]
 
-    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
-        return await self._transactions.run(_count, choice)
+    @transaction
+    def count(self, connection: Connection, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+        rows = connection.execute(
+            select(_c.subscription, _c.cause, func.count())
+            .where(*_chosen(choice))
+            .group_by(_c.subscription, _c.cause)
+        )
+        return {(subscription, cause): count for subscription, cause, count in rows}
 
-    async def count_over_time(
-        self, choice: LetterChoice, every_ms: int
+    @transaction
+    def count_over_time(
+        self, connection: Connection, choice: LetterChoice, every_ms: int
     ) -> Mapping[tuple[int, str], int]:
-        return await self._transactions.run(_count_over_time, choice, every_ms)
+        start = (_c.at_ms - _c.at_ms % every_ms).label("start")
+        rows = connection.execute(
+            select(start, _c.cause, func.count()).where(*_chosen(choice)).group_by(start, _c.cause)
+        )
+        return {(at_ms, cause): count for at_ms, cause, count in rows}
 
     async def discard(self, choice: LetterChoice) -> int:
         """A portion a transaction: a million letters must not keep others waiting, nor run into the
@@ -83,8 +102,19 @@ class DeadLetters:
             if count < AT_ONCE:
                 return gone
 
-    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
-        return await self._transactions.run(_redrive, choice, rate, now_ms, limit)
+    @transaction
+    def redrive(
+        self, connection: Connection, choice: LetterChoice, *, rate: float, now_ms: int, limit: int
+    ) -> int:
+        """Locked first: of two that redrive the same, the second moves what the first left."""
+        query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id).limit(limit)
+        rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+        if rows:
+            parked.give_back(connection, rows, rate, now_ms)
+            for some in _hundreds([row.id for row in rows]):
+                connection.execute(delete(dead_letters).where(_c.id.in_(some)))
+            revision.grow(connection)
+        return len(rows)
 
     def write(self, connection: Connection, letter: DeadLetter) -> None:
         """A second write of the same message changes nothing, also where there is no room (rule 5)."""
@@ -109,51 +139,9 @@ class DeadLetters:
             parked.remove(connection, [row])
 
 
-def _find(
-    connection: Connection, choice: LetterChoice, limit: int, before: int | None
-) -> list[DeadLetter]:
-    query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id.desc()).limit(limit)
-    if before is not None:
-        query = query.where(_c.id < before)
-    return [kept_of(DeadLetter, row) for row in connection.execute(query)]
-
-
-def _count(connection: Connection, choice: LetterChoice) -> dict[tuple[str, str], int]:
-    rows = connection.execute(
-        select(_c.subscription, _c.cause, func.count())
-        .where(*_chosen(choice))
-        .group_by(_c.subscription, _c.cause)
-    )
-    return {(subscription, cause): count for subscription, cause, count in rows}
-
-
-def _count_over_time(
-    connection: Connection, choice: LetterChoice, every_ms: int
-) -> dict[tuple[int, str], int]:
-    start = (_c.at_ms - _c.at_ms % every_ms).label("start")
-    rows = connection.execute(
-        select(start, _c.cause, func.count()).where(*_chosen(choice)).group_by(start, _c.cause)
-    )
-    return {(at_ms, cause): count for at_ms, cause, count in rows}
-
-
 def _discard(connection: Connection, choice: LetterChoice) -> int:
     some = select(_c.id).where(*_chosen(choice)).order_by(_c.id).limit(AT_ONCE)
     return connection.execute(delete(dead_letters).where(_c.id.in_(some))).rowcount
-
-
-def _redrive(
-    connection: Connection, choice: LetterChoice, rate: float, now_ms: int, limit: int
-) -> int:
-    """Locked first: of two that redrive the same, the second moves what the first left."""
-    query = select(dead_letters).where(*_chosen(choice)).order_by(_c.id).limit(limit)
-    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
-    if rows:
-        parked.give_back(connection, rows, rate, now_ms)
-        for some in _hundreds([row.id for row in rows]):
-            connection.execute(delete(dead_letters).where(_c.id.in_(some)))
-        revision.grow(connection)
-    return len(rows)
 
 
 def _hundreds(ids: list[int]) -> Iterator[list[int]]:

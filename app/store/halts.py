@@ -11,48 +11,40 @@ from app.interfaces import Halt
 from app.store import revision
 from app.store.rows import insert, text
 from app.store.tables import halts
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, transaction
 
 Kind = Literal["paused", "disabled"]
 
 _c = halts.c
 
 
-class Halts:
+class Halts(Storing):
     """Fills ``interfaces.Halts``. Said again, a halt keeps its time and takes the new cause."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+    @transaction
+    def all(self, connection: Connection) -> Mapping[str, Halt]:
+        rows = connection.execute(select(halts))
+        return {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}
 
-    async def all(self) -> Mapping[str, Halt]:
-        return await self._transactions.run(_all)
+    @transaction
+    def halt(
+        self, connection: Connection, subscription: str, kind: Kind, cause: str, now_ms: int
+    ) -> None:
+        revision.grow(connection)  # first: its lock puts all changes in a row
+        found = connection.execute(
+            select(halts).where(_c.subscription == subscription)
+        ).one_or_none()
+        if found is not None and found.kind == "disabled" and kind == "paused":
+            return
+        since_ms = found.since_ms if found is not None and found.kind == kind else now_ms
+        values = {"kind": kind, "cause": text(cause), "since_ms": since_ms}
+        connection.execute(
+            insert(connection, halts)
+            .values(subscription=subscription, **values)
+            .on_conflict_do_update(index_elements=["subscription"], set_=values)
+        )
 
-    async def halt(self, subscription: str, kind: Kind, cause: str, now_ms: int) -> None:
-        await self._transactions.run(_halt, subscription, kind, text(cause), now_ms)
-
-    async def allow(self, subscription: str) -> None:
-        await self._transactions.run(_allow, subscription)
-
-
-def _all(connection: Connection) -> dict[str, Halt]:
-    rows = connection.execute(select(halts))
-    return {row.subscription: Halt(row.kind, row.cause, row.since_ms) for row in rows}
-
-
-def _halt(connection: Connection, subscription: str, kind: Kind, cause: str, now_ms: int) -> None:
-    revision.grow(connection)  # first: its lock puts all changes in a row
-    found = connection.execute(select(halts).where(_c.subscription == subscription)).one_or_none()
-    if found is not None and found.kind == "disabled" and kind == "paused":
-        return
-    since_ms = found.since_ms if found is not None and found.kind == kind else now_ms
-    values = {"kind": kind, "cause": cause, "since_ms": since_ms}
-    connection.execute(
-        insert(connection, halts)
-        .values(subscription=subscription, **values)
-        .on_conflict_do_update(index_elements=["subscription"], set_=values)
-    )
-
-
-def _allow(connection: Connection, subscription: str) -> None:
-    revision.grow(connection)
-    connection.execute(delete(halts).where(_c.subscription == subscription))
+    @transaction
+    def allow(self, connection: Connection, subscription: str) -> None:
+        revision.grow(connection)
+        connection.execute(delete(halts).where(_c.subscription == subscription))

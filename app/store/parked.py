@@ -25,7 +25,7 @@ from app.model.message import Partition
 from app.store.owners import fence_all, numbers
 from app.store.rows import in_partition, insert, kept_of, kept_values, text
 from app.store.tables import parked
-from app.store.transactions import Transactions
+from app.store.transactions import Storing, shared_transaction, transaction
 
 _c = parked.c
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
@@ -36,14 +36,19 @@ _DONE_WITH = delete(parked).where(
 )
 
 
-class ParkedMessages:
+class ParkedMessages(Storing):
     """Fills ``interfaces.ParkedMessages``."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    async def park(self, rows: Sequence[Parked], *, numbered: bool = False) -> None:
-        await self._transactions.together(_park, rows, numbered)
+    @shared_transaction
+    def park(
+        self, connection: Connection, rows: Sequence[Parked], *, numbered: bool = False
+    ) -> None:
+        if rows:
+            fence_all(connection, rows)
+            values = [kept_values(row, parked, detail=text(row.detail)) for row in rows]
+            if numbered:
+                _number(connection, rows, values)
+            connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
@@ -98,14 +103,31 @@ class ParkedMessages:
         )
         return await self._transactions.run(_read, query, epochs)
 
-    async def unpark(self, rows: Sequence[Parked]) -> None:
-        await self._transactions.together(_unpark, rows)
+    @shared_transaction
+    def unpark(self, connection: Connection, rows: Sequence[Parked]) -> None:
+        fence_all(connection, rows)
+        for first in range(0, len(rows), 500):
+            remove(connection, [row.id for row in rows[first : first + 500]])
 
-    async def defer(self, row: Parked) -> None:
-        await self._transactions.together(_defer, row)
+    @shared_transaction
+    def defer(self, connection: Connection, row: Parked) -> None:
+        fence_all(connection, [row])
+        wait = {name: getattr(row, name) for name in ("steps", "attempts", "due_ms", "cause")}
+        changed = update(parked).where(_c.id == row.id).values(**wait, detail=text(row.detail))
+        connection.execute(changed)
 
-    async def count(self) -> Mapping[str, ParkedCount]:
-        return await self._transactions.run(_count)
+    @transaction
+    def count(self, connection: Connection) -> Mapping[str, ParkedCount]:
+        rows = connection.execute(
+            select(
+                _c.subscription,
+                func.count(),
+                func.count(_c.lane.distinct()),
+                func.min(_c.at_ms),
+                _how_many_redriven,
+            ).group_by(_c.subscription)
+        )
+        return {name: ParkedCount(*counts) for name, *counts in rows}
 
     async def find(
         self,
@@ -121,8 +143,26 @@ class ParkedMessages:
             query = query.where(_c.event_id == text(event_id))
         return await self._transactions.run(_read, query)
 
-    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
-        return await self._transactions.run(_keys, subscription, limit)
+    @transaction
+    def keys(
+        self, connection: Connection, subscription: str | None = None, limit: int = 100
+    ) -> list[ParkedKey]:
+        oldest = func.min(_c.id).label("oldest")
+        lanes = (
+            select(oldest, func.count().label("rows"), _how_many_redriven.label("given_back"))
+            .group_by(_c.subscription, _c.broker, _c.topic, _c.partition, _c.lane)
+            .order_by(oldest)
+            .limit(limit)
+        )
+        if subscription is not None:
+            lanes = lanes.where(_c.subscription == subscription)
+        found = lanes.subquery()
+        rows = connection.execute(
+            select(parked, found.c.rows, found.c.given_back)
+            .join_from(parked, found, _c.id == found.c.oldest)
+            .order_by(_c.id)
+        )
+        return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 
     async def forget(self, subscription: str) -> int:
         return await self._transactions.run(forget, subscription)
@@ -169,15 +209,6 @@ def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
     return row | {"redriven": True, "steps": 0, "attempts": 0, "due_ms": due_ms, "at_ms": now_ms}
 
 
-def _park(connection: Connection, rows: Sequence[Parked], numbered: bool) -> None:
-    if rows:
-        fence_all(connection, rows)
-        values = [kept_values(row, parked, detail=text(row.detail)) for row in rows]
-        if numbered:
-            _number(connection, rows, values)
-        connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
-
-
 def _number(
     connection: Connection, rows: Sequence[Parked], values: Sequence[dict[str, Any]]
 ) -> None:
@@ -188,19 +219,6 @@ def _number(
     }
     for claim, row in zip(claims, values, strict=True):
         row["offset"] = next(given[claim])
-
-
-def _unpark(connection: Connection, rows: Sequence[Parked]) -> None:
-    fence_all(connection, rows)
-    for first in range(0, len(rows), 500):
-        remove(connection, [row.id for row in rows[first : first + 500]])
-
-
-def _defer(connection: Connection, row: Parked) -> None:
-    fence_all(connection, [row])
-    wait = {name: getattr(row, name) for name in ("steps", "attempts", "due_ms", "cause")}
-    changed = update(parked).where(_c.id == row.id).values(**wait, detail=text(row.detail))
-    connection.execute(changed)
 
 
 def _lanes(
@@ -225,38 +243,6 @@ def _lanes(
         if lanes:
             found[partition] = lanes
     return found
-
-
-def _count(connection: Connection) -> dict[str, ParkedCount]:
-    rows = connection.execute(
-        select(
-            _c.subscription,
-            func.count(),
-            func.count(_c.lane.distinct()),
-            func.min(_c.at_ms),
-            _how_many_redriven,
-        ).group_by(_c.subscription)
-    )
-    return {name: ParkedCount(*counts) for name, *counts in rows}
-
-
-def _keys(connection: Connection, subscription: str | None, limit: int) -> list[ParkedKey]:
-    oldest = func.min(_c.id).label("oldest")
-    lanes = (
-        select(oldest, func.count().label("rows"), _how_many_redriven.label("given_back"))
-        .group_by(_c.subscription, _c.broker, _c.topic, _c.partition, _c.lane)
-        .order_by(oldest)
-        .limit(limit)
-    )
-    if subscription is not None:
-        lanes = lanes.where(_c.subscription == subscription)
-    found = lanes.subquery()
-    rows = connection.execute(
-        select(parked, found.c.rows, found.c.given_back)
-        .join_from(parked, found, _c.id == found.c.oldest)
-        .order_by(_c.id)
-    )
-    return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 
 
 def _places(partitions: Collection[Partition]) -> list[tuple[str, int]]:

@@ -12,43 +12,42 @@ from app.model.message import Partition
 from app.store import revision
 from app.store.owners import fence
 from app.store.rows import struct_of, values_of
-from app.store.tables import replays
-from app.store.transactions import Transactions
+from app.store.tables import replays as table
+from app.store.transactions import Storing, shared_transaction, transaction
 
-_c = replays.c
+_c = table.c
 
 
-class Replays:
+class Replays(Storing):
     """Fills ``interfaces.Replays``."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-
-    async def ask(self, replays: Sequence[Replay]) -> list[int]:
-        return await self._transactions.run(_ask, replays)
+    @transaction
+    def ask(self, connection: Connection, replays: Sequence[Replay]) -> list[int]:
+        revision.grow(connection)  # first: its lock puts all who ask in a row
+        if any(_all(connection, name) for name in {each.subscription for each in replays}):
+            return []
+        return [
+            connection.execute(insert(table).values(_values(each)).returning(_c.id)).scalar_one()
+            for each in replays
+        ]
 
     async def all(self, subscription: str | None = None) -> list[Replay]:
         return await self._transactions.run(_all, subscription)
 
-    async def save(self, replay: Replay, epoch: int) -> None:
-        await self._transactions.together(_save, replay, epoch)
+    @shared_transaction
+    def save(self, connection: Connection, replay: Replay, epoch: int) -> None:
+        fence(connection, replay.subscription, replay.broker, replay.partition, epoch)
+        values = {"next": replay.next, "done": replay.done}
+        connection.execute(update(table).where(_c.id == replay.id).values(values))
 
-    async def end(self, replay: int) -> None:
-        await self._transactions.run(_end, replay)
-
-
-def _ask(connection: Connection, asked: Sequence[Replay]) -> list[int]:
-    revision.grow(connection)  # first: its lock puts all who ask in a row
-    if any(_all(connection, name) for name in {each.subscription for each in asked}):
-        return []
-    return [
-        connection.execute(insert(replays).values(_values(each)).returning(_c.id)).scalar_one()
-        for each in asked
-    ]
+    @transaction
+    def end(self, connection: Connection, replay: int) -> None:
+        revision.grow(connection)
+        connection.execute(delete(table).where(_c.id == replay))
 
 
 def _all(connection: Connection, subscription: str | None) -> list[Replay]:
-    query = select(replays).order_by(_c.id)
+    query = select(table).order_by(_c.id)
     if subscription is not None:
         query = query.where(_c.subscription == subscription)
     return [
@@ -57,17 +56,6 @@ def _all(connection: Connection, subscription: str | None) -> list[Replay]:
     ]
 
 
-def _save(connection: Connection, replay: Replay, epoch: int) -> None:
-    fence(connection, replay.subscription, replay.broker, replay.partition, epoch)
-    values = {"next": replay.next, "done": replay.done}
-    connection.execute(update(replays).where(_c.id == replay.id).values(values))
-
-
-def _end(connection: Connection, replay: int) -> None:
-    revision.grow(connection)
-    connection.execute(delete(replays).where(_c.id == replay))
-
-
 def _values(replay: Replay) -> dict[str, Any]:
     place = replay.partition
-    return values_of(replay, replays, topic=place.topic, partition=place.number)
+    return values_of(replay, table, topic=place.topic, partition=place.number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -144,6 +144,39 @@ class Transactions:
             done.set_exception(fate)
         else:
             done.set_result(fate)
+
+
+class Storing:
+    """What the parts of a store have in common. Their methods are transactions: written as functions of
+    a connection, and run on the store's thread."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+
+S = TypeVar("S", bound=Storing)
+
+
+def transaction(
+    work: Callable[Concatenate[S, Connection, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """See ``Transactions.run``."""
+
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._transactions.run(work.__get__(self), *args, **kwargs)
+
+    return run
+
+
+def shared_transaction(
+    work: Callable[Concatenate[S, Connection, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """See ``Transactions.together``."""
+
+    async def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._transactions.together(work.__get__(self), *args, **kwargs)
+
+    return run
 
 
 def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:

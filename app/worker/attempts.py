@@ -23,7 +23,7 @@ from app.delivery.plan import (
 )
 from app.event.value import CloudEvent
 from app.filters.cesql.values import Failure
-from app.interfaces import Attempt, EventName, Exchange, SinkAnswer
+from app.interfaces import Attempt, EventName, RequestCycle, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
@@ -220,7 +220,7 @@ def _with_exchange(attempt: Attempt, answer: SinkAnswer) -> Attempt:
     sent = answer.sent
     if sent is None:
         return attempt
-    exchange = Exchange(
+    exchange = RequestCycle(
         line=sent.line,
         headers=sent.headers,
         body=sent.body,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from app.model.spool import without_log
 from app.model.start import EARLIEST, LATEST, Start, StartAt
 from app.model.subscription import Subscription
 
 
 def group_name(installation: str, subscription: str) -> str:
     """One group a subscription, told apart by installation so that two may share a broker."""
-    return f"skybridge.{installation}.{subscription}"
+    return f"skybridge.{installation}.{without_log(subscription)}"
 
 
 def start_at(subscription: Subscription) -> StartAt:

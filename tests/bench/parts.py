@@ -27,6 +27,7 @@ import latency
 import many
 import pull
 import shapes
+import spool
 import table
 
 
@@ -159,6 +160,14 @@ PARTS = (
         ingress.MIRROR_PREFACE,
         table.HEADINGS,
         lambda folder, size: ingress.mirror(folder, size.growth, size.deliveries),
+    ),
+    Part(
+        "spool",
+        "spool",
+        "an outage of Kafka: how fast the spool drains, and answers before and after",
+        spool.PREFACE,
+        table.HEADINGS,
+        lambda folder, size: spool.measure(folder, size.growth, size.kafka, size.seconds),
     ),
     Part(
         "subscriptions",

@@ -1,11 +1,13 @@
 """``make bench-pipeline``: the pipeline on Spark, beside what it has to be.
 
-    python tests/bench/pipeline.py [--short] [--events N] [--rounds N] [--only decode,archive,report] [--write PAGE]
+    python tests/bench/pipeline.py [--short] [--events N] [--rounds N] [--only decode,archive,report,shell,live] [--write PAGE]
 
 ``decode``   the decoder by column beside the bindings row by row, from Parquet to nowhere.
 ``archive``  decode-and-append, and the whole archive, beside a bare copy of the same records of a real Kafka
              into Iceberg.
-``report``   ``skybridge pipeline report``, from the shell to the page, the start of Spark included.
+``report``   ``skybridge pipeline report``, from the shell to the page.
+``shell``    2,000 waiting events into a new lake, and a question to it, from the shell.
+``live``     an archive on one core beside a feed of 5,000 events a second: the lag of the lake.
 
 Each is a process, one after the other, on as many events. Targets hold for 2,000,000 on a machine that does
 nothing else: ``--events 2000000``.
@@ -23,7 +25,7 @@ import msgspec
 import table
 from pipeline_figures import HEADINGS, Figure, sized
 
-PARTS = ("decode", "archive", "report")
+PARTS = ("decode", "archive", "report", "shell", "live")
 _USUAL, _SHORT = 200_000, 20_000
 _WITHIN = 7200  # seconds for a part
 

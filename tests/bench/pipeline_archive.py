@@ -56,7 +56,7 @@ _PARTITIONS = 8
 _ID = re.compile(rb'("(?:id|eventID)": ?")')  # of a document; no data of these events has one
 
 
-def _another(row: dict[str, Any], number: bytes) -> tuple[list[tuple[str, bytes]], bytes]:
+def another(row: dict[str, Any], number: bytes) -> tuple[list[tuple[str, bytes]], bytes]:
     """Headers and body of the same event under an id of its own: no two that are sent are one event."""
     named = [(each["key"], each["value"]) for each in row["headers"] or []]
     headers = [
@@ -74,7 +74,7 @@ def fill(servers: str, topic: str, folder: Path) -> int:
     sent = 0
     for file in sorted(folder.glob("*.parquet")):  # one after the other: all at once are gigabytes
         for row in pq.read_table(file, columns=["key", "value", "headers"]).to_pylist():
-            headers, body = _another(row, b"%d" % sent)
+            headers, body = another(row, b"%d" % sent)
             while True:
                 try:
                     producer.produce(topic, key=row["key"], value=body, headers=headers)

@@ -134,23 +134,25 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
     tmp_path: Path,
 ) -> None:
-    """receive misbehaves when told to, status and dead letters show what became of it."""
+    """receive misbehaves when told to; attempts and dead letters show what became of it."""
     words = ("receive", "--port", "0", "--fail-first", "1", "--retry-after", "1", "--status", "415")
     async with running(tmp_path, *words) as receiver:
         config = write(tmp_path, sink=f"{receiver.said['listening']}/")
         async with running(tmp_path, "serve", "--config", config) as service:
             await post(service, "com.example.odd")
             assert (await receiver.line())["status"] == 503
-            waiting = await eventually(
-                service, "/status", lambda answer: answer["subscriptions"][0]["state"] == "paused"
-            )
-            assert waiting["ready"] is True
             assert (await receiver.line())["status"] == 415
             found = await eventually(
                 service, "/v1/dead-letters", lambda answer: answer["dead_letters"]
             )
             (letter,) = found["dead_letters"]
+            tried = await eventually(
+                service, "/v1/attempts", lambda answer: len(answer["attempts"]) == 2
+            )
+            second, first = tried["attempts"]
             assert await service.stop() == 0
+    assert (first["status"], second["status"]) == (503, 415)
+    assert second["started_ms"] - first["started_ms"] >= 1_000
     assert letter["status"] == 415
     assert letter["message"]["event"]["type"] == "com.example.odd"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any, get_args
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -296,3 +298,74 @@ async def test_the_verb_tells_a_timeline(house: House) -> None:
     assert "looked in log from its beginning" in missing.output
     wrong = await asyncio.to_thread(run, app, ["find", ID, "--since", "soon", *more])
     assert wrong.exit_code == 2
+
+
+def spooling(kind: str, address: str, when: str) -> dict[str, Any]:
+    """A route to a broker, with a spool."""
+    addresses = {
+        "kafka": {"bootstrap_servers": address},
+        "rabbitmq": {"addresses": address},
+        "pulsar": {"service_url": f"pulsar://{address}", "admin_url": f"http://{address}"},
+    }
+    topics = {"create": True, "partitions": 1}
+    return {
+        "server": {"events": {"port": 0}, "admin": {"port": 0}},
+        "brokers": {
+            "log": {"kind": "embedded", "path": "./log"},
+            "main": {"kind": kind, "topics": topics, **addresses[kind]},
+        },
+        "routes": [
+            {
+                "name": "orders",
+                "filters": [{"prefix": {"type": "order."}}],
+                "to": {"broker": "main", "topic": f"orders-{uuid4().hex}"},
+                "spool": {"broker": "log", "when": when, "max": "1MiB"},
+            }
+        ],
+        "timeouts": {"not_ready": "0s"},
+    }
+
+
+async def places_of(house: House) -> list[dict[str, Any]]:
+    (found,) = (await house.find())["events"]
+    assert found["route"]["name"] == "orders"
+    return sorted(found["places"], key=lambda each: each["kind"])
+
+
+@pytest.mark.parametrize("kind", ["kafka", "rabbitmq", "pulsar"])
+async def test_an_event_that_waits_in_a_spool_is_found_there(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its record is written for the target, whatever kind of broker that is."""
+    monkeypatch.chdir(tmp_path)
+    service = await started(spooling(kind, "127.0.0.1:1", "outage"))
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        house = House(service, http)
+        await house.send(event("waiting"))
+        (place,) = await places_of(house)
+        assert (place["kind"], place["topic"], place["by"]) == (
+            "spool",
+            "__spool.orders",
+            "route orders",
+        )
+        assert place["waits"] is True
+        run = CliRunner().invoke
+        told = await asyncio.to_thread(run, app, ["find", ID, "--server", service.admin_url])
+        assert "by route orders  waits in the spool" in told.output
+
+
+@pytest.mark.kafka
+async def test_an_event_that_left_its_spool_is_found_at_both_places(
+    started: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = await started(spooling("kafka", kafka, "always"))
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
+        house = House(service, http)
+        await house.send(event("waiting"))
+        async with asyncio.timeout(120):
+            while [each["waits"] for each in await places_of(house)] != [None, False]:
+                await asyncio.sleep(0.05)
+        there, spool = await places_of(house)
+        assert (there["kind"], there["by"]) == ("kafka", "route orders")
+        assert spool["kind"] == "spool"

@@ -27,7 +27,7 @@ WITHIN = 240.0  # seconds: targets are asked for every three
 EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
 
 
-class Place(NamedTuple):
+class MissingTarget(NamedTuple):
     """A broker's settings, a target on it that is not there yet, and how it comes to be."""
 
     broker: dict[str, Any]
@@ -53,20 +53,22 @@ async def made(log: Any, topic: str) -> None:
         await log.stop()
 
 
-def on_kafka(address: str, topic: str) -> Place:
+def on_kafka(address: str, topic: str) -> MissingTarget:
     log = kafka_harness.open_calm_log(name="other", bootstrap_servers=address)
     broker = {"kind": "kafka", "bootstrap_servers": address}
     words = "there is no such topic, and none is created"
-    return Place(broker, {"topic": topic}, words, lambda: made(log, topic))
+    return MissingTarget(broker, {"topic": topic}, words, lambda: made(log, topic))
 
 
-def on_rabbitmq(address: str, topic: str) -> Place:
+def on_rabbitmq(address: str, topic: str) -> MissingTarget:
     log = rabbitmq.open_log(name="other", addresses=address)
     broker = {"kind": "rabbitmq", "addresses": address}
-    return Place(broker, {"topic": topic}, f"has no exchange {topic}", lambda: made(log, topic))
+    return MissingTarget(
+        broker, {"topic": topic}, f"has no exchange {topic}", lambda: made(log, topic)
+    )
 
 
-def at_exchange(address: str, topic: str) -> Place:
+def at_exchange(address: str, topic: str) -> MissingTarget:
     async def make() -> None:
         async with await aio_pika.connect(f"amqp://guest:guest@{address}/") as connection:
             channel = await connection.channel()
@@ -76,18 +78,18 @@ def at_exchange(address: str, topic: str) -> Place:
 
     broker = {"kind": "rabbitmq", "addresses": address}
     to = {"exchange": topic, "routing_key": "a.b"}
-    return Place(broker, to, f"has no exchange {topic}", make)
+    return MissingTarget(broker, to, f"has no exchange {topic}", make)
 
 
-def on_pulsar(addresses: tuple[str, str], topic: str) -> Place:
+def on_pulsar(addresses: tuple[str, str], topic: str) -> MissingTarget:
     service_url, admin_url = addresses
     log = pulsar_harness.open_calm_log(name="other", service_url=service_url, admin_url=admin_url)
     broker = {"kind": "pulsar", "service_url": service_url, "admin_url": admin_url}
     words = "there is no such topic, and none is created"
-    return Place(broker, {"topic": topic}, words, lambda: made(log, topic))
+    return MissingTarget(broker, {"topic": topic}, words, lambda: made(log, topic))
 
 
-async def heals(folder: Path, place: Place) -> None:
+async def heals(folder: Path, place: MissingTarget) -> None:
     """Not ready with the cause, said by check too; ready when the target is there; then 202."""
     file, events, admin = configured(folder, place)
     async with service(folder, file) as client:
@@ -112,7 +114,7 @@ async def service(folder: Path, file: Path) -> AsyncIterator[httpx.AsyncClient]:
         assert await child.stop() == 0
 
 
-def configured(folder: Path, place: Place) -> tuple[Path, int, int]:
+def configured(folder: Path, place: MissingTarget) -> tuple[Path, int, int]:
     events, admin = free_ports(2)
     document = {
         "version": 1,
@@ -194,7 +196,7 @@ async def test_check_warns_of_a_queue_of_others_that_drops_what_comes_back_too_o
             "x-delivery-limit": 3,
         }
         await channel.declare_queue(topic, durable=True, arguments=limited)
-    place = Place(
+    place = MissingTarget(
         {"kind": "rabbitmq", "addresses": rabbitmq}, {"topic": f"queue:{topic}"}, "", nothing
     )
     file, _, _ = configured(tmp_path, place)

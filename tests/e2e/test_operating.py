@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,6 @@ from worker_doubles import until
 
 Started = Callable[[dict[str, Any]], Awaitable[Service]]
 KEY = "the-gateway-key-of-billing"
-
-
-@pytest.fixture
-async def target() -> AsyncIterator[WebhookTarget]:
-    target = WebhookTarget()
-    await target.start()
-    yield target
-    await target.stop()
 
 
 def settings(target: WebhookTarget, *subscriptions: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ GROUP = "skybridge.topics.hook"
 
 
 @dataclass
-class Place:
+class BrokerTopic:
     """A service, a broker named ``main``, and a topic on it that nothing has been published to."""
 
     folder: Path
@@ -166,11 +166,11 @@ def configured(
 
 
 @pytest.fixture
-def place(house: House) -> Place:
-    return Place(house.folder, house.admin, house.topics.pop(), house.replayable)
+def place(house: House) -> BrokerTopic:
+    return BrokerTopic(house.folder, house.admin, house.topics.pop(), house.replayable)
 
 
-async def test_metadata_produce_and_offset_of_any_broker(place: Place) -> None:
+async def test_metadata_produce_and_offset_of_any_broker(place: BrokerTopic) -> None:
     """One set of verbs: what is published is where its receipt says, and the lag counts it."""
     words = ("--type", "com.example.hello", "--key", "order-7", "--data", '{"price": 1.10}')
     (receipt,) = await place.answer("publish", *words)
@@ -195,7 +195,7 @@ def lag(found: dict[str, Any]) -> int:
     return sum(each["lag"] or 0 for each in found["groups"])
 
 
-async def test_fetch_of_any_broker_that_has_a_past(place: Place) -> None:
+async def test_fetch_of_any_broker_that_has_a_past(place: BrokerTopic) -> None:
     """Peek finds each record once, over pages; one that has no past says so."""
     for number in range(5):
         await place.publish(str(number), **{"skybridge-key": f"k{number}"})
@@ -218,7 +218,7 @@ async def test_fetch_of_any_broker_that_has_a_past(place: Place) -> None:
     assert all(each["record"]["headers"] for each in newest)
 
 
-async def test_offsets_by_time_of_any_broker_that_keeps_times(place: Place) -> None:
+async def test_offsets_by_time_of_any_broker_that_keeps_times(place: BrokerTopic) -> None:
     """The guide's Offset by time: the first record from then on, the next one where there is none."""
     await place.publish("before", **{"skybridge-key": "k"})
     if not place.replayable:
@@ -235,7 +235,7 @@ async def test_offsets_by_time_of_any_broker_that_keeps_times(place: Place) -> N
         assert each["at_time"] == each["latest" if empty else "earliest"]
 
 
-async def test_a_tail_is_live_and_goes_on_where_it_was_cut(place: Place) -> None:
+async def test_a_tail_is_live_and_goes_on_where_it_was_cut(place: BrokerTopic) -> None:
     """Server-sent events through the reading that belongs to no group: nothing twice, none left out."""
     if not place.replayable:
         async with place.client() as client:
@@ -256,7 +256,9 @@ async def test_a_tail_is_live_and_goes_on_where_it_was_cut(place: Place) -> None
     assert again == missed | {"third"}
 
 
-async def test_an_unknown_topic_and_a_record_that_is_too_large_are_told_alike(place: Place) -> None:
+async def test_an_unknown_topic_and_a_record_that_is_too_large_are_told_alike(
+    place: BrokerTopic,
+) -> None:
     """spec.md 9: 404 naming both, 413; and nothing was made by asking."""
     async with place.client() as client:
         event = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
@@ -273,7 +275,9 @@ async def test_an_unknown_topic_and_a_record_that_is_too_large_are_told_alike(pl
 
 
 @contextlib.asynccontextmanager
-async def blocks(place: Place, last: str = "") -> AsyncIterator[AsyncIterator[dict[str, str]]]:
+async def blocks(
+    place: BrokerTopic, last: str = ""
+) -> AsyncIterator[AsyncIterator[dict[str, str]]]:
     """A tail, block by block, each as its fields."""
 
     async def read(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, str]]:

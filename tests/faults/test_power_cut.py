@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -21,6 +22,7 @@ from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, started, stored
 from power_cut import ForgetfulDisk
+from spool_house import SpoolHouse
 
 WRITERS = 6
 EACH = 40
@@ -266,6 +268,102 @@ async def test_no_cut_while_segments_are_made_and_dropped_gives_an_offset_twice(
         assert int(receipt.position) >= acknowledged
         await engine.stop()
     assert earliest == {0, 12}, "cuts before the segments went, and after"
+
+
+class Spooled:
+    """Events of a route with a spool: what was acknowledged, and what the target has in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.house = SpoolHouse(folder)
+        folder.mkdir()
+        self.acknowledged: list[str] = []
+
+    async def until_cut(self, disk: ForgetfulDisk, synchronous: Synchronous) -> None:
+        """The target is away, comes back for a while, and goes away again."""
+        settings = {"vfs": disk.name, "synchronous": synchronous, "segment_bytes": SEGMENT}
+        try:
+            async with self.house.running(**settings, wal_bytes=96 << 10):
+                await asyncio.gather(*(self._write(disk, number) for number in range(WRITERS)))
+                disk.cut()
+        except (apsw.Error, SkybridgeError):
+            assert disk.is_cut, "only the power may stop it"
+
+    async def _write(self, disk: ForgetfulDisk, number: int) -> None:
+        for count in range(EACH):
+            if count == EACH // 3:
+                self.house.back()
+                await self.house.until(lambda: bool(self.house.target.stored) or disk.is_cut)
+            elif count == EACH * 2 // 3:
+                self.house.target.fault = BrokerUnavailable("away")
+            body = f"{number}:{count}:"
+            try:
+                (result,) = await self.house.post(body, b"key-%d" % number)
+            except SkybridgeError:
+                return
+            if not isinstance(result, Receipt) or disk.is_cut:
+                return
+            self.acknowledged.append(body)
+
+    async def lost(self, disk: ForgetfulDisk) -> int:
+        """Once another start has drained what the disk has kept."""
+        for file in (self.house.folder / "log").iterdir():
+            file.unlink()
+        (self.house.folder / "log").rmdir()
+        disk.restore(self.house.folder / "log")
+        self.house.back()
+        async with self.house.running():
+            await self.house.until_state("empty")
+            assert (await self.house.post("again"))[0].broker == "main"
+        return len({*self.acknowledged} - {*self.house.target.bodies})
+
+    def assert_order_is_kept(self) -> None:
+        """By first arrivals: what was on its way at the cut comes again."""
+        newest: dict[str, int] = {}
+        for writer, count, _ in (
+            body.split(":") for body in dict.fromkeys(self.house.target.bodies[:-1])
+        ):
+            assert int(count) > newest.get(writer, -1)
+            newest[writer] = int(count)
+
+
+async def spooled_and_cut(
+    folder: Path, seed: int, cut_at: int, synchronous: Synchronous = "FULL"
+) -> tuple[Spooled, int, int]:
+    """The run, the acknowledged events that are gone, and the operations of the disk."""
+    kept = (0.0, 0.5, 0.9, 1.0) if synchronous == "FULL" else (0.0,)
+    disk, run = ForgetfulDisk(seed, cut_at, kept), Spooled(folder)
+    try:
+        await run.until_cut(disk, synchronous)
+        return run, await run.lost(disk), disk.operations
+    finally:
+        disk.close()
+
+
+async def test_a_power_cut_of_the_disk_of_a_spool_loses_nothing(tmp_path: Path) -> None:
+    """Rule 1: 202 means the spool's disk has it, or the target; what is drained and what is not is told apart by
+    that disk too."""
+    run, lost, total = await spooled_and_cut(tmp_path / "whole", 0, 0)
+    assert (lost, len(run.acknowledged)) == (0, WRITERS * EACH)
+    random = Random(22)
+    for number in range(8):
+        cut_at = random.randint(1 + total * number // 8, total * (number + 1) // 8)
+        run, lost, _ = await spooled_and_cut(tmp_path / f"cut-{number}", number, cut_at)
+        assert lost == 0
+        run.assert_order_is_kept()
+
+
+async def test_without_full_synchronisation_the_same_cut_of_a_spool_does_lose(
+    tmp_path: Path,
+) -> None:
+    """The control."""
+    _, _, total = await spooled_and_cut(tmp_path / "whole", 0, 0)
+    lost = 0
+    for tenth in (3, 5, 8):
+        with contextlib.suppress(SkybridgeError, apsw.Error):  # it may even be damaged
+            lost += (
+                await spooled_and_cut(tmp_path / f"{tenth}", tenth, total * tenth // 10, "OFF")
+            )[1]
+    assert lost > 0
 
 
 @pytest.mark.nightly

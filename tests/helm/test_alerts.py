@@ -23,8 +23,8 @@ import yaml
 
 import chart
 import prometheus_rules
+from app.api.answers import SpoolView
 from app.api.metrics import Snapshot, render
-from app.api.running import SpoolState
 from app.pipeline.archive.lag import Lag, exporting
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
@@ -151,8 +151,8 @@ def _counted(counters: Counters) -> Series:
 
 def _spooled(waiting: int) -> Series:
     """A spool of a thousand bytes, of which so many wait; services have outages in e2e/test_outages.py."""
-    spool = SpoolState(
-        route="orders", broker="log", state="spooling", bytes=waiting, most=1_000,
+    spool = SpoolView(
+        route="orders", broker="log", state="spooling", cause="away", repeats=0, bytes=waiting, most=1_000,
         oldest_seconds=float(waiting), records=waiting,
     )  # fmt: skip
     text = render(Snapshot(Counters(), {}, {}, [], [], {}, {}, spools=[spool])).decode()

@@ -13,6 +13,8 @@ import chart
 pytestmark = pytest.mark.usefixtures("helm_program")
 
 SPLIT = yaml.safe_load(chart.case("kafka").read_text())
+SPOOLING = yaml.safe_load(chart.case("kafka-spool").read_text())
+ROUTES, BROKERS = SPOOLING["config"]["routes"], SPOOLING["config"]["brokers"]
 
 
 def changed(base: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -47,6 +49,36 @@ REFUSED = [
         "gateway.autoscaling.enabled: an embedded log",
     ),
     ({"worker": {"keda": {"enabled": True}}}, "worker.keda.enabled: an embedded log"),
+    # each gateway has a spool of its own, on its volume
+    *(
+        (changed(SPOOLING, **more), "brokers.spool keeps spools, and .* use it too")
+        for more in (
+            {"config__routes": [*ROUTES, {"name": "log", "to": {"broker": "spool", "topic": "t"}}]},
+            {
+                "config__subscriptions": [
+                    {"id": "a", "source": {"broker": "spool", "topics": ["t"]}}
+                ]
+            },
+            {"config__subscriptions": [{"id": "a", "sink": {"broker": "spool", "topic": "t"}}]},
+            {"config__operator_events": {"broker": "spool", "topic": "t"}},
+            {"config__brokers__spool__kafka_listener": "127.0.0.1:9092"},
+        )
+    ),
+    (
+        changed(SPOOLING, config__brokers__spool__path="/tmp/spool"),
+        "brokers.spool.path: /tmp/spool is not on the volume",
+    ),
+    (changed(SPOOLING, persistence={"size": "15G"}), "may take 16106127360 bytes, and .* 15G"),
+    (
+        changed(SPOOLING, tls={"admin": {"existingSecret": "tls"}}),
+        "no certificate is for 127.0.0.1",
+    ),
+    (
+        changed(
+            SPOOLING, config__routes=[{**ROUTES[0], "spool": {"broker": "spool", "max": "much"}}]
+        ),
+        "spool.max of route orders with the volume, and cannot read",
+    ),
     # what lies beside the volume is lost with the pod
     (
         {"config": {"store": {"kind": "sqlite", "path": "/tmp/store.db"}, "brokers": EMBEDDED}},
@@ -145,3 +177,4 @@ def test_every_fault_is_told_at_once():
 def test_the_control_is_taken():
     """What all of these change is right by itself."""
     assert chart.rendered_with(SPLIT)
+    assert chart.rendered_with(changed(SPOOLING, persistence={"size": "15Gi"}))

@@ -179,3 +179,25 @@ def test_a_service_finds_its_pods_and_only_those(case):
         chosen = [labels for labels in pods if wanted <= labels.items()]
         assert chosen
         assert all("app.kubernetes.io/component" in labels for labels in chosen)
+
+
+def test_a_gateway_with_spools_has_a_volume_and_time_to_drain_it():
+    """Issue 22: a pod that ends waits for its spools within its grace period; its volume stays for the next."""
+    text = chart.rendered(chart.case("kafka-spool"))
+    gateway, worker = chart.of_kind(text, "StatefulSet")
+    assert "Deployment" not in {each["kind"] for each in chart.documents(text)}
+    pod = gateway["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    *shell, script = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert (shell, script) == (["sh", "-c"], "sleep 5; exec skybridge status --drained 120")
+    plain = chart.of_kind(chart.rendered(chart.case("kafka")), "Deployment")[0]
+    usual = plain["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert pod["terminationGracePeriodSeconds"] == usual + 120
+    assert gateway["spec"]["persistentVolumeClaimRetentionPolicy"]["whenScaled"] == "Retain"
+    (claim,) = gateway["spec"]["volumeClaimTemplates"]
+    mount = {"name": claim["metadata"]["name"], "mountPath": "/var/lib/skybridge"}
+    assert mount in container["volumeMounts"]
+    (scaler,) = chart.of_kind(text, "HorizontalPodAutoscaler")
+    assert scaler["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
+    assert "volumeClaimTemplates" not in worker["spec"]
+    assert "lifecycle" not in worker["spec"]["template"]["spec"]["containers"][0]

@@ -39,34 +39,34 @@ INTRODUCTION = """# Second opinions
 
 <!-- Written by `make opinions` from tests/opinions/disagreements.json and the SDKs' own answers. -->
 
-The official SDKs of four languages are given the same messages as Skybridge: the
-[corpus](../tests/corpus/README.md) of messages for HTTP, Kafka and the JSON format, and a list of
-[nasty events](../tests/opinions/events.json) that each side writes and the other reads, over HTTP and as
-Kafka records, binary, structured and in batches, in CloudEvents 1.0 and 0.3. Drivers and tests are in
-`tests/opinions`; the SDKs come from their registries:
+The official SDKs of four languages get the same messages as Skybridge: the
+[corpus](../tests/corpus/README.md) for HTTP, Kafka and the JSON format, and a list of
+[nasty events](../tests/opinions/events.json) that one side writes and the other reads: over HTTP and as
+Kafka records, in all three content modes, in CloudEvents 1.0 and 0.3. Drivers and tests are in
+`tests/opinions`. The SDKs are the published releases:
 {releases}.
 
-Asked is what every SDK claims: versions 1.0 and 0.3, the JSON format, default settings. Cases of what an
-SDK does not have (batches, in Python and Java) are left out of its counts. An SDK that validates in a
-call of its own (Go, JavaScript) is asked to. The corpus was written for Skybridge, which therefore reads
-all of it; what the numbers say is where others differ, and each difference is listed below.
+The questions cover what every SDK claims: versions 1.0 and 0.3, the JSON format, default settings. The counts
+of an SDK leave out features that it lacks (batches, in Python and Java). Where validation is a separate
+call (Go, JavaScript), the test makes it. The corpus was written for Skybridge, so Skybridge reads
+all of it. The numbers show where the SDKs differ; each difference is listed below.
 
-What it changed here: documents go out under `charset=utf-8` in lower case, since the JavaScript SDK
+One result changed Skybridge: it writes `charset=utf-8` in lower case, because the JavaScript SDK
 refuses the `charset=UTF-8` of the specification's own examples.
 
 ## On the same messages
 
 """
 LISTED = """
-What an SDK adds to events of its own accord is not counted in this table:
+This table does not count attributes that an SDK adds to events:
 
 {inventions}
 
 ## Where they disagree
 
-Every disagreement belongs to a class, and a class names the clause that decides. *Open* is what the
-clause leaves to the reader; there Skybridge has made a choice. The numbers are cases. A test fails when
-an SDK disagrees in a case that no class has, or no longer does where the list says so.
+Every disagreement belongs to a class, and each class names the clause that decides it. *Open*: the clause
+leaves the decision to the reader, and the row gives Skybridge's choice. The numbers are cases. A test fails when
+an SDK disagrees in a case that is not listed, or agrees in a case that is.
 
 | about | decided by | right | who does what |
 |---|---|---|---|

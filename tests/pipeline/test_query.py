@@ -95,10 +95,10 @@ def test_conditions_that_skip_files_and_rows_find_what_is_found_without(small_la
     whole = Rows(opened(small_lake.lake, "events")).scanner().to_table()
     assert whole.num_rows == small_lake.account.events
     found = 0
-    with duckdb.connect() as memory, duck._connected() as lake:
+    events = Rows(opened(small_lake.lake, "events"))
+    with duckdb.connect() as memory, duck.connected({"events": events}) as lake:
         memory.execute("SET TimeZone = 'UTC'")
         memory.register("events", whole)
-        lake.register("events", Rows(opened(small_lake.lake, "events")))
         for _ in range(300):
             sql = f"SELECT id, type FROM events WHERE {condition(chance)} ORDER BY id"
             rows = lake.execute(sql).fetchall()
@@ -231,8 +231,7 @@ def test_a_column_that_nobody_names_is_not_read(small_lake: Made) -> None:
     for sql, columns in asked.items():
         rows = duck.rows_of(small_lake.lake, sql)
         assert rows.keys() == {"events_raw"}  # a table that is not named is not opened
-        with duck._connected() as connection:
-            duck.answered(connection, rows, sql, limit=0)
+        duck.answered(rows, sql, limit=0)
         [[*scanned]] = rows["events_raw"].asked
         assert set(scanned) <= columns, sql
 

@@ -20,7 +20,7 @@ from app.pipeline.report.samples import former
 from app.store import attempt_log, open_store
 from report_lake import BEGIN, END, HOT, LATE, MIDDLE, ORDER, WAITING, Made
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
 
 
 def attempt(event: tuple[str, str, str], number: int, outcome: str) -> Attempt:
@@ -58,7 +58,7 @@ def reported(
     asyncio.run(keep(store, tried))
     steps: list[str] = []
     wanted = Wanted(attempts=attempt_log.of_file(store), successes=True)
-    report = run(small_lake.session, small_lake.lake, wanted, made=END, tell=steps.append)
+    report = run(small_lake.lake, wanted, made=END, tell=steps.append)
     return report, steps
 
 
@@ -157,7 +157,7 @@ def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
     """The second hour alone; its schemas do not differ from an earlier report of the whole in kinds that
     both have.
     """
-    report = run(small_lake.session, small_lake.lake, Wanted(since=MIDDLE, until=END), made=END)
+    report = run(small_lake.lake, Wanted(since=MIDDLE, until=END), made=END)
     early = sum(
         1
         for row in reported[0].tables["flow"].dicts()
@@ -172,7 +172,7 @@ def test_a_range_is_counted_by_the_brokers_clock_and_knows_what_is_new(
 
 def test_a_range_without_records_is_refused(small_lake: Made) -> None:
     with pytest.raises(SetupError, match="no record"):
-        run(small_lake.session, small_lake.lake, Wanted(since=END), made=END)
+        run(small_lake.lake, Wanted(since=END), made=END)
 
 
 def test_a_store_that_cannot_be_read_is_told_with_the_cure(tmp_path: Path) -> None:

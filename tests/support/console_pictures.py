@@ -57,6 +57,7 @@ def main(names: Collection[str]) -> None:
 def make(
     folder: Path, pictures: Path, wanted: Mapping[str, str], *, warm: float, seen: float
 ) -> None:
+    expect.set_options(timeout=WITHIN_MS)
     with on_stage(folder) as stage, browsing(folder) as browser:
         stage.trouble()
         time.sleep(warm)

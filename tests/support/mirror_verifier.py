@@ -12,8 +12,8 @@ the embedded log's own file by another SQLite.
     mirror_verifier.py judge --journal FILE --rabbitmq HOST:PORT --topic NAME --partitions 4
     mirror_verifier.py judge --journal FILE --pulsar URL --topic NAME
 
-``post`` ends when everything is acknowledged, and tells how many answers were 503; ``judge`` prints one line of JSON, and may be asked again
-while the mirror is still at work.
+``post`` ends when everything is acknowledged, and tells how many answers were 503, how long the slowest event took and
+how many were accepted a second; ``judge`` prints one line of JSON, and may be asked again while the mirror is still at work.
 """
 
 from __future__ import annotations
@@ -48,13 +48,26 @@ async def post(options: argparse.Namespace) -> None:
     writing = asyncio.create_task(journal.run())
     keys = [f"key-{number}" for number in range(options.keys)]
     posters = [
-        Poster(options.events, keys[lane :: options.connections], options.per_key, journal)
+        Poster(
+            options.events,
+            keys[lane :: options.connections],
+            options.per_key,
+            journal,
+            rate=options.rate / options.connections,
+        )
         for lane in range(options.connections)
     ]
+    begun = asyncio.get_running_loop().time()
     async with asyncio.timeout(options.deadline):
         await asyncio.gather(*(poster.run() for poster in posters))
+    seconds = asyncio.get_running_loop().time() - begun
     writing.cancel()
-    print(json.dumps({"refused": sum(poster.refused for poster in posters)}), flush=True)
+    told = {
+        "refused": sum(poster.refused for poster in posters),
+        "slowest": max(poster.slowest for poster in posters),
+        "rate": len(journal.events) / seconds,
+    }
+    print(json.dumps(told), flush=True)
 
 
 async def read_topic(bootstrap_servers: str, topic: str) -> list[Arrival]:
@@ -99,7 +112,7 @@ async def read_queues(address: str, topic: str, partitions: int) -> list[Arrival
         for number in range(partitions):
             queue = await channel.get_queue(f"{topic}.{number}")
             left = queue.declaration_result.message_count or 0
-            async with asyncio.timeout(60), queue.iterator() as iterator:
+            async with asyncio.timeout(60 + left / 500), queue.iterator() as iterator:
                 while left:
                     message = await anext(iterator)
                     await message.ack()
@@ -170,6 +183,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     verbs = parser.add_subparsers(dest="verb", required=True)
     posting = verbs.add_parser("post")
     posting_options(posting)
+    posting.add_argument("--rate", type=float, default=float("inf"), help="events a second")
     judging = verbs.add_parser("judge")
     judging.add_argument("--kafka", help="bootstrap servers of the target")
     judging.add_argument("--rabbitmq", help="host and port of the target")

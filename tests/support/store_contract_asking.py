@@ -11,7 +11,15 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StaleOwner, VersionConflict
-from app.interfaces import AttemptChoice, AuditChoice, AuditEntry, Command, Commit, Exchange, Halt
+from app.interfaces import (
+    AttemptChoice,
+    AuditChoice,
+    AuditEntry,
+    Command,
+    Commit,
+    Halt,
+    RequestCycle,
+)
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
 from store_house import (
@@ -47,7 +55,7 @@ class AttemptsContract:
         assert await store.attempts.find(AttemptChoice()) == [attempt]
 
     async def test_what_was_sent_and_answered_is_kept_byte_for_byte(self, store):
-        exchange = Exchange(
+        exchange = RequestCycle(
             line="POST /hook HTTP/1.1",
             headers=(("ce-id", "é"), ("ce-id", "again")),
             body=b"\x00\xff",

@@ -144,12 +144,21 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[str, dict[str, str]]:
 
 class Poster:
     """One connection with its own keys: posts each key's events in order, until acknowledged. ``twice``: and
-    then each once more, as a sender does that forgets what it was told."""
+    then each once more, as a sender does that forgets what it was told. ``rate``: most events a second, on
+    average; time without answers is made up for."""
 
     def __init__(
-        self, url: str, keys: list[str], per_key: int, journal: Journal, *, twice: bool = False
+        self,
+        url: str,
+        keys: list[str],
+        per_key: int,
+        journal: Journal,
+        *,
+        twice: bool = False,
+        rate: float = float("inf"),
     ) -> None:
         self._twice = twice
+        self._rate = rate
         parts = urlsplit(url)
         self._host, self._port, self._target = parts.hostname or "", parts.port or 80, parts.path
         self._events = [(key, number) for number in range(per_key) for key in keys]
@@ -157,9 +166,14 @@ class Poster:
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.repeats = 0
         self.refused = 0  # answers 503
+        self.slowest = 0.0  # seconds until an event was accepted
 
     async def run(self) -> None:
-        for event in self._events:
+        begun = asyncio.get_running_loop().time()
+        for count, event in enumerate(self._events):
+            early = begun + count / self._rate - asyncio.get_running_loop().time()
+            if early > 0:
+                await asyncio.sleep(early)
             await self._until_accepted(event)
             await self._journal.add(event)
             if self._twice:
@@ -167,9 +181,11 @@ class Poster:
         self._drop()
 
     async def _until_accepted(self, event: Numbered) -> None:
+        begun = asyncio.get_running_loop().time()
         while not await self._accepted(event):
             self.repeats += 1
             await asyncio.sleep(RETRY_PAUSE)
+        self.slowest = max(self.slowest, asyncio.get_running_loop().time() - begun)
 
     async def _accepted(self, event: Numbered) -> bool:
         try:

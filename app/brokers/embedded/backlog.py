@@ -26,6 +26,10 @@ class Backlog:
         log = self._logs()[number]
         return log.next_offset - self._position(log)
 
+    def finished(self) -> tuple[int, ...]:
+        """Of each partition the commit position: what is before it is finished."""
+        return tuple(map(self._position, self._logs()))
+
     @property
     def records(self) -> int:
         return sum(log.next_offset - self._position(log) for log in self._logs())

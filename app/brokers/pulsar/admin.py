@@ -38,7 +38,7 @@ _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublisher
 
 
 class Admin:
-    """Raises AdminError, or httpx.HTTPError when nobody answers; ``errors.explain`` says what they
+    """Raises AdminError, or httpx.HTTPError when nobody answers; ``errors.translate`` says what they
     mean. Topics are named as the configuration names them."""
 
     def __init__(self, settings: PulsarSettings) -> None:

@@ -19,10 +19,12 @@ class Entry:
     """A record, and where its fate goes. ``tried``: a client had it once, so that it may be stored.
     ``failed``: that client did not publish it. ``gone``: another entry stands for it now."""
 
-    __slots__ = ("failed", "gone", "index", "lane", "record", "submission", "tried")
+    __slots__ = ("batcher", "failed", "gone", "index", "record", "submission", "tried")
 
-    def __init__(self, lane: Batcher, submission: Submission, index: int, record: Record) -> None:
-        self.lane = lane
+    def __init__(
+        self, batcher: Batcher, submission: Submission, index: int, record: Record
+    ) -> None:
+        self.batcher = batcher
         self.submission = submission
         self.index = index
         self.record = record
@@ -40,7 +42,7 @@ class Entry:
     def again(self) -> Entry:
         """The same record for the next client; late news of the last one are for nobody."""
         self.gone = True
-        entry = Entry(self.lane, self.submission, self.index, self.record)
+        entry = Entry(self.batcher, self.submission, self.index, self.record)
         entry.tried = True
         return entry
 
@@ -106,24 +108,24 @@ def _unanswered(entries: Iterable[Entry]) -> list[Entry]:
 
 
 class Topic:
-    """Its lanes, and which of them a record joins."""
+    """Its batchers, and which of them a record joins."""
 
     def __init__(self, name: str, wires: Iterable[str]) -> None:
         self.name = name
-        self.lanes: list[Batcher] = []
+        self.batchers: list[Batcher] = []
         self._turn = 0
         self.grow(wires)
 
     def grow(self, wires: Iterable[str]) -> None:
         """``wires``: all partitions, those known included."""
         for number, wire in enumerate(wires):
-            if number >= len(self.lanes):
-                self.lanes.append(Batcher(self, number, wire))
+            if number >= len(self.batchers):
+                self.batchers.append(Batcher(self, number, wire))
 
-    def lane(self, key: bytes | None) -> Batcher:
+    def batcher(self, key: bytes | None) -> Batcher:
         """Where the key belongs; without one, each in turn."""
-        lanes = self.lanes
+        batchers = self.batchers
         if key is None:
-            self._turn = turn = (self._turn + 1) % len(lanes)
-            return lanes[turn]
-        return lanes[partition_of(key, len(lanes))]
+            self._turn = turn = (self._turn + 1) % len(batchers)
+            return batchers[turn]
+        return batchers[partition_of(key, len(batchers))]

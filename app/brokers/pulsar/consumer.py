@@ -21,7 +21,7 @@ from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.bridge import ignore
 from app.brokers.pulsar.connection import CLOSE_WITHIN, Connection
 from app.brokers.pulsar.errors import ClientError, translate
-from app.brokers.pulsar.owned_partition import STANDBY, Seat
+from app.brokers.pulsar.owned_partition import STANDBY, OwnedPartition
 from app.brokers.pulsar.ownership import Owners
 from app.brokers.pulsar.positions import wire_name
 from app.brokers.pulsar.settings import PulsarSettings
@@ -53,8 +53,8 @@ class PulsarConsumer(Member):
         self._group = joining.group
         self._start = joining.start
         self._name = f"{joining.client_id or settings.client_id}-{uuid4().hex[:12]}"
-        self._seats: dict[str, Seat] = {}  # by the partition's name on the wire
-        self._by_partition: dict[Partition, Seat] = {}
+        self._owned: dict[str, OwnedPartition] = {}  # by the partition's name on the wire
+        self._by_partition: dict[Partition, OwnedPartition] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._turn = 0
         self._returning: dict[str, asyncio.Task[None]] = {}  # who sits down again, by the same name
@@ -73,53 +73,55 @@ class PulsarConsumer(Member):
 
     async def settle(self, messages: Collection[Message]) -> None:
         for message in messages:
-            seat = self._by_partition.get(message.partition)
-            if seat is not None and seat.epoch != STANDBY:
-                seat.settle(message)
+            owned = self._by_partition.get(message.partition)
+            if owned is not None and owned.epoch != STANDBY:
+                owned.settle(message)
 
     def window(self, partition: Partition) -> int:
-        seat = self._by_partition.get(partition)
-        return 0 if seat is None else seat.window
+        owned = self._by_partition.get(partition)
+        return 0 if owned is None else owned.window
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """What was fetched ahead stays here, within the bound; ownership is kept."""
-        for seat in self._of(partitions):
-            seat.paused = True
+        for owned in self._of(partitions):
+            owned.paused = True
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        for seat in self._of(partitions):
-            seat.paused = False
+        for owned in self._of(partitions):
+            owned.paused = False
         self._news.set()
 
     def holds(self, message: Message) -> bool:
-        seat = self._by_partition.get(message.partition)
+        owned = self._by_partition.get(message.partition)
         return (
-            seat is not None
-            and seat.epoch == message.epoch
-            and not seat.leaving
-            and time.monotonic() < seat.sure_until
+            owned is not None
+            and owned.epoch == message.epoch
+            and not owned.leaving
+            and time.monotonic() < owned.sure_until
         )
 
     async def commit(self) -> None:
         """Returns when the broker has counted what is settled: the group of acknowledgements has
         left, and a question asked after it, on the same connection, has its answer."""
-        seats = [seat for seat in self._seats.values() if seat.settled and seat.connected()]
-        if not seats:
+        owned_partitions = [
+            owned for owned in self._owned.values() if owned.settled and owned.connected()
+        ]
+        if not owned_partitions:
             return
-        for seat in seats:
-            seat.settled = False
+        for owned in owned_partitions:
+            owned.settled = False
         await asyncio.sleep(ACKS_LEAVE)
         try:
-            for seat in seats:
-                if seat.handle is None:  # replaced meanwhile; closing it sent them
+            for owned in owned_partitions:
+                if owned.handle is None:  # replaced meanwhile; closing it sent them
                     continue
                 await self._connection.bridge.ask(
-                    seat.handle.get_last_message_id_async, within=self._settings.operation_timeout
+                    owned.handle.get_last_message_id_async, within=self._settings.operation_timeout
                 )
         except (ClientError, TimeoutError) as error:
             log.warning("a commit of group %s failed and will be retried: %s", self._group, error)
-            for seat in seats:
-                seat.settled = True
+            for owned in owned_partitions:
+                owned.settled = True
 
     async def close(self) -> None:
         """Bounded. Closing a consumer of the library sends its acknowledgements first."""
@@ -131,32 +133,32 @@ class PulsarConsumer(Member):
             task.cancel()
         if returning:
             await asyncio.wait(returning)
-        handles = [seat.handle for seat in self._seats.values() if seat.handle is not None]
-        for seat in self._seats.values():
-            seat.handle = None
-            seat.let_go()
+        handles = [owned.handle for owned in self._owned.values() if owned.handle is not None]
+        for owned in self._owned.values():
+            owned.handle = None
+            owned.let_go()
         await asyncio.gather(*(self._hang_up(handle) for handle in handles))
 
     # What the one who asks for owners calls.
 
     def busy(self, topic: str) -> bool:
         """Something is handed out or waits, or nobody has said whose a partition is."""
-        return any(seat.busy for seat in self._seats.values() if seat.partition.topic == topic)
+        return any(owned.busy for owned in self._owned.values() if owned.partition.topic == topic)
 
     async def told(self, topic: str, stats: Mapping[str, PartitionStats], asked: float) -> bool:
         """Ownership as the broker has it. Nobody at all is no news: it may be just starting."""
-        gained: list[Seat] = []
-        gone: list[Seat] = []
-        for seat in [seat for seat in self._seats.values() if seat.partition.topic == topic]:
-            active = self._active(stats.get(seat.wire))
-            if active == self._name and seat.connected():
-                self._still_ours(seat, asked, gained)
+        gained: list[OwnedPartition] = []
+        gone: list[OwnedPartition] = []
+        for owned in [owned for owned in self._owned.values() if owned.partition.topic == topic]:
+            active = self._active(stats.get(owned.wire))
+            if active == self._name and owned.connected():
+                self._still_ours(owned, asked, gained)
             elif active and active != self._name:
-                self._somebody_elses(seat, asked, gone)
+                self._somebody_elses(owned, asked, gone)
         self._take_away(gone)
         self._gain(gained)
         added = {
-            number: wire for number, wire in self._numbered(topic, stats) if wire not in self._seats
+            number: wire for number, wire in self._numbered(topic, stats) if wire not in self._owned
         }
         if added and not self._closed:
             try:
@@ -169,119 +171,125 @@ class PulsarConsumer(Member):
         subscription = stats.subscriptions.get(self._group) if stats else None
         return subscription.active_consumer_name if subscription else None
 
-    def _still_ours(self, seat: Seat, asked: float, gained: list[Seat]) -> None:
-        if not seat.leaving:
-            seat.sure_until = asked + self._settings.lease
-        if seat.epoch == STANDBY:
-            gained.append(seat)
+    def _still_ours(
+        self, owned: OwnedPartition, asked: float, gained: list[OwnedPartition]
+    ) -> None:
+        if not owned.leaving:
+            owned.sure_until = asked + self._settings.lease
+        if owned.epoch == STANDBY:
+            gained.append(owned)
 
-    def _somebody_elses(self, seat: Seat, asked: float, gone: list[Seat]) -> None:
-        if seat.epoch == STANDBY:
-            seat.belongs_to_another(asked)
-        elif not seat.leaving:
-            gone.append(seat)
+    def _somebody_elses(
+        self, owned: OwnedPartition, asked: float, gone: list[OwnedPartition]
+    ) -> None:
+        if owned.epoch == STANDBY:
+            owned.belongs_to_another(asked)
+        elif not owned.leaving:
+            gone.append(owned)
 
     async def look(self) -> None:
         """Who has lost the connection may have lost the partition; who does not get it back by
         himself is helped: the library tries again once a minute only. Nobody waits for that here, else
         one topic that is out of reach would let the leases of all others run out."""
         now = time.monotonic()
-        for seat in list(self._seats.values()):
-            if seat.connected():
-                seat.lost_since = None
+        for owned in list(self._owned.values()):
+            if owned.connected():
+                owned.lost_since = None
                 continue
-            seat.lost_since = seat.lost_since or now
-            if seat.epoch != STANDBY:
-                self._lose(seat)
-            overdue = now - seat.lost_since > self._settings.reconnect_within
-            if overdue and seat.wire not in self._returning:
-                self._returning[seat.wire] = asyncio.create_task(self._sit_again(seat))
+            owned.lost_since = owned.lost_since or now
+            if owned.epoch != STANDBY:
+                self._lose(owned)
+            overdue = now - owned.lost_since > self._settings.reconnect_within
+            if overdue and owned.wire not in self._returning:
+                self._returning[owned.wire] = asyncio.create_task(self._open_again(owned))
 
-    def _gain(self, seats: Sequence[Seat]) -> None:
-        if not seats:
+    def _gain(self, owned_partitions: Sequence[OwnedPartition]) -> None:
+        if not owned_partitions:
             return
         self._epoch += 1
-        for seat in seats:
-            seat.paused = False
-            seat.own(self._epoch)
-        self._tell(Assigned(_partitions(seats), self._epoch))
+        for owned in owned_partitions:
+            owned.paused = False
+            owned.own(self._epoch)
+        self._tell(Assigned(_partitions(owned_partitions), self._epoch))
 
-    def _take_away(self, seats: Iterable[Seat]) -> None:
+    def _take_away(self, owned_partitions: Iterable[OwnedPartition]) -> None:
         """The other one reads already, or soon: nothing new is sent, what is finished still counts."""
-        by_epoch: dict[int, list[Seat]] = {}
-        for seat in seats:
-            seat.leaving = True
-            by_epoch.setdefault(seat.epoch, []).append(seat)
+        by_epoch: dict[int, list[OwnedPartition]] = {}
+        for owned in owned_partitions:
+            owned.leaving = True
+            by_epoch.setdefault(owned.epoch, []).append(owned)
         for epoch, leaving in by_epoch.items():
             self._tell(Revoked(_partitions(leaving), epoch))
 
-    def _lose(self, seat: Seat) -> None:
-        epoch = seat.epoch
-        seat.let_go()
-        self._tell(Lost((seat.partition,), epoch))
+    def _lose(self, owned: OwnedPartition) -> None:
+        epoch = owned.epoch
+        owned.let_go()
+        self._tell(Lost((owned.partition,), epoch))
 
-    def _rewound(self, seat: Seat) -> None:
+    def _rewound(self, owned: OwnedPartition) -> None:
         """Somebody else owned it, unseen between two questions: begin again from what is unfinished."""
-        self._lose(seat)
-        self._gain([seat])
+        self._lose(owned)
+        self._gain([owned])
 
-    def _came(self, seat: Seat) -> None:
-        if seat.epoch == STANDBY or seat.leaving:
+    def _came(self, owned: OwnedPartition) -> None:
+        if owned.epoch == STANDBY or owned.leaving:
             self._owners.ask_soon()
         self._news.set()
 
     def _dealt_with(self, change: Change) -> None:
         if isinstance(change, Revoked):
-            for seat in self._of(change.partitions):
-                if seat.leaving and seat.epoch == change.epoch:
-                    seat.let_go()
+            for owned in self._of(change.partitions):
+                if owned.leaving and owned.epoch == change.epoch:
+                    owned.let_go()
             self._owners.ask_soon()
 
     async def _batch(self) -> tuple[Message, ...]:
         """From every partition that is ours and not paused; each time another one comes first."""
-        seats = [
-            seat
-            for seat in self._seats.values()
-            if seat.epoch != STANDBY and not seat.leaving and not seat.paused
+        owned_partitions = [
+            owned
+            for owned in self._owned.values()
+            if owned.epoch != STANDBY and not owned.leaving and not owned.paused
         ]
         messages: list[Message] = []
         self._turn += 1
-        for number in range(len(seats)):
+        for number in range(len(owned_partitions)):
             room = self._settings.max_poll_records - len(messages)
-            messages += seats[(self._turn + number) % len(seats)].take(room)
+            messages += owned_partitions[(self._turn + number) % len(owned_partitions)].take(room)
         return tuple(messages)
 
     async def _sit(self, topic: str, wires: Mapping[int, str]) -> None:
-        seats = [self._seat(Partition(topic, number), wire) for number, wire in wires.items()]
-        await asyncio.gather(*(self._open(seat) for seat in seats))
+        owned_partitions = [
+            self._owned_at(Partition(topic, number), wire) for number, wire in wires.items()
+        ]
+        await asyncio.gather(*(self._open(owned) for owned in owned_partitions))
 
-    def _seat(self, partition: Partition, wire: str) -> Seat:
-        seat = Seat(
+    def _owned_at(self, partition: Partition, wire: str) -> OwnedPartition:
+        owned = OwnedPartition(
             partition, wire, self._connection.bridge, ahead=self._settings.receiver_queue,
             arrived=self._came, rewound=self._rewound,
         )  # fmt: skip
-        self._seats[wire] = self._by_partition[partition] = seat
-        return seat
+        self._owned[wire] = self._by_partition[partition] = owned
+        return owned
 
-    async def _open(self, seat: Seat) -> None:
-        listener = seat.sit_down()
-        handle = await self._connection.consumer(seat.wire, self._group, self._name, listener)
+    async def _open(self, owned: OwnedPartition) -> None:
+        listener = owned.new_listener()
+        handle = await self._connection.consumer(owned.wire, self._group, self._name, listener)
         if self._closed:
             handle.close_async(ignore)
         else:
-            seat.take_place(handle)
+            owned.take_place(handle)
 
-    async def _sit_again(self, seat: Seat) -> None:
-        handle, seat.handle = seat.handle, None
+    async def _open_again(self, owned: OwnedPartition) -> None:
+        handle, owned.handle = owned.handle, None
         try:
             if handle is not None:
                 handle.close_async(ignore)
-            await self._open(seat)
+            await self._open(owned)
         except Exception as error:  # noqa: BLE001 - said here, for nobody waits; the next look tries again
             meaning = translate(error, self._settings.name) or repr(error)
-            log.warning("group %s cannot join %s: %s", self._group, seat.wire, meaning)
+            log.warning("group %s cannot join %s: %s", self._group, owned.wire, meaning)
         finally:
-            del self._returning[seat.wire]
+            del self._returning[owned.wire]
 
     async def _hang_up(self, handle: object) -> None:
         try:
@@ -289,7 +297,7 @@ class PulsarConsumer(Member):
         except (ClientError, TimeoutError) as error:
             log.info("group %s: a consumer did not close cleanly: %s", self._group, error)
 
-    def _of(self, partitions: Collection[Partition]) -> list[Seat]:
+    def _of(self, partitions: Collection[Partition]) -> list[OwnedPartition]:
         return [self._by_partition[each] for each in partitions if each in self._by_partition]
 
     def _numbered(self, topic: str, stats: Mapping[str, PartitionStats]) -> list[tuple[int, str]]:
@@ -299,5 +307,5 @@ class PulsarConsumer(Member):
         return [(names[wire], wire) for wire in stats if wire in names]
 
 
-def _partitions(seats: Iterable[Seat]) -> tuple[Partition, ...]:
-    return in_order(seat.partition for seat in seats)
+def _partitions(owned_partitions: Iterable[OwnedPartition]) -> tuple[Partition, ...]:
+    return in_order(owned.partition for owned in owned_partitions)

@@ -23,7 +23,7 @@ from app.model.message import Message, Partition
 STANDBY = 0  # the epoch of who owns nothing
 
 
-class Sitting:
+class Counts:
     """One consumer of the library: messages that its listener was given, and those that the loop saw."""
 
     __slots__ = ("given", "seen")
@@ -33,7 +33,7 @@ class Sitting:
         self.seen = 0
 
 
-class Seat:
+class OwnedPartition:
     """A member's place at one partition; owned while ``epoch`` is not STANDBY.
 
     ``arrived``  called for each message that came; ``rewound`` when the broker went back before the
@@ -47,8 +47,8 @@ class Seat:
         bridge: Bridge,
         *,
         ahead: int,
-        arrived: Callable[[Seat], None],
-        rewound: Callable[[Seat], None],
+        arrived: Callable[[OwnedPartition], None],
+        rewound: Callable[[OwnedPartition], None],
     ) -> None:
         self.partition = partition
         self.wire = wire
@@ -63,17 +63,17 @@ class Seat:
         self._ahead = ahead
         self._arrived = arrived
         self._rewound = rewound
-        self._sitting = Sitting()
+        self._counts = Counts()
         self._early: list[tuple[float, Any]] = []  # when they came: nobody has said that we own it
         self._offset = -1  # of the newest one handed out
         self._forget()
 
-    def sit_down(self) -> Callable[[Any, Any], None]:
+    def new_listener(self) -> Callable[[Any, Any], None]:
         """The listener for the next consumer of the library; what the last one still brings is void."""
-        self._sitting = Sitting()
+        self._counts = Counts()
         self._early.clear()
         self._forget()
-        return partial(self._given, self._sitting)
+        return partial(self._given, self._counts)
 
     def take_place(self, handle: Any) -> None:
         """The consumer with that listener stands for us."""
@@ -146,29 +146,29 @@ class Seat:
         self._first: Position | None = None
         self._newest: Position | None = None
 
-    def _given(self, sitting: Sitting, handle: Any, raw: Any) -> None:
+    def _given(self, counts: Counts, handle: Any, raw: Any) -> None:
         """On a thread of the library. What is on its way to the loop counts for the bound of what is
         fetched ahead, also while the loop is busy with something else."""
-        sitting.given += 1
-        self._bridge.post(self._came, sitting, raw)
-        if self._ahead_of_us(sitting) >= self._ahead:
+        counts.given += 1
+        self._bridge.post(self._came, counts, raw)
+        if self._ahead_of_us(counts) >= self._ahead:
             handle.pause_message_listener()
             if (
-                self._ahead_of_us(sitting) <= self._ahead // 2
+                self._ahead_of_us(counts) <= self._ahead // 2
             ):  # taken before we paused: nobody else resumes
                 handle.resume_message_listener()
 
-    def _ahead_of_us(self, sitting: Sitting) -> int:
-        return sitting.given - sitting.seen + len(self._waiting) + len(self._early)
+    def _ahead_of_us(self, counts: Counts) -> int:
+        return counts.given - counts.seen + len(self._waiting) + len(self._early)
 
     def _go_on(self) -> None:
         """There may be room again; it costs nothing where nobody has paused."""
-        if self.handle is not None and self._ahead_of_us(self._sitting) <= self._ahead // 2:
+        if self.handle is not None and self._ahead_of_us(self._counts) <= self._ahead // 2:
             self.handle.resume_message_listener()
 
-    def _came(self, sitting: Sitting, raw: Any) -> None:
-        sitting.seen += 1
-        if sitting is self._sitting:
+    def _came(self, counts: Counts, raw: Any) -> None:
+        counts.seen += 1
+        if counts is self._counts:
             self._take_in(raw)
 
     def _take_in(self, raw: Any) -> None:

@@ -1,4 +1,4 @@
-"""Records in, fates out: which lane a record joins, which client has it, and what became of it.
+"""Records in, fates out: which batcher a record joins, which client has it, and what became of it.
 
 One client at a time publishes. A client that loses its connection holds its records and sends them
 when it is back, which may be after their callers have been answered (against rule 9), and it tries
@@ -51,7 +51,7 @@ class Producer:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns at once: a lane is opened by the first record that needs it, and heals by itself."""
+        """Returns at once: a batcher is opened by the first record that needs it, and heals by itself."""
         self._connection = Connection(self.settings)
         self._tasks = [
             keep("pulsar-producer", self._watch_connection, of=self.name),
@@ -69,9 +69,9 @@ class Producer:
         if connection is not None:
             await connection.close()
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
-        for lane in self._lanes():
-            lane.recall()
-            lane.give_up(stopped)
+        for batcher in self._batchers():
+            batcher.recall()
+            batcher.give_up(stopped)
         self.topics.known.clear()
 
     def publish(self, submission: Submission) -> None:
@@ -82,43 +82,43 @@ class Producer:
             self._join(topic, submission)
 
     def health(self) -> Health:
-        """Of the topics in use, and their lanes."""
+        """Of the topics in use, and their batchers."""
         if self.topics.trouble:
             return Health(healthy=False, cause=self.topics.trouble)
-        for lane in self._lanes():
-            if lane.cause:
-                return Health(healthy=False, cause=lane.cause)
-            if lane.producer is not None and not lane.connected():
+        for batcher in self._batchers():
+            if batcher.cause:
+                return Health(healthy=False, cause=batcher.cause)
+            if batcher.producer is not None and not batcher.connected():
                 return Health(
                     healthy=False,
-                    cause=f"Pulsar {self.name} has dropped the connection for {lane.wire}",
+                    cause=f"Pulsar {self.name} has dropped the connection for {batcher.wire}",
                 )
         return Health(healthy=True)
 
     def connected_to(self) -> str | None:
         """Any topic that a broker has let us write to."""
-        return next((lane.wire for lane in self._lanes() if lane.connected()), None)
+        return next((batcher.wire for batcher in self._batchers() if batcher.connected()), None)
 
     async def probe(self, wire: str) -> None:
         if self._connection is not None:
             await self._connection.probe(wire)
 
-    def _lanes(self) -> list[Batcher]:
-        return [lane for topic in self.topics.known.values() for lane in topic.lanes]
+    def _batchers(self) -> list[Batcher]:
+        return [batcher for topic in self.topics.known.values() for batcher in topic.batchers]
 
     def _join(self, topic: Topic, submission: Submission) -> None:
         for index, record in enumerate(submission.records):
-            lane = topic.lane(record.key)
-            entry = Entry(lane, submission, index, record)
-            if lane.producer is not None:
-                self._send(lane, entry)
-            elif lane.cause:
-                entry.resolve(BrokerUnavailable(lane.cause, broker=self.name))
+            batcher = topic.batcher(record.key)
+            entry = Entry(batcher, submission, index, record)
+            if batcher.producer is not None:
+                self._send(batcher, entry)
+            elif batcher.cause:
+                entry.resolve(BrokerUnavailable(batcher.cause, broker=self.name))
             else:
-                lane.queue.append(entry)
-                self._open(lane)
+                batcher.queue.append(entry)
+                self._open(batcher)
 
-    def _send(self, lane: Batcher, entry: Entry) -> None:
+    def _send(self, batcher: Batcher, entry: Entry) -> None:
         """To the client, which pipelines. Rule 9: not when its caller has had his answer."""
         if entry.submission.done():
             entry.resolve(DROPPED)
@@ -128,77 +128,82 @@ class Producer:
         except (TypeError, ValueError) as error:  # nothing of it was sent
             entry.resolve(BrokerRefused(f"no Pulsar message: {error}", broker=self.name))
             return
-        assert self._connection is not None  # noqa: S101 - a lane has a producer of it
+        assert self._connection is not None  # noqa: S101 - a batcher has a producer of it
         entry.tried = True
-        lane.aboard.append(entry)
-        lane.producer.send_async(message, partial(self._connection.bridge.post, self._sent, entry))
+        batcher.aboard.append(entry)
+        batcher.producer.send_async(
+            message, partial(self._connection.bridge.post, self._sent, entry)
+        )
 
     def _sent(self, entry: Entry, result: Result, message_id: Any) -> None:
         if entry.gone:
             return
-        lane = entry.lane
+        batcher = entry.batcher
         if result == OK:
             position = place_of(message_id).text
-            lane.landed(entry, Receipt(self.name, lane.topic.name, lane.number, position))
+            batcher.landed(entry, Receipt(self.name, batcher.topic.name, batcher.number, position))
         elif judge(result) is Next.AGAIN:
             entry.failed = True
-            self._taint(f"{lane.wire}: {result.name}")
+            self._taint(f"{batcher.wire}: {result.name}")
         else:
-            error = ClientError(result, lane.wire)
-            lane.refused(entry, self._meaning(error))
+            error = ClientError(result, batcher.wire)
+            batcher.refused(entry, self._meaning(error))
 
     def _meaning(self, error: BaseException) -> BrokerError:
         return translate(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
 
     def _open_all(self, topic: Topic) -> None:
-        for lane in topic.lanes:
-            self._open(lane)
+        for batcher in topic.batchers:
+            self._open(batcher)
 
-    def _open(self, lane: Batcher) -> None:
-        if not lane.opening and self._connection is not None:
-            lane.opening = True
+    def _open(self, batcher: Batcher) -> None:
+        if not batcher.opening and self._connection is not None:
+            batcher.opening = True
             task = keep(
-                "pulsar-lanes", partial(self._open_soon, lane, self._connection), of=lane.wire
+                "pulsar-lanes", partial(self._open_soon, batcher, self._connection), of=batcher.wire
             )
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open_soon(self, lane: Batcher, connection: Connection) -> None:
+    async def _open_soon(self, batcher: Batcher, connection: Connection) -> None:
         """Until it has a producer, is refused, or the client is given up."""
         delay = FIRST_DELAY
         known = self.topics.known
-        while connection is self._connection and known.get(lane.topic.name) is lane.topic:
+        while connection is self._connection and known.get(batcher.topic.name) is batcher.topic:
             try:
-                producer = await connection.producer(lane.wire)
+                producer = await connection.producer(batcher.wire)
             except (ClientError, TimeoutError, OSError) as error:
-                self._not_opened(lane, error)
+                self._not_opened(batcher, error)
             else:
                 if connection is self._connection:
-                    self._opened(lane, producer)
+                    self._opened(batcher, producer)
                 break
             await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
             delay = min(delay * 2, LONGEST_DELAY)
         if connection is self._connection:
-            lane.opening = False
+            batcher.opening = False
 
-    def _opened(self, lane: Batcher, producer: Any) -> None:
-        lane.producer, lane.cause = producer, ""
-        while lane.queue and lane.producer is not None:
-            self._send(lane, lane.queue.popleft())
+    def _opened(self, batcher: Batcher, producer: Any) -> None:
+        batcher.producer, batcher.cause = producer, ""
+        while batcher.queue and batcher.producer is not None:
+            self._send(batcher, batcher.queue.popleft())
 
-    def _not_opened(self, lane: Batcher, error: BaseException) -> None:
+    def _not_opened(self, batcher: Batcher, error: BaseException) -> None:
         """Who waits is told at once, and so is who comes: not only after the publish time-out."""
         meaning = self._meaning(error)
         if isinstance(meaning, BrokerRefused) and meaning.kind in {
             "unknown-topic",
             "not-authorised",
         }:
-            self.topics.refuse(lane.topic.name, meaning)
+            self.topics.refuse(batcher.topic.name, meaning)
             return
-        cause, lane.cause = lane.cause, f"{meaning} (is it running, and is the address right?)"
+        cause, batcher.cause = (
+            batcher.cause,
+            f"{meaning} (is it running, and is the address right?)",
+        )
         if not cause:
-            log.warning("Pulsar %s: %s: %s", self.name, lane.wire, lane.cause)
-        lane.give_up(BrokerUnavailable(lane.cause, broker=self.name))
+            log.warning("Pulsar %s: %s: %s", self.name, batcher.wire, batcher.cause)
+        batcher.give_up(BrokerUnavailable(batcher.cause, broker=self.name))
 
     def _taint(self, why: str) -> None:
         if not self._tainted:
@@ -210,11 +215,11 @@ class Producer:
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(WATCH)
-            lost = any(lane.producer and not lane.connected() for lane in self._lanes())
+            lost = any(batcher.producer and not batcher.connected() for batcher in self._batchers())
             lost_since = (lost_since or clock()) if lost else None
             if lost_since is not None and clock() - lost_since > self.settings.reconnect_within:
                 self._taint("its connection did not come back")
-            if any(lane.answered_aboard() for lane in self._lanes()):
+            if any(batcher.answered_aboard() for batcher in self._batchers()):
                 self._taint("a record that it holds has been answered")
             if self._tainted:
                 await self._replace()
@@ -222,20 +227,24 @@ class Producer:
 
     async def _replace(self) -> None:
         """Nothing leaves any more, and what lands meanwhile has landed; then what is still unanswered
-        is for the next client. Begun again where it failed in the middle, it finds lanes without a
+        is for the next client. Begun again where it failed in the middle, it finds batchers without a
         producer whose records nobody has called back."""
-        used = [lane for lane in self._lanes() if lane.producer is not None or lane.opening]
+        used = [
+            batcher
+            for batcher in self._batchers()
+            if batcher.producer is not None or batcher.opening
+        ]
         old, self._connection = self._connection, None
-        for lane in used:
-            lane.producer = None
-            lane.opening = False
+        for batcher in used:
+            batcher.producer = None
+            batcher.opening = False
         if old is not None:
             await old.close()
-        for lane in self._lanes():
-            lane.recall()
+        for batcher in self._batchers():
+            batcher.recall()
         self._connection, self._tainted = Connection(self.settings), ""
-        for lane in {*used, *(lane for lane in self._lanes() if lane.queue)}:
-            self._open(lane)
+        for batcher in {*used, *(batcher for batcher in self._batchers() if batcher.queue)}:
+            self._open(batcher)
 
     async def _refresh_topics(self) -> None:
         while True:

@@ -56,9 +56,9 @@ class Topics(Asking[Topic]):
         """Do not bother the broker with this topic for a moment."""
         super().refuse(name, error)
         topic = self.known.pop(name, None)
-        for lane in topic.lanes if topic else ():
-            lane.recall()
-            lane.give_up(error)
+        for batcher in topic.batchers if topic else ():
+            batcher.recall()
+            batcher.give_up(error)
 
     async def refresh(self) -> None:
         """Partitions may have been added, topics deleted. Who cannot be asked changes nothing."""
@@ -100,8 +100,8 @@ class Topics(Asking[Topic]):
                 return unknown_topic("Pulsar", self._settings.name, f"topic {name}")
             return meaning
         trouble = self._failing.get(name)
-        for lane in topic.lanes:
-            lane.cause = "" if trouble is None else str(trouble)  # until it is open
+        for batcher in topic.batchers:
+            batcher.cause = "" if trouble is None else str(trouble)  # until it is open
         self.known[name] = topic
         self._found(topic)
         return topic

@@ -16,9 +16,9 @@ from app.brokers.member import Member, in_order, pause_for
 from app.brokers.rabbitmq.aiormq_adapter import spec
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, translate, words
-from app.brokers.rabbitmq.group_roster import Roll
-from app.brokers.rabbitmq.owned_partition import Holding
-from app.brokers.rabbitmq.queue_ownership import Claims
+from app.brokers.rabbitmq.group_roster import GroupRoster
+from app.brokers.rabbitmq.owned_partition import OwnedPartition
+from app.brokers.rabbitmq.queue_ownership import QueueOwnership
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerUnavailable
@@ -40,10 +40,10 @@ class RabbitConsumer(Member):
         self._topics = tuple(joining.topics)
         self._client_id = joining.client_id
         self._queues: dict[Partition, str] = {}
-        self._claims = Claims(settings, topology)
-        self._roll = Roll(joining.group, settings.heartbeat)
+        self._ownership = QueueOwnership(settings, topology)
+        self._roster = GroupRoster(joining.group, settings.heartbeat)
         self._wire: Wire | None = None
-        self._holdings: dict[Partition, Holding] = {}
+        self._owned: dict[Partition, OwnedPartition] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._look = asyncio.Event()  # something may be free
         self._paused: dict[Partition, float] = {}  # since when
@@ -64,20 +64,20 @@ class RabbitConsumer(Member):
         """Each is acknowledged at once, singly where others before it are open (rule 2)."""
         finished: dict[Partition, list[int]] = {}
         for message in messages:
-            holding = self._holdings.get(message.partition)
-            if holding is not None and holding.epoch == message.epoch:
+            owned = self._owned.get(message.partition)
+            if owned is not None and owned.epoch == message.epoch:
                 finished.setdefault(message.partition, []).append(message.offset)
         for partition, offsets in finished.items():
-            self._holdings[partition].settle(offsets)
+            self._owned[partition].settle(offsets)
 
     def window(self, partition: Partition) -> int:
-        holding = self._holdings.get(partition)
-        return 0 if holding is None else holding.window
+        owned = self._owned.get(partition)
+        return 0 if owned is None else owned.window
 
     def unsettled(self, partition: Partition) -> int:
         """Messages of a queue that the broker counts as with us: its depth lacks them."""
-        holding = self._holdings.get(partition)
-        return 0 if holding is None else holding.unsettled
+        owned = self._owned.get(partition)
+        return 0 if owned is None else owned.unsettled
 
     def pause(self, partitions: Collection[Partition]) -> None:
         now = asyncio.get_running_loop().time()
@@ -90,8 +90,8 @@ class RabbitConsumer(Member):
         self._news.set()
 
     def holds(self, message: Message) -> bool:
-        holding = self._holdings.get(message.partition)
-        return holding is not None and holding.epoch == message.epoch and self._roll.sure()
+        owned = self._owned.get(message.partition)
+        return owned is not None and owned.epoch == message.epoch and self._roster.sure()
 
     async def commit(self) -> None:
         """Nothing is deferred: what is settled has left already."""
@@ -104,8 +104,10 @@ class RabbitConsumer(Member):
             self._task.cancel()
             await asyncio.wait({self._task})
         await self.commit()
-        holdings, self._holdings = list(self._holdings.values()), {}
-        await self._let_go(holdings)  # their acknowledgements left before, on the same channels
+        owned_partitions, self._owned = list(self._owned.values()), {}
+        await self._let_go(
+            owned_partitions
+        )  # their acknowledgements left before, on the same channels
         if self._wire is not None:
             await self._wire.hang_up()
 
@@ -148,7 +150,7 @@ class RabbitConsumer(Member):
 
     async def _disconnect(self) -> None:
         wire, self._wire = self._wire, None
-        self._lose(list(self._holdings.values()))
+        self._lose(list(self._owned.values()))
         if wire is not None:
             await wire.drop()
 
@@ -157,115 +159,119 @@ class RabbitConsumer(Member):
         wire = self._wire
         if wire is None:
             return
-        members = await self._roll.members(wire)
+        members = await self._roster.members(wire)
         share = -(-len(self._queues) // members)
-        surplus = len(self._holdings) - share
+        surplus = len(self._owned) - share
         if surplus > 0:
-            await self._release(list(self._holdings.values())[-surplus:])
+            await self._release(list(self._owned.values())[-surplus:])
         await self._release(self._paused_for_long())
-        taken: list[Holding] = []
+        taken: list[OwnedPartition] = []
         for partition in self._in_turn():
-            if len(self._holdings) + len(taken) >= share:
+            if len(self._owned) + len(taken) >= share:
                 break
-            holding = self._make(partition, wire)
-            if await self._claims.take(wire, holding, self._queues[partition]):
-                self._watch(holding)
-                taken.append(holding)
+            owned = self._make(partition, wire)
+            if await self._ownership.take(wire, owned, self._queues[partition]):
+                self._watch(owned)
+                taken.append(owned)
         await self._own(taken)
 
     def _in_turn(self) -> list[Partition]:
         """What is not ours; each member begins elsewhere, so that few meet."""
-        others = [partition for partition in self._queues if partition not in self._holdings]
+        others = [partition for partition in self._queues if partition not in self._owned]
         first = id(self) // 64 % len(others) if others else 0
         return others[first:] + others[:first]
 
-    def _watch(self, holding: Holding) -> None:
-        channel = holding.channel
+    def _watch(self, owned: OwnedPartition) -> None:
+        channel = owned.channel
         if channel is not None:
-            channel.closing.add_done_callback(lambda _: self._lose([holding]))
-            channel.on_consumer_cancel_callbacks.add(lambda frame: self._cancelled(holding, frame))
+            channel.closing.add_done_callback(lambda _: self._lose([owned]))
+            channel.on_consumer_cancel_callbacks.add(lambda frame: self._cancelled(owned, frame))
 
-    def _make(self, partition: Partition, wire: Wire) -> Holding:
-        return Holding(partition, wire, self._news.set)
+    def _make(self, partition: Partition, wire: Wire) -> OwnedPartition:
+        return OwnedPartition(partition, wire, self._news.set)
 
-    async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+    async def _begin(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
         """Before these are handed out for the first time: a queue has nothing to prepare."""
 
-    async def _own(self, holdings: Sequence[Holding]) -> None:
+    async def _own(self, owned_partitions: Sequence[OwnedPartition]) -> None:
         self._epoch += 1
-        for holding in holdings:
-            holding.epoch = self._epoch
-        if holdings and self._wire is not None:
-            await self._begin(self._wire, holdings)
-        alive = [each for each in holdings if each.channel and not each.channel.is_closed]
-        for holding in alive:
-            self._holdings[holding.partition] = holding
+        for owned in owned_partitions:
+            owned.epoch = self._epoch
+        if owned_partitions and self._wire is not None:
+            await self._begin(self._wire, owned_partitions)
+        alive = [each for each in owned_partitions if each.channel and not each.channel.is_closed]
+        for owned in alive:
+            self._owned[owned.partition] = owned
         if alive:
             self._tell(Assigned(_partitions(alive), self._epoch))
 
-    async def _release(self, holdings: Sequence[Holding]) -> None:
+    async def _release(self, owned_partitions: Sequence[OwnedPartition]) -> None:
         """A hand-over: told, dealt with within a bound, given back."""
-        if not holdings:
+        if not owned_partitions:
             return
-        for holding in holdings:
-            holding.revoking = True
-        revoked = Revoked(_partitions(holdings), max(each.epoch for each in holdings))
+        for owned in owned_partitions:
+            owned.revoking = True
+        revoked = Revoked(
+            _partitions(owned_partitions), max(each.epoch for each in owned_partitions)
+        )
         if not await self._hand_over(revoked, self._settings.handover):
             log.warning("group %s: a revocation was not handled in time", self.group)
         await self.commit()
-        for holding in holdings:
-            self._paused.pop(holding.partition, None)
-            if self._holdings.get(holding.partition) is holding:
-                del self._holdings[holding.partition]
-        await self._let_go(holdings)
+        for owned in owned_partitions:
+            self._paused.pop(owned.partition, None)
+            if self._owned.get(owned.partition) is owned:
+                del self._owned[owned.partition]
+        await self._let_go(owned_partitions)
 
-    async def _let_go(self, holdings: Sequence[Holding]) -> None:
-        channels = [holding.channel for holding in holdings if holding.channel is not None]
+    async def _let_go(self, owned_partitions: Sequence[OwnedPartition]) -> None:
+        channels = [owned.channel for owned in owned_partitions if owned.channel is not None]
         await asyncio.gather(*(close_channel(channel) for channel in channels))
 
-    def _paused_for_long(self) -> list[Holding]:
+    def _paused_for_long(self) -> list[OwnedPartition]:
         before = asyncio.get_running_loop().time() - self._settings.give_back
         return [
-            self._holdings[partition]
+            self._owned[partition]
             for partition, since in self._paused.items()
-            if since < before and partition in self._holdings
+            if since < before and partition in self._owned
         ]
 
-    def _lose(self, holdings: Sequence[Holding]) -> None:
+    def _lose(self, owned_partitions: Sequence[OwnedPartition]) -> None:
         """Their channels are gone, and the broker has given what was open to others."""
-        gone = [each for each in holdings if self._holdings.get(each.partition) is each]
-        for holding in gone:
-            del self._holdings[holding.partition]
+        gone = [each for each in owned_partitions if self._owned.get(each.partition) is each]
+        for owned in gone:
+            del self._owned[owned.partition]
         told = [each for each in gone if not each.revoking]
         if told:
             self._tell(Lost(_partitions(told), max(each.epoch for each in told)))
         if gone:
             self._look.set()
 
-    def _cancelled(self, holding: Holding, _frame: spec.Basic.Cancel | spec.Basic.CancelOk) -> None:
+    def _cancelled(
+        self, owned: OwnedPartition, _frame: spec.Basic.Cancel | spec.Basic.CancelOk
+    ) -> None:
         """The broker ended it: the queue was deleted, or moved to another node."""
-        self._lose([holding])
-        if holding.channel is not None:
-            asyncio.ensure_future(close_channel(holding.channel))  # noqa: RUF006 - bounded by itself
+        self._lose([owned])
+        if owned.channel is not None:
+            asyncio.ensure_future(close_channel(owned.channel))  # noqa: RUF006 - bounded by itself
 
     def _wire_closed(self, closing: asyncio.Future[None]) -> None:
         if not closing.cancelled():
             closing.exception()
         if not self._closed:
-            self._lose(list(self._holdings.values()))
+            self._lose(list(self._owned.values()))
 
     async def _batch(self) -> tuple[Message, ...]:
         """What came, of queues that are ours to hand out; the one served goes to the end of the turn."""
         most = self._settings.max_poll_records
-        for partition, holding in list(self._holdings.items()):
-            if holding.revoking or partition in self._paused:
+        for partition, owned in list(self._owned.items()):
+            if owned.revoking or partition in self._paused:
                 continue
-            messages = holding.take(most)
+            messages = owned.take(most)
             if messages:
-                self._holdings[partition] = self._holdings.pop(partition)
+                self._owned[partition] = self._owned.pop(partition)
                 return tuple(messages)
         return ()
 
 
-def _partitions(holdings: Iterable[Holding]) -> tuple[Partition, ...]:
-    return in_order(holding.partition for holding in holdings)
+def _partitions(owned_partitions: Iterable[OwnedPartition]) -> tuple[Partition, ...]:
+    return in_order(owned.partition for owned in owned_partitions)

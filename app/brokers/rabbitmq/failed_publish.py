@@ -6,10 +6,15 @@ though nothing is wrong with it (reliability 5.2).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from app.brokers.rabbitmq.errors import largest_body, missing_exchange, refused_exchange, translate
 from app.brokers.rabbitmq.targets import Targets
 from app.brokers.rabbitmq.unconfirmed import Entry
 from app.errors import BrokerError, BrokerUnavailable, PublishUnknown
+
+Culprits = Callable[[Entry], BrokerError | None]
+"""Which of the records of a closed channel meet which fate."""
 
 
 def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culprits:
@@ -23,40 +28,32 @@ def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culpri
     if missing is not None:
         targets.forget(missing)
         unknown = PublishUnknown(str(meaning), broker=broker)  # those before it were stored
-        return Culprits(unknown, exchange=missing)
+        return _culprits(unknown, exchange=missing)
     if refused is not None:
-        for name, lanes in list(targets.known.items()):
-            if lanes.target.exchange == refused:
+        for name, batchers in list(targets.known.items()):
+            if batchers.target.exchange == refused:
                 targets.refuse(name, meaning)
-        return Culprits(meaning, exchange=refused)
+        return _culprits(meaning, exchange=refused)
     if bound is not None:
-        return Culprits(meaning, larger_than=bound)
-    return Culprits(PublishUnknown(str(meaning), broker=broker), everything=True)
+        return _culprits(meaning, larger_than=bound)
+    return _culprits(PublishUnknown(str(meaning), broker=broker), everything=True)
 
 
-class Culprits:
-    """Which of the records of a closed channel meet which fate."""
-
-    def __init__(
-        self,
-        error: BrokerError,
-        *,
-        exchange: str | None = None,
-        larger_than: int | None = None,
-        everything: bool = False,
-    ) -> None:
-        self._error = error
-        self._exchange = exchange
-        self._larger_than = larger_than
-        self._everything = everything
-
-    def __call__(self, entry: Entry) -> BrokerError | None:
-        _, _, record, lanes, _ = entry
-        bound = self._larger_than
+def _culprits(
+    error: BrokerError,
+    *,
+    exchange: str | None = None,
+    larger_than: int | None = None,
+    everything: bool = False,
+) -> Culprits:
+    def fate(entry: Entry) -> BrokerError | None:
+        _, _, record, batchers, _ = entry
         if (
-            self._everything
-            or (self._exchange is not None and lanes.target.exchange == self._exchange)
-            or (bound is not None and len(record.body or b"") > bound)
+            everything
+            or (exchange is not None and batchers.target.exchange == exchange)
+            or (larger_than is not None and len(record.body or b"") > larger_than)
         ):
-            return self._error
+            return error
         return None
+
+    return fate

@@ -17,10 +17,10 @@ from app.brokers.rabbitmq.connection import Wire
 
 log = logging.getLogger(__name__)
 
-FORGOTTEN_MS = 86_400_000  # the broker deletes the roll of a group that is gone for a day
+FORGOTTEN_MS = 86_400_000  # the broker deletes the roster of a group that is gone for a day
 
 
-class Roll:
+class GroupRoster:
     """Of one group, on one connection after another."""
 
     def __init__(
@@ -30,7 +30,7 @@ class Roll:
         self._heartbeat = heartbeat
         self._monotonic = monotonic
         self._standing: tuple[Wire, AbstractChannel] | None = None
-        self._alone = False  # we may not make the roll: then nobody is counted
+        self._alone = False  # we may not make the roster: then nobody is counted
         self._sure_until = 0.0
 
     async def members(self, wire: Wire) -> int:
@@ -72,4 +72,4 @@ class Roll:
 
 
 async def _nothing(_message: object) -> None:
-    """Nobody writes to the roll."""
+    """Nobody writes to the roster."""

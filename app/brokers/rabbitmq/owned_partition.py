@@ -21,7 +21,7 @@ _OF_THE_BROKER = ("x-delivery-count", STREAM_OFFSET)
 """Headers that the broker adds to a delivery; the record that was published has none of them."""
 
 
-class Holding:
+class OwnedPartition:
     """Lives and dies with its channel, whose closing gives back all that is not settled, in order.
 
     Delivery tags are the offsets: they count from 1 in each channel. A position is unique in time, for

@@ -22,7 +22,7 @@ from app.brokers.rabbitmq.frames import TooLarge, content
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import Batchers, Targets
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.unconfirmed import Entry, Flight
+from app.brokers.rabbitmq.unconfirmed import Entry, Unconfirmed
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
@@ -44,13 +44,13 @@ class Producer:
         self.targets = Targets(settings, topology, self._join)
         self._wire: Wire | None = None
         self._channel: ConfirmChannel | None = None
-        self._flight = Flight(settings.name)
+        self._unconfirmed = Unconfirmed(settings.name)
         self._again: deque[Entry] = deque()  # was on a wire that is gone; nobody knows its fate
         self._queue: deque[Entry] = deque()
         self._cause = ""  # why there is no connection
         self._certain_from = 0.0  # of the loop's clock: from then on what has no route has none
         self._shipping = False  # a shipment is scheduled
-        self._progress = 0.0  # when a confirm came last, or the first of a flight left
+        self._progress = 0.0  # when a confirm came last, or the first of a run left
         self._tried = asyncio.Event()  # one attempt to connect has ended
         self._broken: asyncio.Future[BaseException] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -67,19 +67,19 @@ class Producer:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.targets.stop()
-        self._again.extend(self._flight.unload())
+        self._again.extend(self._unconfirmed.unload())
         self._give_up(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
 
     def publish(self, submission: Submission) -> None:
-        wire, lanes = self._wire, self.targets.known.get(submission.topic)
+        wire, batchers = self._wire, self.targets.known.get(submission.topic)
         if wire is None and self._cause:
             submission.fail(self._unavailable())
         elif wire is not None and wire.blocked:
             submission.fail(self._blocked(wire.blocked))
-        elif lanes is None or wire is None or lanes.found_on != wire.number:
+        elif batchers is None or wire is None or batchers.found_on != wire.number:
             self.targets.ask(submission)
         else:
-            self._join(lanes, submission)
+            self._join(batchers, submission)
 
     async def health(self) -> Health:
         """Asks the broker, so that an idle producer knows too."""
@@ -93,11 +93,11 @@ class Producer:
                 return Health(healthy=False, cause=self._away_text(error))
         return Health(healthy=not self._cause, cause=self._cause)
 
-    def _join(self, lanes: Batchers, submission: Submission) -> None:
+    def _join(self, batchers: Batchers, submission: Submission) -> None:
         queue = self._queue
         for index, record in enumerate(submission.records):
-            queue.append((submission, index, record, lanes, lanes.partition(record.key)))
-        lanes.move_on()
+            queue.append((submission, index, record, batchers, batchers.partition(record.key)))
+        batchers.move_on()
         self._schedule()
 
     def _schedule(self) -> None:
@@ -111,11 +111,15 @@ class Producer:
         wire, channel = self._wire, self._channel
         if wire is None or channel is None or wire.blocked or channel.is_closed:
             return
-        flight, settings = self._flight, self.settings
-        first = not flight
+        unconfirmed, settings = self._unconfirmed, self.settings
+        first = not unconfirmed
         out: list[bytes] = []
         for queue in (self._again, self._queue):
-            while queue and len(flight) < settings.window and flight.bytes < settings.window_bytes:
+            while (
+                queue
+                and len(unconfirmed) < settings.window
+                and unconfirmed.bytes < settings.window_bytes
+            ):
                 self._load(queue.popleft(), wire, channel, out)
         if not out:
             return
@@ -123,26 +127,26 @@ class Producer:
             self._progress = asyncio.get_running_loop().time()
         wire.write(b"".join(out))
         if not settings.confirms:
-            flight.confirmed(flight.tag, multiple=True, stored=True)
+            unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
 
     def _load(self, entry: Entry, wire: Wire, channel: ConfirmChannel, out: list[bytes]) -> None:
-        submission, index, record, lanes, partition = entry
+        submission, index, record, batchers, partition = entry
         if submission.done():  # rule 9: what is not on the wire is dropped
             submission.resolve(index, DROPPED)
             return
         try:
             frames = content(record, channel.number, wire.frame_max)
-            method = lanes.method(channel.number, partition)
+            method = batchers.method(channel.number, partition)
         except Exception as error:  # noqa: BLE001 - a gap here would shift the tags of all behind it
             kind = "record-too-large" if isinstance(error, TooLarge) else "unwritable"
             refusal = BrokerRefused(f"no AMQP message: {error}", kind=kind, broker=self.name)
             submission.resolve(index, refusal)
             return
         out += (method, frames)
-        self._flight.board(entry, len(frames))
+        self._unconfirmed.board(entry, len(frames))
 
     def _confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
-        self._flight.confirmed(tag, multiple, stored)
+        self._unconfirmed.confirmed(tag, multiple, stored)
         self._progress = asyncio.get_running_loop().time()
         if self._queue or self._again:
             self._schedule()
@@ -195,7 +199,9 @@ class Producer:
 
         async with asyncio.timeout(self.settings.request_timeout):
             channel = await wire.open_channel(make)
-        self._flight = Flight(self.name, self._certain, in_turn=self.settings.kind == "stream")
+        self._unconfirmed = Unconfirmed(
+            self.name, self._certain, in_turn=self.settings.kind == "stream"
+        )
         if wire is not self._wire and self._cause:
             self._certain_from = asyncio.get_running_loop().time() + RECOVERY
         channel.closing.add_done_callback(self._closed)
@@ -206,16 +212,16 @@ class Producer:
         self._schedule()
         return channel
 
-    def _certain(self, lanes: Batchers) -> bool:
+    def _certain(self, batchers: Batchers) -> bool:
         """Whether what leads nowhere will lead nowhere. A node that starts lets us in before its
         streams have leaders, and until then it returns what goes there as if there were no queue."""
-        if self._wire is None or lanes.found_on != self._wire.number:
+        if self._wire is None or batchers.found_on != self._wire.number:
             return False  # nobody has asked for its queues since
         now = asyncio.get_running_loop().time()
-        return lanes.target.is_seen_whole or now >= self._certain_from
+        return batchers.target.is_seen_whole or now >= self._certain_from
 
     def _flight_returned(self, message: DeliveredMessage) -> None:
-        self._flight.returned(message)
+        self._unconfirmed.returned(message)
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
         error = None if closing.cancelled() else closing.exception()
@@ -232,11 +238,11 @@ class Producer:
         overtaken = 0
         while True:
             await asyncio.sleep(within / LOOKS)
-            before, overtaken = overtaken, self._flight.overtaken()
+            before, overtaken = overtaken, self._unconfirmed.overtaken()
             if overtaken and overtaken == before:
                 self._break(TimeoutError("a stream confirmed records out of their order"))
             waited = asyncio.get_running_loop().time() - self._progress
-            if self._flight and not wire.blocked and waited > within:
+            if self._unconfirmed and not wire.blocked and waited > within:
                 self._break(TimeoutError(f"no confirm for {waited:.1f} s"))
 
     def _blocked_changed(self) -> None:
@@ -266,7 +272,7 @@ class Producer:
 
     def _put_back(self) -> None:
         """What was on the wire and is unanswered goes out again first, in its order."""
-        self._again.extendleft(reversed(unanswered(self._flight.unload())))
+        self._again.extendleft(reversed(unanswered(self._unconfirmed.unload())))
 
     def _lose(self, error: BaseException) -> None:
         cause, self._cause = self._cause, self._away_text(error)

@@ -15,7 +15,7 @@ import logging
 from app.brokers.rabbitmq.aiormq_adapter import GUARD, ConsumeChannel, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, counts
 from app.brokers.rabbitmq.group_roster import FORGOTTEN_MS
-from app.brokers.rabbitmq.owned_partition import Holding
+from app.brokers.rabbitmq.owned_partition import OwnedPartition
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 CONSUME_WITHIN = 2.0  # seconds
 
 
-class Claims:
+class QueueOwnership:
     """Of one member. Raises what ``errors.EXPECTED`` names, or BrokerRefused."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
@@ -32,7 +32,7 @@ class Claims:
         self._topology = topology
         self._unguarded = False  # we may not make guards
 
-    async def take(self, wire: Wire, holding: Holding, queue: str) -> bool:
+    async def take(self, wire: Wire, owned: OwnedPartition, queue: str) -> bool:
         """Whether it is ours now; then it has its channel, and closing that gives it back."""
         if await self._occupied(wire, queue):
             return False
@@ -40,12 +40,12 @@ class Claims:
         if guard is None and not self._unguarded:
             return False
         channel = await wire.open_channel(
-            lambda wire, number: ConsumeChannel(wire, number, holding.delivered)
+            lambda wire, number: ConsumeChannel(wire, number, owned.delivered)
         )
         if not await self._consume(wire, channel, guard, queue):
             await close_channel(channel)
             return False
-        holding.channel = channel
+        owned.channel = channel
         return True
 
     async def _occupied(self, wire: Wire, queue: str) -> bool:

@@ -19,8 +19,8 @@ from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET, Holding, message_of
-from app.brokers.rabbitmq.queue_ownership import Claims, handed_on
+from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET, OwnedPartition, message_of
+from app.brokers.rabbitmq.queue_ownership import QueueOwnership, handed_on
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.delivery.offsets import FinishedRuns
@@ -83,7 +83,7 @@ def offset_in(delivered: DeliveredMessage) -> int:
     return int(table[STREAM_OFFSET])  # type: ignore[arg-type]  # every delivery of a stream has one
 
 
-class StreamHolding(Holding):
+class OwnedStream(OwnedPartition):
     """A partition of a stream. What is handed out is acknowledged at once: that asks for more; how far
     the group is stands in the commit."""
 
@@ -119,7 +119,7 @@ class StreamHolding(Holding):
             self._runs.finish(offset)
 
 
-class StreamClaims(Claims):
+class StreamOwnership(QueueOwnership):
     """A stream has an owner in each group."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology, group: str) -> None:
@@ -145,7 +145,7 @@ class StreamConsumer(RabbitConsumer):
         self, settings: RabbitSettings, topology: Topology, joining: Joining, offsets: OffsetStore
     ) -> None:
         super().__init__(settings, topology, joining)
-        self._claims = StreamClaims(settings, topology, joining.group)
+        self._ownership = StreamOwnership(settings, topology, joining.group)
         self._start = joining.start
         self._offsets = offsets
         self._committing = asyncio.Lock()  # an older commit never lands on a newer one
@@ -168,8 +168,8 @@ class StreamConsumer(RabbitConsumer):
         async with self._committing:
             await self._commit()
 
-    def _streams(self) -> list[StreamHolding]:
-        return [each for each in self._holdings.values() if isinstance(each, StreamHolding)]
+    def _streams(self) -> list[OwnedStream]:
+        return [each for each in self._owned.values() if isinstance(each, OwnedStream)]
 
     async def _commit_at_rest(self) -> None:
         await asyncio.sleep(self._settings.rest_interval)
@@ -196,28 +196,28 @@ class StreamConsumer(RabbitConsumer):
         await super()._share()
         await self.commit()
 
-    def _make(self, partition: Partition, wire: Wire) -> Holding:
-        return StreamHolding(partition, wire, self._news.set)
+    def _make(self, partition: Partition, wire: Wire) -> OwnedPartition:
+        return OwnedStream(partition, wire, self._news.set)
 
-    async def _begin(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+    async def _begin(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
         """At its commit; a partition without one begins at the start, which is committed first."""
         try:
-            await self._begin_from(wire, holdings)
+            await self._begin_from(wire, owned_partitions)
         except StoreUnavailable as error:
             raise BrokerUnavailable(f"the start position is unknown: {error}") from error
 
-    async def _begin_from(self, wire: Wire, holdings: Sequence[Holding]) -> None:
+    async def _begin_from(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
         broker = self._settings.name
         await self._start_where_new(wire)
-        places = [each.partition for each in holdings]
+        places = [each.partition for each in owned_partitions]
         known = await self._offsets.own_offsets(broker, self.group, self._epoch, places)
-        for holding in holdings:
-            if isinstance(holding, StreamHolding) and holding.channel is not None:
-                commit = known[holding.partition]
-                await self._check(wire, holding.partition, commit)
-                holding.begin(commit)
-                queue = self._queues[holding.partition]
-                await consume_from(holding.channel, queue, commit.offset, self._settings.prefetch)
+        for owned in owned_partitions:
+            if isinstance(owned, OwnedStream) and owned.channel is not None:
+                commit = known[owned.partition]
+                await self._check(wire, owned.partition, commit)
+                owned.begin(commit)
+                queue = self._queues[owned.partition]
+                await consume_from(owned.channel, queue, commit.offset, self._settings.prefetch)
 
     async def _start_where_new(self, wire: Wire) -> None:
         """The start is for topics in which the group has no place at all; a partition that came later
@@ -267,16 +267,16 @@ async def read(
     if first >= end:
         return
     arrived = asyncio.Event()
-    holding = StreamHolding(partition, wire, arrived.set)
-    holding.begin(Commit(first))
+    owned = OwnedStream(partition, wire, arrived.set)
+    owned.begin(Commit(first))
     channel = await wire.open_channel(
-        lambda wire, number: ConsumeChannel(wire, number, holding.delivered)
+        lambda wire, number: ConsumeChannel(wire, number, owned.delivered)
     )
-    holding.channel = channel
+    owned.channel = channel
     channel.closing.add_done_callback(lambda _: arrived.set())
     try:
         await consume_from(channel, queue, first, settings.prefetch)
-        async for message in _arriving(holding, arrived, settings):
+        async for message in _arriving(owned, arrived, settings):
             if message.offset < end:
                 yield message
             if message.offset >= end - 1:
@@ -286,13 +286,13 @@ async def read(
 
 
 async def _arriving(
-    holding: StreamHolding, arrived: asyncio.Event, settings: RabbitSettings
+    owned: OwnedStream, arrived: asyncio.Event, settings: RabbitSettings
 ) -> AsyncIterator[Message]:
     """Until nobody asks any more. Raises TimeoutError when the broker has stopped to send."""
-    while holding.channel is not None and not holding.channel.is_closed:
+    while owned.channel is not None and not owned.channel.is_closed:
         async with asyncio.timeout(settings.request_timeout):
             await arrived.wait()
         arrived.clear()
-        for message in holding.take(settings.max_poll_records):
+        for message in owned.take(settings.max_poll_records):
             yield message
     raise ConnectionError("the channel was closed while a stream was read")

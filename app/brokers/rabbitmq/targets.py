@@ -72,8 +72,8 @@ class Targets(Asking[Batchers]):
 
     def forget(self, exchange: str) -> None:
         """Whoever publishes to it next asks, and is told for certain."""
-        for name, lanes in list(self.known.items()):
-            if lanes.target.exchange == exchange:
+        for name, batchers in list(self.known.items()):
+            if batchers.target.exchange == exchange:
                 del self.known[name]
 
     async def _find(self, name: str) -> Batchers:
@@ -84,5 +84,5 @@ class Targets(Asking[Batchers]):
             target = await self._topology.find(wire, name)
         if len(self.known) >= BOUND:
             self.known.clear()
-        lanes = self.known[name] = Batchers(self._settings.name, target, wire.number)
-        return lanes
+        batchers = self.known[name] = Batchers(self._settings.name, target, wire.number)
+        return batchers

@@ -11,12 +11,12 @@ from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage
 from app.brokers.rabbitmq.targets import Batchers
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
-Place = tuple[Batchers, int]
+Line = tuple[Batchers, int]
 Entry = tuple[Submission, int, Record, Batchers, int]
 """A record, where its fate goes (the submission and the index in it), and its target's partition."""
 
 
-class Flight:
+class Unconfirmed:
     """Tags count from 1 in each channel, as the broker counts them."""
 
     def __init__(
@@ -83,10 +83,10 @@ class Flight:
                 self._returned[tag] = self._came_back(message, entry[3])
                 return
 
-    def _came_back(self, message: DeliveredMessage, lanes: Batchers) -> BrokerError:
+    def _came_back(self, message: DeliveredMessage, batchers: Batchers) -> BrokerError:
         where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
         text = f"{where} leads to no queue: {getattr(message.delivery, 'reply_text', '')}"
-        if self._certain(lanes):
+        if self._certain(batchers):
             return BrokerRefused(text, kind="unroutable", broker=self._broker)
         return PublishUnknown(
             f"{text} (the broker was away, and may still be starting)", broker=self._broker
@@ -103,12 +103,12 @@ class Flight:
         return entries
 
     def _land(self, tag: int, *, stored: bool) -> None:
-        (submission, index, _, lanes, partition), size = self._aboard.pop(tag)
+        (submission, index, _, batchers, partition), size = self._aboard.pop(tag)
         self.bytes -= size
         if tag in self._returned:
             submission.resolve(index, self._returned.pop(tag))
         elif stored:
-            submission.resolve(index, lanes.receipts[partition])
+            submission.resolve(index, batchers.receipts[partition])
         else:
             submission.resolve(index, self._not_taken())
 
@@ -127,8 +127,8 @@ class Lines:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Place, deque[int]] = {}  # tags that have not landed
-        self._early: dict[int, tuple[bool, Place]] = {}  # confirmed before one that came before it
+        self._open: dict[Line, deque[int]] = {}  # tags that have not landed
+        self._early: dict[int, tuple[bool, Line]] = {}  # confirmed before one that came before it
 
     def join(self, tag: int, entry: Entry) -> None:
         self._open.setdefault((entry[3], entry[4]), deque()).append(tag)
@@ -147,15 +147,15 @@ class Lines:
         return due
 
     def overtaken(self) -> int:
-        """As ``Flight.overtaken``."""
+        """As ``Unconfirmed.overtaken``."""
         for _, place in self._early.values():
             return self._open[place][0]
         return 0
 
 
 def _is(entry: Entry, message: DeliveredMessage) -> bool:
-    _, _, record, lanes, partition = entry
-    target = lanes.target
+    _, _, record, batchers, partition = entry
+    target = batchers.target
     return (
         target.routing_keys[partition] == message.routing_key
         and target.exchange == message.exchange

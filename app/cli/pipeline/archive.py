@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model import Config
@@ -29,14 +28,10 @@ if TYPE_CHECKING:
 def run(
     config: ConfigFile = None,
     once: Annotated[
-        bool,
-        typer.Option(
-            "--once", help="Copy the records stored now, then end; by default run until stopped."
-        ),
+        bool, option("Copy the records stored now, then end; by default run until stopped.")
     ] = False,
     skip_lost: Annotated[
-        bool,
-        typer.Option("--skip-lost", help="Continue after records that retention dropped unread."),
+        bool, option("Continue after records that retention dropped unread.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -134,7 +129,7 @@ def _bars() -> Iterator[Callable[[Told], None]]:
 def _line(told: Told) -> None:
     """One a batch, for a log."""
     if told.trouble:
-        printing.explain(f"events are not made now: {told.trouble}", "it will be retried")
+        printing.print_error(f"events are not made now: {told.trouble}", "it will be retried")
     elif told.derived is not None:
         found = told.derived
         printing.text_line(

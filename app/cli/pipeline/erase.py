@@ -11,6 +11,7 @@ from app.cli import exits, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.pipeline.erase import Attribute, Erased
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 )
 def run(
     config: ConfigFile = None,
-    subject: Annotated[str, typer.Option(help="All events with this subject.")] = "",
-    source: Annotated[str, typer.Option(help="All events of this source.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the rows.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    subject: Annotated[str, option("All events with this subject.")] = "",
+    source: Annotated[str, option("All events of this source.")] = "",
+    dry_run: Annotated[bool, option("Only count the rows.")] = False,
+    yes: Annotated[bool, option("Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Remove all events of a subject or a source: rows, older snapshots, and the files that hold them.

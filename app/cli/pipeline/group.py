@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import options, printing, verbs
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
 app = verbs.group(
     "pipeline",
     "Events into a lake of Apache Iceberg tables and out of it, on Spark.\n\n"
-    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query needs no "
-    "Java. "
+    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query and "
+    "report need no Java. "
     "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
 )
 verb = app.verb
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object, and no progress bar.")]
+Json = Annotated[bool, option("One JSON object, and no progress bar.", "--json")]
 
 
 def read(file: Path | None) -> Config:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.pipeline.maintain import Upkeep
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 
-Age = Annotated[
-    float,
-    typer.Option(min=0, help="Days for which a replaced snapshot can still be read."),
-]
+Age = Annotated[float, option("Days for which a replaced snapshot can still be read.", min=0)]
 OrphanAge = Annotated[
-    float, typer.Option(min=1, help="Days after which a file that no snapshot names is removed.")
+    float, option("Days after which a file that no snapshot names is removed.", min=1)
 ]
 
 
@@ -34,9 +30,7 @@ def run(
     config: ConfigFile = None,
     snapshots: Age = 5.0,
     orphans: OrphanAge = 3.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be done.")
-    ] = False,
+    dry_run: Annotated[bool, option("Only show what would be done.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compact the tables of the lake, and remove old snapshots and files. Run it about once a day.

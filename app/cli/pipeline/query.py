@@ -14,6 +14,7 @@ from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.pipeline.query.answer import Answer
@@ -44,12 +45,11 @@ def run(
     sql: Annotated[str, typer.Argument(help="One statement; - reads it from standard input.")],
     config: ConfigFile = None,
     form: Annotated[
-        Format,
-        typer.Option("--format", "-f", help="Format: table, json (an object a line) or csv."),
+        Format, option("Format: table, json (an object a line) or csv.", "--format", "-f")
     ] = Format.TABLE,
-    limit: Annotated[int, typer.Option(min=0, help="Most rows; 0 for all.")] = 1000,
+    limit: Annotated[int, option("Most rows; 0 for all.", min=0)] = 1000,
     engine: Annotated[
-        By, typer.Option(help="Whose SQL it is: duckdb, or spark, which needs Java.")
+        By, option("Whose SQL it is: duckdb, or spark, which needs Java.")
     ] = By.DUCKDB,
 ) -> None:
     """Query the lake in DuckDB's SQL. The tables are events, events_raw and quarantine.

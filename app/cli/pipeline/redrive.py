@@ -12,6 +12,7 @@ from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model import Config
@@ -31,18 +32,14 @@ _OWN = "topic"
 def run(
     config: ConfigFile = None,
     only_rule: Annotated[
-        list[str] | None,
-        typer.Option("--only-rule", help="Records that broke this rule; may be repeated."),
+        list[str] | None, option("Records that broke this rule; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Most records to redrive; 0: all.")] = 0,
+    limit: Annotated[int, option("Most records to redrive; 0: all.", min=0)] = 0,
     to: Annotated[
-        str,
-        typer.Option(
-            "--to", help="Also send the records: topic, each to its own topic; or BROKER/TOPIC."
-        ),
+        str, option("Also send the records: topic, each to its own topic; or BROKER/TOPIC.")
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before sending.")] = False,
+    dry_run: Annotated[bool, option("Only count.")] = False,
+    yes: Annotated[bool, option("Do not ask before sending.")] = False,
     as_json: Json = False,
 ) -> None:
     """Decode quarantined records again, and make events of those that are valid now.

@@ -13,6 +13,7 @@ from app.cli import exits, options, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
 from app.cli.pipeline.group import Json, moment, open_lake, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from app.config.model import Config
@@ -32,21 +33,17 @@ class Records(NamedTuple):
     """Which records of the lake are meant; all of them by default."""
 
     since: Annotated[
-        str, typer.Option("--from", help="From this time of the log, as 2026-01-01T00:00:00Z.")
+        str, option("From this time of the log, as 2026-01-01T00:00:00Z.", "--from")
     ] = ""
-    until: Annotated[str, typer.Option(help="End of the range, exclusive; same form.")] = ""
+    until: Annotated[str, option("End of the range, exclusive; same form.")] = ""
     topics: Annotated[
-        list[str] | None,
-        typer.Option("--topic", help="Only records of this topic; may be repeated."),
+        list[str] | None, option("Only records of this topic; may be repeated.", "--topic")
     ] = None
-    types: Annotated[list[str] | None, typer.Option("--type", help=_MANY)] = None
-    sources: Annotated[list[str] | None, typer.Option("--source", help=_MANY)] = None
-    subjects: Annotated[list[str] | None, typer.Option("--subject", help=_MANY)] = None
+    types: Annotated[list[str] | None, option(_MANY, "--type")] = None
+    sources: Annotated[list[str] | None, option(_MANY, "--source")] = None
+    subjects: Annotated[list[str] | None, option(_MANY, "--subject")] = None
     sql: Annotated[
-        str,
-        typer.Option(
-            "--filter", help="Only records for which this CloudEvents SQL expression is true."
-        ),
+        str, option("Only records for which this CloudEvents SQL expression is true.", "--filter")
     ] = ""
 
 
@@ -60,35 +57,26 @@ class Records(NamedTuple):
 def run(
     *,
     config: ConfigFile = None,
-    to: Annotated[
-        str, typer.Option("--to", help="BROKER/TOPIC, or gateway: the events listener at --url.")
-    ] = "",
+    to: Annotated[str, option("BROKER/TOPIC, or gateway: the events listener at --url.")] = "",
     records: Records,
     form: Annotated[
-        str,
-        typer.Option("--as", help="recorded: byte for byte; or 1.0: convert older versions."),
+        str, option("recorded: byte for byte; or 1.0: convert older versions.", "--as")
     ] = "recorded",
-    rate: Annotated[float, typer.Option(min=0, help="Events a second; 0: no limit.")] = 0.0,
+    rate: Annotated[float, option("Events a second; 0: no limit.", min=0)] = 0.0,
     speed: Annotated[
-        float,
-        typer.Option(min=0, help="1: the original pace; 60: an hour in a minute; 0: no limit."),
+        float, option("1: the original pace; 60: an hour in a minute; 0: no limit.", min=0)
     ] = 0.0,
     url: Annotated[
         str,
-        typer.Option(
-            help="URL of the events listener, for --to gateway; SKYBRIDGE_EVENTS_KEY has the key."
-        ),
+        option("URL of the events listener, for --to gateway; SKYBRIDGE_EVENTS_KEY has the key."),
     ] = _URL,
-    unmarked: Annotated[
-        bool, typer.Option("--unmarked", help="Without the header skybridge-replay.")
-    ] = False,
+    unmarked: Annotated[bool, option("Without the header skybridge-replay.")] = False,
     allow_loop: Annotated[
-        bool,
-        typer.Option("--allow-loop", help="Allow a target topic that is archived in the lake."),
+        bool, option("Allow a target topic that is archived in the lake.")
     ] = False,
-    resume: Annotated[str, typer.Option(help="The id of an interrupted replay.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the records.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    resume: Annotated[str, option("The id of an interrupted replay.")] = "",
+    dry_run: Annotated[bool, option("Only count the records.")] = False,
+    yes: Annotated[bool, option("Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Send records of the lake again: to a topic, or through the gateway.

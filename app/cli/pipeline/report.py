@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline import telling
-from app.cli.pipeline.group import Json, moment, open_lake, read, verb
+from app.cli.pipeline.group import Json, moment, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -30,27 +29,23 @@ if TYPE_CHECKING:
     "skybridge pipeline report --since 2026-11-08T00:00:00Z --against week-45 --out week-46.html",
 )
 def run(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, option("The page to write.", "-o")] = Path("report.html"),
     since: Annotated[
-        str,
-        typer.Option(help="From this time on, as 2026-11-01T00:00:00Z; by default everything."),
+        str, option("From this time on, as 2026-11-01T00:00:00Z; by default everything.")
     ] = "",
-    until: Annotated[str, typer.Option(help="Up to this time, exclusive.")] = "",
+    until: Annotated[str, option("Up to this time, exclusive.")] = "",
     tables: Annotated[
-        Path | None, typer.Option(help="Write the tables of the page into this folder, as CSV.")
+        Path | None, option("Write the tables of the page into this folder, as CSV.")
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(
-            help="The --tables folder of an earlier report, to compare the schemas with; "
+        option(
+            "The --tables folder of an earlier report, to compare the schemas with; "
             "by default they are compared within the range."
         ),
     ] = None,
     deliveries: Annotated[
-        bool,
-        typer.Option("--deliveries/--no-deliveries", help="Also read the attempts of the store."),
+        bool, option("Also read the attempts of the store.", "--deliveries/--no-deliveries")
     ] = True,
     config: ConfigFile = None,
     as_json: Json = False,
@@ -60,11 +55,16 @@ def run(
 
     The page needs no network and runs no script. Nothing in the lake is changed.
     """
-    settings = read(config)
+    from app.cli import options
+    from app.pipeline.query import opening
+
+    opening.requirements()
+    settings = options.configuration(config)
     from app.pipeline.report.page import page
     from app.pipeline.report.run import Wanted
     from app.pipeline.report.run import run as measure
     from app.pipeline.report.tables import write
+    from app.runtime.pipeline import lake_of
 
     wanted = Wanted(
         since=moment("--since", since),
@@ -74,12 +74,9 @@ def run(
         against=_shapes(against),
     )
     _demand_order(wanted.since, wanted.until)
-    session, lake = open_lake(settings, "report", quiet=as_json)
-    try:
-        with _bar(quiet=as_json) as tell:
-            report = measure(session, lake, wanted, made=_now(), tell=tell)
-    finally:
-        session.stop()
+    lake = lake_of(settings)
+    with _bar(quiet=as_json) as tell:
+        report = measure(lake, wanted, made=_now(), tell=tell)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(report), encoding="utf-8")
     if tables is not None:

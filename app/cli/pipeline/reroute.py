@@ -6,11 +6,10 @@ import hashlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from app.cli import printing
 from app.cli.options import ConfigFile
 from app.cli.pipeline.group import Json, open_spark, read, verb
+from app.cli.verbs import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,40 +29,28 @@ _DIGITS = 12  # of a digest in the name of a checkpoint
     "skybridge pipeline reroute --from main --topics orders --rejects orders.rejected",
 )
 def reroute(
-    broker: Annotated[
-        str, typer.Option("--from", help="The broker to read from, a name under brokers.")
-    ],
-    topics: Annotated[str, typer.Option("--topics", help="Topics to read, with commas between.")],
+    broker: Annotated[str, option("The broker to read from, a name under brokers.", "--from")],
+    topics: Annotated[str, option("Topics to read, with commas between.")],
     config: ConfigFile = None,
     once: Annotated[
-        bool,
-        typer.Option(
-            "--once",
-            help="Process the present records, then end; by default continue with new records.",
-        ),
+        bool, option("Process the present records, then end; by default continue with new records.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Only count what would be written, from the beginning of the topics."
-        ),
+        bool, option("Only count what would be written, from the beginning of the topics.")
     ] = False,
     rejects: Annotated[
         str | None,
-        typer.Option(
-            "--rejects",
-            help="A topic of the same broker for records that cannot be decoded or that "
-            "no route accepts.",
+        option(
+            "A topic of the same broker for records that cannot be decoded or that "
+            "no route accepts."
         ),
     ] = None,
     seconds: Annotated[
         int,
-        typer.Option(
-            "--every", min=1, help="Seconds from the start of one batch to the start of the next."
-        ),
+        option("Seconds from the start of one batch to the start of the next.", "--every", min=1),
     ] = 10,
     most: Annotated[
-        int, typer.Option("--most", min=1, help="Most records of one batch, over all partitions.")
+        int, option("Most records of one batch, over all partitions.", min=1)
     ] = 200_000,
     as_json: Json = False,
 ) -> None:

@@ -8,23 +8,19 @@ themselves say enough: nothing beyond them was derived that would be derived twi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
-from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-PROPERTY: Final = "skybridge.progress"
-
-Progress = Mapping[str, Offsets]
-"""By broker, topic and partition: the first offset that is not in the table yet."""
+PROPERTY: Final = tables.PROGRESS_PROPERTY
+Progress = tables.Progress
+places = tables.places
 
 
 def as_text(progress: Progress) -> str:
@@ -36,7 +32,7 @@ def read(spark: SparkSession, table: str) -> Progress:
     newest = None
     for newest in history.snapshots(spark, table):
         if text := newest.summary.get(PROPERTY):
-            return msgspec.json.decode(text, type=dict[str, dict[str, dict[int, int]]])
+            return tables.progress_of(text)
     return {} if newest is None else reach(spark.table(table))
 
 
@@ -66,15 +62,6 @@ def joined(progress: Progress, other: Progress) -> Progress:
     return found
 
 
-def places(progress: Progress) -> list[tuple[str, str, int, int]]:
-    return [
-        (broker, topic, partition, offset)
-        for broker, topics in progress.items()
-        for topic, offsets in topics.items()
-        for partition, offset in offsets.items()
-    ]
-
-
 def at(progress: Progress, broker: str, topic: str, partition: int) -> int:
     return progress.get(broker, {}).get(topic, {}).get(partition, 0)
 
@@ -86,15 +73,10 @@ def covers(progress: Progress, end: Progress) -> bool:
     )
 
 
-def between(start: Progress, end: Progress, *, of: str = "") -> Column:
-    """The records of a range. In these words Iceberg skips files and row groups that hold none.
-
-    ``of``: the table whose columns are meant, where there are several.
-    """
+def between(start: Progress, end: Progress) -> Column:
+    """The records of a range. In these words Iceberg skips files and row groups that hold none."""
     chosen = f.lit(False)
-    broker_of, topic_of, partition_of, offset_of = (
-        f.col(f"{of}.{name}" if of else name) for name in tables.PLACE
-    )
+    broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)
     for broker, topic, partition, offset in places(end):
         first = at(start, broker, topic, partition)
         if first < offset:
@@ -106,16 +88,6 @@ def between(start: Progress, end: Progress, *, of: str = "") -> Column:
 def beyond(start: Progress) -> Column:
     """Every record that a progress does not cover, of partitions that it does not know too."""
     return ~between({}, start)
-
-
-def within(since: datetime | None, until: datetime | None) -> Column:
-    """The records of a range of time, by the broker's clock: from, and up to but without."""
-    chosen = f.lit(True)
-    if since is not None:
-        chosen &= f.col("record_time") >= f.lit(since)
-    if until is not None:
-        chosen &= f.col("record_time") < f.lit(until)
-    return chosen
 
 
 def slice_of(start: Progress, end: Progress, most: int) -> Progress:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as f
 
-from app.pipeline import tables
+from app.pipeline import history, tables
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ FEW: Final = 2_000
 """Identities or places that are named one by one in a filter: no job brings them to the tasks, and Iceberg reads only
 the buckets of these identities.
 """
+
+LARGER: Final = 4
+"""Times as many identities as arrive: of a table that has no more, all come to the driver."""
 
 IDENTITY: Final = "xxhash64(source, id)"
 
@@ -63,9 +66,21 @@ def _suspects(spark: SparkSession, lake: Lake, arriving: pa.ChunkedArray) -> pa.
     counted = pc.value_counts(arriving.combine_chunks())
     names, counts = counted.field("values"), counted.field("counts")
     twice = names.filter(pc.greater(counts, 1))
+    return pc.unique(pa.concat_arrays([twice, *_known(spark, lake, names).chunks]))
+
+
+def _known(spark: SparkSession, lake: Lake, names: pa.Array) -> pa.ChunkedArray:
+    """Those that the table has. Of many against a table that is not much larger, they are compared here: eight bytes a
+    row come to the driver, and nothing goes to the tasks.
+    """
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select("identity")
-    there = _chosen(spark, table, names).toArrow()["identity"]
-    return pc.unique(pa.concat_arrays([twice, *there.chunks]))
+    newest = history.newest(spark, lake.table(tables.EVENTS_TABLE))
+    rows = 0 if newest is None else newest.count("total-records")
+    if not rows:
+        return pa.chunked_array([], pa.int64())
+    if len(names) > FEW and rows <= LARGER * len(names):
+        return pa.chunked_array([names.filter(pc.is_in(names, table.toArrow()["identity"]))])
+    return _chosen(spark, table, names).toArrow()["identity"]
 
 
 def _duplicates(spark: SparkSession, lake: Lake, events: DataFrame, suspects: pa.Array) -> pa.Table:

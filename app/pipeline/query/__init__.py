@@ -2,7 +2,6 @@
 
 ======= =====================================================================================
 answer  rows of values, and what a refusal says
-arrow   Arrow's datasets, imported without pandas
 duck    the question put to DuckDB, which sees the tables of the lake and nothing else
 opening tables by PyIceberg, from every kind of catalog that it reads
 scan    the columns and the rows that DuckDB asks a table for

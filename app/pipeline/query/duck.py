@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.query.answer import Answer, changing, refused
-from app.pipeline.query.arrow import without_pandas
 from app.pipeline.query.opening import opened
 from app.pipeline.settings import Lake
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.pipeline.query.scan import Rows
 
 MEMORY: Final = "1GB"
-"""Of DuckDB: what does not fit goes to a temporary folder, up to DISK, or the query ends."""
+"""Of DuckDB for a question."""
 
 DISK: Final = "10GB"
 _THREADS: Final = 4
@@ -52,53 +52,85 @@ def ask(lake: Lake, sql: str, *, limit: int) -> Answer:
     Raises SetupError for SQL that DuckDB cannot read, that names what is not there, and that does more than
     look; for a lake that is missing, or that only Spark can read.
     """
-    with _connected() as connection:
-        return answered(connection, rows_of(lake, sql), sql, limit=limit)
+    return answered(rows_of(lake, sql), sql, limit=limit)
 
 
-def rows_of(lake: Lake, sql: str) -> dict[str, Rows]:
+def rows_of(lake: Lake, sql: str = "") -> dict[str, Rows]:
     """The tables that the SQL names, or all of them where it names none: SHOW TABLES."""
-    with without_pandas():
+    with _without_pandas():
         from app.pipeline.query.scan import Rows  # noqa: PLC0415 - heavy
 
     named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
     return {name: Rows(opened(lake, name)) for name in named or tables.COLUMNS}
 
 
-def answered(
-    connection: DuckDBPyConnection, rows: Mapping[str, Rows], sql: str, *, limit: int
-) -> Answer:
-    """As ``ask``, of these tables."""
-    import duckdb  # noqa: PLC0415 - heavy, and an extra
+class _NoPandas:
+    """One of ``sys.meta_path``, which finds that there is none."""
 
-    for name, each in rows.items():
-        connection.register(name, each)
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET lock_configuration = true")
-    try:
-        _demand_harmless(connection, sql)
-        connection.execute("BEGIN TRANSACTION READ ONLY")
-        return _answer(connection.execute(sql), limit)
-    except duckdb.Error as refusal:
-        for name, each in rows.items():
-            if each.fault is not None:
-                raise _unread(name, each.fault) from None
-        raise refused("DuckDB", _brief(refusal)) from None
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        del path, target
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
 
 
 @contextmanager
-def _connected() -> Iterator[DuckDBPyConnection]:
+def _without_pandas() -> Iterator[None]:
+    """Arrow's datasets import it where it is installed, which is half of what their import takes. Arrow looks
+    once, and again when it is asked for a frame, which nothing here does.
+    """
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
+    """As ``ask``, of these tables."""
+    import duckdb  # noqa: PLC0415 - heavy, and an extra
+
+    with connected(rows) as connection:
+        connection.execute("SET lock_configuration = true")
+        try:
+            _demand_harmless(connection, sql)
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            return _answer(connection.execute(sql), limit)
+        except duckdb.Error as refusal:
+            _demand_read(rows)
+            raise refused("DuckDB", _brief(refusal)) from None
+
+
+@contextmanager
+def connected(rows: Mapping[str, Rows], memory: str = MEMORY) -> Iterator[DuckDBPyConnection]:
+    """A DuckDB of its own that sees these tables. ``memory``: what does not fit goes to disk, up to DISK.
+
+    Raises SetupError for a file of a table that only Spark can read.
+    """
     import duckdb  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="skybridge-query-") as folder:
         bounds = {
-            "memory_limit": MEMORY,
+            "memory_limit": memory,
             "threads": str(min(_THREADS, os.cpu_count() or 1)),
             "temp_directory": folder,
             "max_temp_directory_size": DISK,
         }
         with duckdb.connect(config={**_SHUT, **bounds}) as connection:
-            yield connection
+            for name, each in rows.items():
+                connection.register(name, each)
+            connection.execute("SET TimeZone = 'UTC'")
+            try:
+                yield connection
+            except duckdb.Error:
+                _demand_read(rows)
+                raise
+
+
+def _demand_read(rows: Mapping[str, Rows]) -> None:
+    for name, each in rows.items():
+        if each.fault is not None:
+            raise _unread(name, each.fault) from None
 
 
 def _demand_harmless(connection: DuckDBPyConnection, sql: str) -> None:

@@ -32,7 +32,9 @@ _WHERE: Final = (
 _LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"}
 """Parameters that mean the same to Java's driver and to libpq."""
 
-_SPARK: Final = "check pipeline.lake; --engine spark reads every catalog that the archive writes"
+_SPARK: Final = (
+    "check pipeline.lake; query --engine spark reads every catalog that the archive writes"
+)
 
 
 def opened(lake: Lake, name: str) -> Table:

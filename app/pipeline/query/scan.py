@@ -34,12 +34,13 @@ _AHEAD: Final = 2  # batches
 class Rows(ds.Dataset):  # type: ignore[misc]
     """One snapshot of a table.
 
+    ``table``  as PyIceberg has it.
     ``asked``  the columns of each scan, those of its conditions among them.
     ``fault``  of a file that cannot be read: DuckDB has it for one of the SQL.
     """
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self.table = table
         self._schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
         self.asked: list[list[str]] = []
         self.fault: Exception | None = None
@@ -68,7 +69,7 @@ class Rows(ds.Dataset):  # type: ignore[misc]
             return self._tasks
         form, nowhere = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
         by_place = {each.file.file_path: each for each in self._tasks}
-        fields = [self._table.schema().find_field(name) for name in self._named(condition)]
+        fields = [self.table.schema().find_field(name) for name in self._named(condition)]
         known = [
             form.make_fragment(place, nowhere, partition_expression=self._bounds(each.file, fields))
             for place, each in by_place.items()
@@ -78,7 +79,7 @@ class Rows(ds.Dataset):  # type: ignore[misc]
 
     @cached_property
     def _tasks(self) -> list[FileScanTask]:
-        return list(self._table.scan().plan_files())
+        return list(self.table.scan().plan_files())
 
     def _batches(
         self, schema: pa.Schema, condition: pc.Expression | None
@@ -96,12 +97,12 @@ class Rows(ds.Dataset):  # type: ignore[misc]
     def _plain(self, task: FileScanTask) -> bool:
         """Whether the rows of the table are those of the file, under the same names."""
         parquet = task.file.file_format == FileFormat.PARQUET
-        return parquet and not task.delete_files and len(self._table.metadata.schemas) == 1
+        return parquet and not task.delete_files and len(self.table.metadata.schemas) == 1
 
     def _by_arrow(
         self, task: FileScanTask, schema: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        with self._table.io.new_input(task.file.file_path).open() as file:
+        with self.table.io.new_input(task.file.file_path).open() as file:
             fragment = ds.ParquetFileFormat().make_fragment(file)
             found = fragment.scanner(
                 schema=schema,
@@ -113,8 +114,8 @@ class Rows(ds.Dataset):  # type: ignore[misc]
             yield from found.to_batches()
 
     def _by_iceberg(self, task: FileScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        columns = self._table.schema().select(*schema.names)
-        scan = ArrowScan(self._table.metadata, self._table.io, columns, AlwaysTrue())
+        columns = self.table.schema().select(*schema.names)
+        scan = ArrowScan(self.table.metadata, self.table.io, columns, AlwaysTrue())
         for batch in scan.to_record_batches([task]):
             yield batch.select(schema.names).cast(schema)
 

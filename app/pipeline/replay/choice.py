@@ -48,9 +48,11 @@ class Choice(msgspec.Struct, frozen=True):
         """What can be told without decoding."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
-        from app.pipeline.archive import progress  # noqa: PLC0415
-
-        found = progress.within(self.since, self.until)
+        found = f.lit(True)
+        if self.since is not None:
+            found &= f.col("record_time") >= f.lit(self.since)
+        if self.until is not None:
+            found &= f.col("record_time") < f.lit(self.until)
         return found & f.col("topic").isin(list(self.topics)) if self.topics else found
 
 

@@ -1,30 +1,35 @@
-"""Frames to small tables. Each function is one or two jobs of Spark; what comes back fits on a page.
+"""Questions to DuckDB whose answers are small tables: what comes back fits on a page.
 
-``Scope`` holds the three tables, narrowed to the range. Percentiles are approximate (``ACCURACY``), counts of
-distinct sources too (HyperLogLog); every other count is exact.
+``Scope`` is a connection that sees the three tables narrowed to the range, as ``raw``, ``made`` (events) and ``refused``
+(quarantine). Counts are exact, and so are percentiles up to ``EXACT`` events.
 """
+
+# ruff: noqa: S608 - what is put into SQL are names and numbers of ours
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import pyarrow as pa
-from pyspark.sql import functions as f
 
+from app.errors import SetupError
 from app.pipeline import tables as lake_tables
-from app.pipeline.archive import progress
+from app.pipeline.query.duck import connected, rows_of
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
+from app.pipeline.state import derived
 from app.store.attempt_log import LONGEST_ID, Tried
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from duckdb import DuckDBPyConnection
 
-ACCURACY: Final = 1000  # of percentiles: a rank is off by at most count / ACCURACY
+EXACT: Final = 20_000_000
+"""Events: of more, percentiles are estimated, for all values would be held in memory."""
+
 TYPES: Final = 500  # most rows of a table of types
 TOP: Final = 20  # keys, sources, partitions
 SERIES: Final = 6  # of a chart; the rest is one more
@@ -39,110 +44,147 @@ DELIVERIES: Final = (
 neither delivered nor given up; latency: seconds from the record to its delivery.
 """
 
-_MICRO: Final = 1_000_000
+MEMORY: Final = "2GB"
+"""Of DuckDB; values for percentiles take about 40 bytes an event."""
+
+_DELAY: Final = "(epoch_us(record_time) - epoch_us(time)) / 1e6"
+"""Seconds from the producer's ``time`` to the broker's; null without a time. Below nothing where a producer's
+clock is ahead.
+"""
+_VIEWS: Final = {
+    lake_tables.RAW_TABLE: "raw",
+    lake_tables.EVENTS_TABLE: "made",
+    lake_tables.QUARANTINE_TABLE: "refused",
+}
+_DONE: Final = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("reached", pa.int64()),
+    ]
+)
+_TRIED: Final = pa.schema(
+    [("subscription", pa.string()), ("source", pa.string()), ("id", pa.string()),
+     ("attempts", pa.int64()), ("delivered_ms", pa.int64()), ("given_up", pa.bool_())]
+)  # fmt: skip
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """``raw``: what ``events`` and ``quarantine`` were derived from already; ``waiting``: the rest. A range of
-    offsets that the archive is half through is left out of all three: their sums agree while it runs.
+class Scope:
+    """What ``events`` and ``quarantine`` were made from already. A range of offsets that the archive is half
+    through is left out of all three views: their sums agree while it runs.
     """
 
-    raw: Any
-    events: Any
-    quarantine: Any
-    waiting: Any
-    span: Span
+    def __init__(
+        self, connection: DuckDBPyConnection, since: datetime | None, until: datetime | None
+    ) -> None:
+        """Raises SetupError where there is no record in the range."""
+        self._connection = connection
+        self.span = self._reach(since, until)
+        self._quantile = "quantile_disc"
+
+    def narrow(self, done: lake_tables.Progress | None) -> None:
+        """Makes the views. ``done``: how far the archive is; where no snapshot tells, the rows of quarantine do."""
+        by, within = 'USING (broker, topic, "partition")', _within(self.span.begin, self.span.end)
+        if done is None:
+            reached = 'broker, topic, "partition", max("offset") + 1 AS reached FROM quarantine GROUP BY ALL'
+            self._connection.execute(f"CREATE TEMP TABLE done AS SELECT {reached}")
+        else:
+            ends = [dict(zip(_DONE.names, each, strict=True)) for each in lake_tables.places(done)]
+            self.register("done", pa.Table.from_pylist(ends, _DONE))
+        for table, view in _VIEWS.items():
+            made = f'SELECT r.* FROM {table} AS r JOIN done {by} WHERE r."offset" < reached AND {within}'
+            self._connection.execute(f"CREATE TEMP VIEW {view} AS {made}")
+        [count] = self.ask("SELECT count(*) AS n FROM made").column("n")
+        self._quantile = "quantile_disc" if count <= EXACT else "approx_quantile"
+
+    def ask(self, sql: str, **told: Any) -> Table:
+        """By Arrow, whose times have their zone."""
+        found = self._connection.sql(sql, params=told or None).to_arrow_table()
+        return Table(tuple(found.column_names), [tuple(row.values()) for row in found.to_pylist()])
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        self._connection.register(name, rows)
+
+    def bin(self) -> str:
+        """The begin of the bin of the span that a row is in."""
+        step = int(self.span.step.total_seconds())
+        return f"to_timestamp(epoch_us(record_time) // {step * 1_000_000} * {step})"
+
+    def percentiles(self, column: str, name: str) -> str:
+        """``name_p50``, ``name_p99``."""
+        shares = (("p50", 0.5), ("p99", 0.99))
+        return ", ".join(
+            f"{self._quantile}({column}, {at}) AS {name}_{each}" for each, at in shares
+        )
+
+    def _reach(self, since: datetime | None, until: datetime | None) -> Span:
+        """From the first to the last record, or as told."""
+        ends = "SELECT min(record_time) AS first, max(record_time) AS last FROM events_raw"
+        [row] = self.ask(f"{ends} WHERE {_within(since, until)}").dicts()
+        if row["first"] is None:
+            raise SetupError(
+                "the lake has no record in this range",
+                cure="leave --since and --until out for all there is; skybridge pipeline archive fills the lake",
+            )
+        return Span(since or row["first"], until or row["last"] + timedelta(microseconds=1))
 
 
-def reach(
-    spark: SparkSession, lake: Lake, since: datetime | None, until: datetime | None
-) -> Span | None:
-    """From the first to the last record, or as told. None where there is nothing in it."""
-    raw = spark.table(lake.table(lake_tables.RAW_TABLE)).where(progress.within(since, until))
-    ends = f.min("record_time").alias("first"), f.max("record_time").alias("last")
-    [row] = raw.agg(*ends).toArrow().to_pylist()  # whose times have their zone
-    if row["first"] is None:
-        return None
-    return Span(since or row["first"], until or row["last"] + timedelta(microseconds=1))
+@contextmanager
+def scope(lake: Lake, since: datetime | None, until: datetime | None) -> Iterator[Scope]:
+    """Raises SetupError for a lake that is missing, that PyIceberg does not read, or has no record in the range."""
+    rows = rows_of(lake)
+    with connected(rows, MEMORY) as connection:
+        found = Scope(connection, since, until)
+        found.narrow(derived(rows[lake_tables.QUARANTINE_TABLE].table))
+        yield found
 
 
-def scope_of(spark: SparkSession, lake: Lake, span: Span) -> Scope:
-    done = progress.read(spark, lake.table(lake_tables.QUARANTINE_TABLE))
-    raw, events, quarantine = (
-        spark.table(lake.table(name)).where(progress.within(span.begin, span.end))
-        for name in (lake_tables.RAW_TABLE, lake_tables.EVENTS_TABLE, lake_tables.QUARANTINE_TABLE)
-    )
-    beyond = progress.beyond(done)
-    return Scope(
-        raw=raw.where(~beyond),
-        events=events.where(~beyond),
-        quarantine=quarantine.where(~beyond),
-        waiting=raw.where(beyond),
-        span=span,
-    )
-
-
-def delay() -> Column:
-    """Seconds from the producer's ``time`` to the broker's; null without a time. Below nothing where a
-    producer's clock is ahead.
-    """
-    return (f.unix_micros("record_time") - f.unix_micros("time")) / f.lit(float(_MICRO))
+def waiting(scope: Scope) -> int:
+    """Records of the range that nothing was made from yet."""
+    [count] = scope.ask(
+        'SELECT count(*) AS n FROM events_raw AS r LEFT JOIN done USING (broker, topic, "partition")'
+        f' WHERE coalesce(r."offset" >= reached, true) AND {_within(scope.span.begin, scope.span.end)}'
+    ).column("n")
+    return int(count)
 
 
 def types(scope: Scope) -> Table:
-    """A type each, the most frequent first; ``data`` is the payload's size."""
-    size = f.coalesce(f.octet_length("data"), f.octet_length("data_bytes"), f.lit(0))
-    measured = scope.events.select(
-        "type", "source", "record_time", delay().alias("delay"), size.alias("size")
+    """A type each, the most frequent first; ``size`` is that of the payload."""
+    size = "coalesce(strlen(data), octet_length(data_bytes), 0)"
+    return scope.ask(
+        "SELECT type, count(*) AS events, count(DISTINCT source) AS sources, min(record_time) AS first,"
+        f" max(record_time) AS last, {scope.percentiles(_DELAY, 'delay')}, {scope.percentiles(size, 'size')}"
+        f" FROM made GROUP BY type ORDER BY events DESC, type LIMIT {TYPES}"
     )
-    found = measured.groupBy("type").agg(
-        f.count(f.lit(1)).alias("events"),
-        f.approx_count_distinct("source").alias("sources"),
-        f.min("record_time").alias("first"),
-        f.max("record_time").alias("last"),
-        *_percentiles("delay"),
-        *_percentiles("size"),
-    )
-    names = "type events sources first last delay_p50 delay_p99 size_p50 size_p99"
-    return _table(found.orderBy(f.desc("events"), "type").limit(TYPES), names)
 
 
 def sources(scope: Scope) -> Table:
-    found = scope.events.groupBy("source").agg(
-        f.count(f.lit(1)).alias("events"), f.approx_count_distinct("type").alias("types")
+    return scope.ask(
+        "SELECT source, count(*) AS events, count(DISTINCT type) AS types FROM made"
+        f" GROUP BY source ORDER BY events DESC, source LIMIT {TOP}"
     )
-    return _table(found.orderBy(f.desc("events"), "source").limit(TOP), "source events types")
 
 
 def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
     """Events of each bin, by the first ``SERIES`` names; the others are one."""
-    shown = f.col(column).isin(list(names[:SERIES])) if names else f.lit(False)
-    named = f.when(shown, f.col(column)).otherwise(f.lit(None))
-    found = scope.events.groupBy(_bin(scope).alias("bin"), named.alias("name")).count()
-    begins = scope.span.bins()
-    rows = [
-        (begins[row["bin"]], OTHER if row["name"] is None else row["name"], row["count"])
-        for row in found.collect()
-    ]
-    return of(f"begin {column} events", sorted(rows, key=lambda row: (row[0], row[1])))
+    shown = f"{column} IN (SELECT unnest($names::VARCHAR[]))"
+    return scope.ask(
+        f"SELECT {scope.bin()} AS begin, CASE WHEN {shown} THEN {column} ELSE '{OTHER}' END AS {column},"
+        " count(*) AS events FROM made GROUP BY ALL ORDER BY ALL",
+        names=list(names[:SERIES]),
+    )
 
 
 def arrivals(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
     """Delay by bin, and of all: ``events``, ``timed`` (those with a time), ``ahead`` (of the broker's clock)."""
-    timed = scope.events.select(_bin(scope).alias("bin"), delay().alias("delay"))
-    found = timed.rollup("bin").agg(
-        f.count(f.lit(1)).alias("events"),
-        f.count("delay").alias("timed"),
-        f.count_if(f.col("delay") < 0).alias("ahead"),
-        *_percentiles("delay"),
+    found = scope.ask(
+        "SELECT begin, count(*) AS events, count(delay) AS timed, count(*) FILTER (delay < 0) AS ahead,"
+        f" {scope.percentiles('delay', 'delay')} FROM (SELECT {scope.bin()} AS begin, {_DELAY} AS delay FROM made)"
+        " GROUP BY ROLLUP (begin) ORDER BY begin NULLS FIRST"
     )
-    rows = found.toArrow().to_pylist()
-    total: dict[str, Any] = next((row for row in rows if row["bin"] is None), {})
-    names = ("events", "timed", "ahead", "delay_p50", "delay_p99")
-    bins = sorted((row for row in rows if row["bin"] is not None), key=lambda row: row["bin"])
-    begins = scope.span.bins()
-    listed = [(begins[row["bin"]], *(row[name] for name in names)) for row in bins]
-    return of(f"begin {' '.join(names)}", listed), total
+    total = found.dicts()[0] if found.rows else {}
+    return Table(found.columns, found.rows[1:]), total
 
 
 def flow(scope: Scope) -> Table:
@@ -150,133 +192,97 @@ def flow(scope: Scope) -> Table:
 
     A duplicate is a record whose event, by source and id, was there already.
     """
-    found: dict[tuple[int, str, str], list[int]] = {}
-    for at, frame in enumerate((scope.raw, scope.events, scope.quarantine)):
-        grouped = frame.groupBy(_bin(scope).alias("bin"), "broker", "topic").count()
-        for row in grouped.collect():
-            found.setdefault((row["bin"], row["broker"], row["topic"]), [0, 0, 0])[at] += row[
-                "count"
-            ]
-    begins = scope.span.bins()
-    rows = [
-        (begins[at], broker, topic, records, events, records - events - invalid, invalid)
-        for (at, broker, topic), (records, events, invalid) in sorted(found.items())
-    ]
-    return of("begin broker topic records events duplicates invalid", rows)
+    each = " UNION ALL ".join(
+        f"SELECT record_time, broker, topic, '{view}' AS view FROM {view}"
+        for view in _VIEWS.values()
+    )
+    return scope.ask(
+        "SELECT begin, broker, topic, records, events, records - events - invalid AS duplicates, invalid FROM ("
+        f"SELECT {scope.bin()} AS begin, broker, topic, count(*) FILTER (view = 'raw') AS records,"
+        " count(*) FILTER (view = 'made') AS events, count(*) FILTER (view = 'refused') AS invalid"
+        f" FROM ({each}) GROUP BY ALL) ORDER BY ALL"
+    )
 
 
 def invalid(scope: Scope) -> Table:
     """Quarantined records by the first rule that they broke, with the newest as an example."""
-    found = scope.quarantine.groupBy("verdict", "rule").agg(
-        f.count(f.lit(1)).alias("records"),
-        f.min("record_time").alias("first"),
-        f.max("record_time").alias("last"),
-        f.max_by(f.substring("detail", 1, 300), "record_time").alias("detail"),
-        f.max_by(f.concat_ws("/", "topic", "partition", "offset"), "record_time").alias("example"),
+    return scope.ask(
+        "SELECT verdict, rule, count(*) AS records, min(record_time) AS first, max(record_time) AS last,"
+        " max_by(left(detail, 300), record_time) AS detail,"
+        """ max_by(concat_ws('/', topic, "partition", "offset"), record_time) AS example FROM refused"""
+        f" GROUP BY verdict, rule ORDER BY records DESC, verdict, rule LIMIT {TYPES}"
     )
-    names = "verdict rule records first last detail example"
-    return _table(found.orderBy(f.desc("records"), "verdict", "rule").limit(TYPES), names)
 
 
 def sizes(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
     """A histogram of whole values on the wire, and ``p50``, ``p99``, ``most``, ``total`` in bytes."""
-    size = f.coalesce(f.octet_length("value"), f.lit(0))
-    bars = [
-        f.count_if((f.col("size") >= begin) & (f.col("size") < end)).alias(str(begin))
-        for begin, end in zip(SIZES, [*SIZES[1:], 2**62], strict=True)
-    ]
-    summed = scope.raw.select(size.alias("size")).agg(
-        *bars,
-        *_percentiles("size"),
-        f.max("size").alias("most"),
-        f.sum(f.col("size").cast("bigint")).alias("total"),
+    ends = (*SIZES[1:], None)
+    bars = ", ".join(
+        f"count(*) FILTER (size >= {begin}{'' if end is None else f' AND size < {end}'}) AS at_{begin}"
+        for begin, end in zip(SIZES, ends, strict=True)
     )
-    [row] = summed.toArrow().to_pylist()
-    ends = [*SIZES[1:], None]
-    return of(
-        "at_least below records",
-        [(at, end, row[str(at)]) for at, end in zip(SIZES, ends, strict=True)],
-    ), row
+    [row] = scope.ask(
+        f"SELECT {bars}, {scope.percentiles('size', 'size')}, max(size) AS most, sum(size)::BIGINT AS total"
+        " FROM (SELECT coalesce(octet_length(value), 0) AS size FROM raw)"
+    ).dicts()
+    rows = [(begin, end, row[f"at_{begin}"]) for begin, end in zip(SIZES, ends, strict=True)]
+    return of("at_least below records", rows), row
 
 
 def keys(scope: Scope) -> tuple[Table, int]:
     """The record keys with most records, and how many different keys there are. Null is a record without."""
-    counted = scope.raw.groupBy("key").count()
-    found = counted.orderBy(f.desc("count"), "key").limit(TOP + 1).toArrow().to_pylist()
-    distinct = scope.raw.agg(f.approx_count_distinct("key", 0.02).alias("n")).collect()[0]["n"]
+    found = scope.ask(
+        "SELECT key, records, count(key) OVER () AS keys"
+        " FROM (SELECT key, count(*) AS records FROM raw GROUP BY key)"
+        f" ORDER BY records DESC, key LIMIT {TOP}"
+    ).dicts()
     rows = [
-        (None if row["key"] is None else _readable(row["key"]), row["count"]) for row in found[:TOP]
+        (None if row["key"] is None else _readable(row["key"]), row["records"]) for row in found
     ]
-    exact = sum(1 for row in found if row["key"] is not None)
-    return of("key records", rows), exact if len(found) <= TOP else max(distinct, exact)
+    return of("key records", rows), found[0]["keys"] if found else 0
 
 
 def partitions(scope: Scope) -> Table:
-    found = scope.raw.groupBy("broker", "topic", "partition").agg(
-        f.count(f.lit(1)).alias("records")
+    return scope.ask(
+        'SELECT broker, topic, "partition", count(*) AS records FROM raw GROUP BY ALL ORDER BY ALL'
     )
-    ordered = found.orderBy("broker", "topic", "partition")
-    return _table(ordered, "broker topic partition records")
 
 
-def known_before(
-    spark: SparkSession, lake: Lake, span: Span, names: Collection[str]
-) -> set[str] | None:
+def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
     """Which of these types the lake had before the range; None where it had no event at all."""
-    events = spark.table(lake.table(lake_tables.EVENTS_TABLE)).where(
-        progress.within(None, span.begin)
+    before = f"FROM events WHERE {_within(None, scope.span.begin)}"
+    if not scope.ask(f"SELECT 1 AS one {before} LIMIT 1").rows:
+        return None
+    chosen = "type IN (SELECT unnest($names::VARCHAR[]))"
+    return set(
+        scope.ask(f"SELECT DISTINCT type {before} AND {chosen}", names=list(names)).column("type")
     )
-    found = {
-        row["type"]
-        for row in events.where(f.col("type").isin(list(names))).select("type").distinct().collect()
-    }
-    return None if not found and events.isEmpty() else found
 
 
-def deliveries(spark: SparkSession, scope: Scope, tried: Sequence[Tried]) -> Table:
+def deliveries(scope: Scope, tried: Sequence[Tried]) -> Table:
     """What became of the events, by subscription and type. Those that are not in the range are not counted."""
     if not tried:
         return of(DELIVERIES)
-    here = scope.events.select(
-        "source", f.substring("id", 1, LONGEST_ID).alias("id"), "type", "record_time"
+    rows = [{name: getattr(each, name) for name in _TRIED.names} for each in tried]
+    scope.register("tried", pa.Table.from_pylist(rows, _TRIED))
+    waited = "(delivered_ms - epoch_us(record_time) / 1000) / 1000.0"
+    delivered, gone = "delivered_ms IS NOT NULL", "delivered_ms IS NULL AND given_up"
+    return scope.ask(
+        "SELECT subscription, type, count(*) AS events,"
+        f" count(*) FILTER ({delivered}) AS delivered,"
+        f" count(*) FILTER ({delivered} AND attempts = 1) AS at_once, count(*) FILTER ({gone}) AS given_up,"
+        " count(*) FILTER (delivered_ms IS NULL AND NOT given_up) AS open,"
+        f" sum(attempts)::BIGINT AS attempts, {scope.percentiles(waited, 'latency')}"
+        f" FROM tried JOIN made ON made.source = tried.source AND left(made.id, {LONGEST_ID}) = tried.id"
+        " GROUP BY subscription, type ORDER BY subscription, events DESC"
     )
-    joined = _tried(spark, tried).join(here, ["source", "id"])
-    delivered = f.col("delivered_ms").isNotNull()
-    given_up = ~delivered & f.col("given_up")
-    waited = (f.col("delivered_ms") - f.unix_millis("record_time")) / f.lit(1000.0)
-    found = joined.groupBy("subscription", "type").agg(
-        f.count(f.lit(1)).alias("events"),
-        f.count_if(delivered).alias("delivered"),
-        f.count_if(delivered & (f.col("attempts") == 1)).alias("at_once"),
-        f.count_if(given_up).alias("given_up"),
-        f.count_if(~delivered & ~given_up).alias("open"),
-        f.sum("attempts").alias("attempts"),
-        f.percentile_approx(waited, 0.5).alias("latency_p50"),
-        f.percentile_approx(waited, 0.99).alias("latency_p99"),
-    )
-    rows = found.orderBy("subscription", f.desc("events")).toArrow().to_pylist()
-    return of(DELIVERIES, [[row[name] for name in DELIVERIES.split()] for row in rows])
 
 
-def _bin(scope: Scope) -> Column:
-    """Which bin of the span a row is in."""
-    first = int(scope.span.floor().timestamp()) * _MICRO
-    width = int(scope.span.step.total_seconds()) * _MICRO
-    return ((f.unix_micros("record_time") - f.lit(first)) / f.lit(width)).cast("int")
-
-
-def _percentiles(column: str) -> list[Column]:
-    """``column_p50``, ``column_p99``."""
-    return [
-        f.percentile_approx(column, share, ACCURACY).alias(f"{column}_{name}")
-        for name, share in (("p50", 0.5), ("p99", 0.99))
-    ]
-
-
-def _table(frame: DataFrame, names: str) -> Table:
-    """By Arrow, whose times have their zone."""
-    rows = frame.select(*names.split()).toArrow().to_pylist()
-    return of(names, [tuple(row.values()) for row in rows])
+def _within(since: datetime | None, until: datetime | None) -> str:
+    """From, and up to but without, by the broker's clock."""
+    bounds = ((">=", since), ("<", until))
+    told = [f"record_time {sign} TIMESTAMPTZ '{at.isoformat()}'" for sign, at in bounds if at]
+    return " AND ".join(told) or "true"
 
 
 def _readable(key: bytes) -> str:
@@ -286,13 +292,3 @@ def _readable(key: bytes) -> str:
     except UnicodeDecodeError:
         return f"0x{key.hex()}"
     return text if text.isprintable() else f"0x{key.hex()}"
-
-
-def _tried(spark: SparkSession, tried: Sequence[Tried]) -> DataFrame:
-    columns: dict[str, Any] = {
-        name: [getattr(each, name) for each in tried]
-        for name in ("subscription", "source", "id", "attempts", "delivered_ms", "given_up")
-    }
-    types = (pa.string(), pa.string(), pa.string(), pa.int64(), pa.int64(), pa.bool_())
-    schema = pa.schema(list(zip(columns, types, strict=True)))
-    return spark.createDataFrame(pa.table(columns, schema))

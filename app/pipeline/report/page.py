@@ -6,14 +6,14 @@ system asks, one column on a phone. Here is what the template draws of the table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from importlib.resources import files
 from typing import Any, Final
 
 from mako.template import Template
 
-from app.pipeline.report import charts, measures, samples, words
+from app.pipeline.report import charts, words
 from app.pipeline.report.charts import Chart, Series
 from app.pipeline.report.findings import findings
 from app.pipeline.report.measures import OTHER
@@ -43,7 +43,6 @@ def page(report: Report) -> str:
         found=findings(report),
         policy=POLICY,
         style=_file("page.css"),
-        **_OFFERED,
     )
     return text
 
@@ -186,28 +185,3 @@ def _per(step: timedelta, what: str) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-
-
-_OFFERED: Final[Mapping[str, Any]] = {
-    "charts": charts,
-    "measures": measures,
-    "samples": samples,
-    "words": words,
-    **{
-        each.__name__: each
-        for each in (
-            volume,
-            delay,
-            flow,
-            sizes,
-            shares,
-            rules,
-            partitions,
-            deliveries,
-            listed,
-            kind,
-            cell,
-        )
-    },
-}
-"""What the template calls."""

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from app.errors import SetupError
-from app.pipeline import tables as lake_tables
 from app.pipeline.report import measures, samples, tables
 from app.pipeline.report.samples import Shapes
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table
 from app.pipeline.settings import Lake
 from app.store.attempt_log import Reader
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Tell = Callable[[str], None]
 """Told of each step of ``STEPS`` before it begins."""
@@ -85,26 +80,23 @@ class Report(msgspec.Struct, frozen=True):
     against: bool
 
 
-def run(
-    spark: SparkSession, lake: Lake, wanted: Wanted, *, made: datetime, tell: Tell = lambda _: None
-) -> Report:
+def run(lake: Lake, wanted: Wanted, *, made: datetime, tell: Tell = lambda _: None) -> Report:
     """Raises SetupError without the tables, or where nothing is in the range."""
     tell("the range")
-    lake_tables.check(spark, lake)
-    span = measures.reach(spark, lake, wanted.since, wanted.until)
-    if span is None:
-        raise SetupError(
-            "the lake has no record in this range",
-            cure="leave --since and --until out for all there is; skybridge pipeline archive fills the lake",
-        )
-    scope = measures.scope_of(spark, lake, span)
-    waiting = scope.waiting.count()
+    with measures.scope(lake, wanted.since, wanted.until) as scope:
+        return _measured(scope, lake, wanted, made, tell)
+
+
+def _measured(
+    scope: measures.Scope, lake: Lake, wanted: Wanted, made: datetime, tell: Tell
+) -> Report:
+    waiting = measures.waiting(scope)
     found: dict[str, Table] = {}
     tell("types")
     found["types"] = measures.types(scope)
     found["sources"] = measures.sources(scope)
     names = found["types"].column("type")
-    before = measures.known_before(spark, lake, span, names)
+    before = measures.known_before(scope, names)
     tell("volume")
     found["volume_by_type"] = measures.volume(scope, "type", names)
     found["volume_by_source"] = measures.volume(scope, "source", found["sources"].column("source"))
@@ -122,14 +114,16 @@ def run(
     tell("schemas of data")
     found["drift"], found[SCHEMAS] = _drift(scope, found["types"], wanted.against)
     tell("deliveries")
-    tried = () if wanted.attempts is None else wanted.attempts(int(span.begin.timestamp() * 1000))
-    found["deliveries"] = measures.deliveries(spark, scope, tried)
+    tried = (
+        () if wanted.attempts is None else wanted.attempts(int(scope.span.begin.timestamp() * 1000))
+    )
+    found["deliveries"] = measures.deliveries(scope, tried)
     totals = _totals(found["flow"], arrived, size, waiting=waiting, keys=keys)
     found["totals"] = tables.of("measure value", msgspec.structs.asdict(totals).items())
     return Report(
         lake=f"{lake.catalog.warehouse} ({lake.namespace})",
         made=made,
-        span=span,
+        span=scope.span,
         totals=totals,
         tables=found,
         fresh=None if before is None else tuple(name for name in names if name not in before),

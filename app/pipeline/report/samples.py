@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import functions as f
+import pyarrow as pa
 
 from app.pipeline.report import drift, tables
 from app.pipeline.report.drift import Shape
 from app.pipeline.report.measures import Scope
 from app.pipeline.report.tables import Table
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
 DOCUMENTS: Final = 300  # about so many of a type, on each side
 TYPES: Final = 30  # the most frequent ones
 LARGEST: Final = 16_384  # bytes of a document; larger ones are left out
 _SCALE: Final = 1 << 20
+_SAMPLED: Final = (
+    "SELECT type, record_time >= $middle AS late, data FROM made JOIN chosen USING (type)"  # noqa: S608 - numbers of ours
+    f" WHERE data_form = 'json' AND identity & {_SCALE - 1} < bound AND strlen(data) <= {LARGEST}"
+)
 
 Shapes = Mapping[str, Shape]
 """By type."""
@@ -32,21 +33,15 @@ def halves(scope: Scope, types: Table) -> tuple[Shapes, Shapes]:
 
     Chosen by ``identity``, which is a hash of source and id: the same events give the same sample.
     """
-    chosen = [(row["type"], row["events"]) for row in types.dicts()[:TYPES]]
-    if not chosen:
-        return {}, {}
-    late = f.col("record_time") >= f.lit(scope.span.middle)
-    sampled = (
-        scope.events.where(f.col("data").isNotNull() & (f.col("data_form") == "json"))
-        .where(_picked(chosen))
-        .where(f.octet_length("data") <= LARGEST)
-        .select("type", late.alias("late"), "data")
-    )
+    chosen = [(row["type"], _share(row["events"])) for row in types.dicts()[:TYPES]]
     before: dict[str, Shape] = {}
     after: dict[str, Shape] = {}
-    for row in sampled.toLocalIterator():
-        shape = (after if row["late"] else before).setdefault(row["type"], Shape())
-        drift.add(shape, row["data"])
+    if chosen:
+        names, bounds = (pa.array(each) for each in zip(*chosen, strict=True))
+        scope.register("chosen", pa.table({"type": names, "bound": bounds}))
+        for name, late, data in scope.ask(_SAMPLED, middle=scope.span.middle).rows:
+            shape = (after if late else before).setdefault(str(name), Shape())
+            drift.add(shape, str(data))
     return before, after
 
 
@@ -91,11 +86,6 @@ def both(one: Shapes, other: Shapes) -> Shapes:
     return found
 
 
-def _picked(chosen: Sequence[tuple[str, int]]) -> Column:
-    """About ``DOCUMENTS`` of each type and half, by its count."""
-    place = f.pmod(f.col("identity"), f.lit(_SCALE))
-    picked = f.lit(False)
-    for name, count in chosen:
-        share = min(1.0, 2 * DOCUMENTS / count)
-        picked |= (f.col("type") == name) & (place < f.lit(round(share * _SCALE)))
-    return picked
+def _share(count: int) -> int:
+    """Identities below it give about ``DOCUMENTS`` of each half."""
+    return round(min(1.0, 2 * DOCUMENTS / count) * _SCALE)

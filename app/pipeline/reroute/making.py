@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from app.bindings import kafka
-from app.bindings.record import Header, Record
+from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
 from app.pipeline import tables
-from app.pipeline.decode.exact import records
+from app.pipeline.decode.exact import arrays, records
 from app.routing.plan import Router
 
 if TYPE_CHECKING:
@@ -33,12 +33,11 @@ BROKEN: Final = "decoder-failed"
 LARGEST: Final = 32 << 20
 """Bytes of a batch, about: a route may have many targets, and a column of Arrow has a bound."""
 
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _TYPES: Final = {
     "nth": pa.int32(),
     "key": pa.binary(),
     "value": pa.binary(),
-    "headers": pa.list_(_HEADER),
+    "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
 _SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in tables.names(MADE)])
 
@@ -91,26 +90,12 @@ class _Rows:
     def __init__(self) -> None:
         self.size = 0
         self._rows: list[tuple[object, ...]] = []
-        self._headers: list[Header] = []
-        self._ends = [0]
 
     def add(self, nth: int, made: Made) -> None:
         route, broker, topic, record, reason = made
-        self._rows.append((nth, route, broker, topic, record.key, record.body, reason))
-        self._headers += record.headers
-        self._ends.append(len(self._headers))
+        headers = [{"key": name, "value": value} for name, value in record.headers]
+        self._rows.append((nth, route, broker, topic, record.key, record.body, headers, reason))
         self.size += len(record.body or b"")
 
     def batch(self) -> pa.RecordBatch:
-        columns = list(zip(*self._rows, strict=True)) or [()] * (len(_SCHEMA) - 1)
-        names, values = zip(*self._headers, strict=True) if self._headers else ((), ())
-        pairs = pa.StructArray.from_arrays(
-            [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(_HEADER)
-        )
-        headers = pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), pairs)
-        *first, reason = columns
-        types = [field.type for field in _SCHEMA if field.name not in {"headers", "reason"}]
-        arrays = [pa.array(column, kind) for column, kind in zip(first, types, strict=True)]
-        return pa.RecordBatch.from_arrays(
-            [*arrays, headers, pa.array(reason, pa.string())], schema=_SCHEMA
-        )
+        return pa.RecordBatch.from_arrays(arrays(self._rows, _SCHEMA), schema=_SCHEMA)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.who import Producers
@@ -55,28 +56,20 @@ class Built(NamedTuple):
         return self.loaded.config
 
 
+@dataclass(eq=False)
 class Renewal:
     """Of a service that runs."""
 
-    def __init__(
-        self,
-        parts: Parts,
-        state: State,
-        following: StoreWatcher,
-        guard: TokenGuard,
-        console: Console,
-        admin: Listener,
-    ) -> None:
-        self._parts = parts
-        self._state = state
-        self._following = following
-        self._guard = guard
-        self._console = console
-        self._admin = admin
+    parts: Parts
+    state: State
+    following: StoreWatcher
+    guard: TokenGuard
+    console: Console
+    admin: Listener
 
     async def build(self, loaded: Loaded, found: Difference) -> Built:
         """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
-        parts, config = self._parts, loaded.config
+        parts, config = self.parts, loaded.config
         producers = Producers(config.producers)
         demand_token(config.server.admin.host, access_of(config))
         await parts.catalog.consider(loaded)
@@ -92,14 +85,14 @@ class Renewal:
             producers=producers,
             logins={
                 name: await each.logins_of(config, producers)
-                for name, each in self._state.listeners.items()
+                for name, each in self.state.listeners.items()
             },
             resources=load_resources(config.routes),
             sink_for=sink_for,
         )
 
     def events(self, config: Config, producers: Producers) -> EventsServer | None:
-        parts = self._parts
+        parts = self.parts
         if parts.events is None:
             return None
         door = door_of(config, producers, parts.issuers, parts.clock)
@@ -110,22 +103,22 @@ class Renewal:
 
     async def swap(self, built: Built) -> None:
         """Returns when what is old has ended, or goes on ending in its own time."""
-        parts, config = self._parts, built.config
+        parts, config = self.parts, built.config
         await parts.catalog.become(built.loaded)
         built.producers.follow(parts.producers, parts.clock.monotonic())
-        self._parts = parts._replace(config=config, producers=built.producers)
+        self.parts = parts._replace(config=config, producers=built.producers)
         if parts.spools is not None:
             parts.spools.become(config)
         for name, logins in built.logins.items():
-            self._state.listeners[name].expect(logins)
+            self.state.listeners[name].expect(logins)
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
         rebound(config, parts.logs)
         parts.registry.rebound(config.limits.subscriptions)
-        self._state.become(config, built.resources, built.producers)
-        self._guard.expect(access_of(config))
-        self._console.shown = config.server.admin.console
-        self._admin.limits = limits_of(config)
+        self.state.become(config, built.resources, built.producers)
+        self.guard.expect(access_of(config))
+        self.console.shown = config.server.admin.console
+        self.admin.limits = limits_of(config)
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
         if parts.supervisor is not None:
@@ -136,12 +129,12 @@ class Renewal:
         """Subscriptions of file and API whose own settings are the same."""
         return [
             each.id
-            for each in self._parts.catalog.subscriptions
+            for each in self.parts.catalog.subscriptions
             if builds_anew(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
         ]
 
     async def _retire(self) -> None:
-        ending = self._following.renew()
+        ending = self.following.renew()
         _, left = await asyncio.wait((ending,), timeout=RETIRED_WITHIN)
         if left:
             _log.warning("changed subscriptions are still ending and will restart")

@@ -28,10 +28,37 @@
 {{- ceil $total | int -}}
 {{- end -}}
 
+{{/* "20GiB" of the configuration, "10Gi" of Kubernetes, or a number, to bytes. dict "setting" name "size" size */}}
+{{- define "skybridge.bytes" -}}
+{{- $text := kindIs "string" .size | ternary (toString .size) (printf "%.0f" (float64 (kindIs "string" .size | ternary 0 .size))) -}}
+{{- $units := dict "" 1.0 "K" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "KI" 1024.0 "MI" 1048576.0 "GI" 1073741824.0 "TI" 1099511627776.0 -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text | upper | trimSuffix "B" -}}
+{{- if or (not (regexMatch "^[0-9]+([.][0-9]+)? *[A-Za-z]*$" $text)) (not (hasKey $units $unit)) -}}
+{{- fail (printf "\n\nSkybridge's chart compares %s with the volume, and cannot read %q.\nCure: write a size, for example 5GiB." .setting $text) -}}
+{{- end -}}
+{{- mulf (regexFind "^[0-9.]+" $text | float64) (get $units $unit) | ceil | int64 -}}
+{{- end -}}
+
+{{/* Names of the brokers that serve for more than spools, as a JSON list. The argument: the configuration. */}}
+{{- define "skybridge.shared" -}}
+{{- $used := list -}}
+{{- range .routes -}}
+{{- range (kindIs "slice" .to | ternary .to (list .to)) -}}{{- $used = append $used .broker -}}{{- end -}}
+{{- end -}}
+{{- range .subscriptions -}}
+{{- range list .source .sink .dead_letter -}}{{- if kindIs "map" . -}}{{- $used = append $used .broker -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- range list .operator_events .pipeline -}}{{- if kindIs "map" . -}}{{- $used = append $used .broker -}}{{- end -}}{{- end -}}
+{{- range $name, $broker := .brokers -}}{{- if $broker.kafka_listener -}}{{- $used = append $used $name -}}{{- end -}}{{- end -}}
+{{- compact $used | uniq | toJson -}}
+{{- end -}}
+
 {{/*
 What the chart needs to know, as YAML:
   store        sqlite | postgresql
   embedded     names of embedded logs; kafka: names of Kafka brokers without an instance_id
+  spools       bytes that may wait, by the name of the embedded log that keeps the spools
+  shared       names of brokers that serve for more than spools
   partitions   most of one topic, as the configuration has it
   access       who may send events, as the configuration says it
   eventsPort, adminPort, adminScheme, eventsScheme, kafkaPort (0: no listener that others can reach)
@@ -50,6 +77,14 @@ What the chart needs to know, as YAML:
 {{- $timeouts := $config.timeouts | default dict -}}
 {{- $notReady := "5s" -}}{{- if hasKey $timeouts "not_ready" -}}{{- $notReady = $timeouts.not_ready -}}{{- end -}}
 {{- $drain := include "skybridge.seconds" ($timeouts.drain | default "25s") | int -}}
+{{- $spools := dict -}}
+{{- range ($config.routes | default list) -}}
+{{- $route := . -}}
+{{- with .spool -}}
+{{- $size := include "skybridge.bytes" (dict "setting" (printf "spool.max of route %s" $route.name) "size" .max) | int64 -}}
+{{- $_ := set $spools (toString .broker) (add $size (get $spools (toString .broker) | default 0)) -}}
+{{- end -}}
+{{- end -}}
 {{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 0 -}}{{- $kafkaPort := 0 -}}
 {{- range $name, $broker := ($config.brokers | default dict) -}}
 {{- if eq (toString $broker.kind) "embedded" -}}
@@ -68,6 +103,8 @@ What the chart needs to know, as YAML:
 {{- end -}}
 store: {{ ($config.store | default dict).kind | default "sqlite" }}
 embedded: {{ toJson $embedded }}
+spools: {{ toJson $spools }}
+shared: {{ include "skybridge.shared" $config }}
 kafka: {{ toJson $kafka }}
 partitions: {{ .Values.worker.partitions | int | default $partitions }}
 access: {{ $events.access | default "" | quote }}

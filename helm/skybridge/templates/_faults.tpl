@@ -40,6 +40,15 @@ here stands what takes two values, or the configuration, to see.
 {{- if eq ($store.kind | default "sqlite") "sqlite" -}}
 {{- $_ := set $paths "store.path" ($store.path | default "./skybridge-data/store.db") -}}
 {{- end -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfVolume" (dict "root" . "paths" $paths) | fromJsonArray) -}}
+{{- toJson $faults -}}
+{{- end -}}
+
+{{/* Embedded logs, and what else has a path, are on the volume, and spools fit on it. dict "root" $ "paths" paths by setting */}}
+{{- define "skybridge.faultsOfVolume" -}}
+{{- $faults := list -}}
+{{- $values := .root.Values -}}{{- $paths := .paths -}}
+{{- $config := include "skybridge.configText" .root | fromYaml -}}
 {{- range $name, $broker := ($config.brokers | default dict) -}}
 {{- if eq (toString $broker.kind) "embedded" -}}{{- $_ := set $paths (printf "brokers.%s.path" $name) (toString $broker.path) -}}{{- end -}}
 {{- end -}}
@@ -49,14 +58,31 @@ here stands what takes two values, or the configuration, to see.
 {{- $faults = append $faults (printf "%s: %s is not on the volume, so its data would be lost with the pod. Cure: a path below /var/lib/skybridge." $setting $path) -}}
 {{- end -}}
 {{- end -}}
+{{- $most := 0 -}}
+{{- range (include "skybridge.facts" .root | fromYaml).spools -}}{{- $most = add $most (int64 .) -}}{{- end -}}
+{{- $volume := include "skybridge.bytes" (dict "setting" "persistence.size" "size" $values.persistence.size) | int64 -}}
+{{- if gt $most $volume -}}
+{{- $faults = append $faults (printf "the spools of all routes may take %d bytes, and persistence.size is %s. Cure: raise persistence.size, or lower spool.max." $most $values.persistence.size) -}}
+{{- end -}}
 {{- toJson $faults -}}
 {{- end -}}
 
 {{- define "skybridge.faultsOfSplit" -}}
 {{- $faults := list -}}
 {{- $values := .root.Values -}}{{- $worker := $values.worker -}}
-{{- range .facts.embedded -}}
+{{- $facts := .facts -}}
+{{- range $facts.embedded -}}
+{{- if not (hasKey $facts.spools .) -}}
 {{- $faults = append $faults (printf "brokers.%s is an embedded log, which has one owner, and topology split is many pods. Cure: topology=single, or a Kafka, RabbitMQ or Pulsar." .) -}}
+{{- else if has . $facts.shared -}}
+{{- $faults = append $faults (printf "brokers.%s keeps spools, and routes, subscriptions, operator_events, pipeline or a kafka_listener use it too: each gateway has a log of its own, and nobody would see all of them. Cure: an embedded log for spools alone." .) -}}
+{{- end -}}
+{{- end -}}
+{{- if $facts.spools -}}
+{{- $faults = concat $faults (include "skybridge.faultsOfVolume" (dict "root" .root "paths" dict) | fromJsonArray) -}}
+{{- if eq $facts.adminScheme "https" -}}
+{{- $faults = append $faults "tls.admin: a gateway with spools asks its own admin listener, before it ends, whether they are empty, and no certificate is for 127.0.0.1. Cure: no TLS for the admin listener, which networkPolicy guards; or topology=single." -}}
+{{- end -}}
 {{- end -}}
 {{- if eq .facts.store "sqlite" -}}
 {{- $faults = append $faults "store.kind: SQLite is for one process, and topology split is many pods. Cure: store: {kind: postgresql, dsn: ...}, or topology=single." -}}

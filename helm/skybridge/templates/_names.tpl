@@ -39,6 +39,11 @@ app.kubernetes.io/component: {{ .role }}
 {{- ternary "single" "gateway" (eq .Values.topology "single") -}}
 {{- end -}}
 
+{{/* Gateways of split: with spools each has a volume. */}}
+{{- define "skybridge.gatewayKind" -}}
+{{- ternary "StatefulSet" "Deployment" (not (empty (include "skybridge.facts" . | fromYaml).spools)) -}}
+{{- end -}}
+
 {{- define "skybridge.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "skybridge.fullname" .) .Values.serviceAccount.name -}}

@@ -115,8 +115,9 @@ imagePullSecrets:
 {{- end }}
 securityContext:
   {{- include "skybridge.podSecurity" .root | nindent 2 }}
-# preStopSeconds, timeouts.not_ready, three steps of timeouts.drain and 5 s each, 5 s for the node
-terminationGracePeriodSeconds: {{ .facts.grace }}
+{{- $spools := and (eq .role "gateway") (not (empty .facts.spools)) }}
+# preStopSeconds, {{ if $spools }}gateway.drainSeconds, {{ end }}timeouts.not_ready, three steps of timeouts.drain and 5 s each, 5 s for the node
+terminationGracePeriodSeconds: {{ add .facts.grace (ternary $values.gateway.drainSeconds 0 $spools | int) }}
 {{- with include "skybridge.placement" . | trim }}
 {{ . }}
 {{- end }}
@@ -139,7 +140,11 @@ containers:
       - {name: kafka, containerPort: {{ .facts.kafkaPort }}}
       {{- end }}
     {{- include "skybridge.probes" . | nindent 4 }}
-    {{- if and (ne .role "worker") $values.preStopSeconds }}
+    {{- if $spools }}
+    # Until the spools are empty, or the time is over: what is left is drained by the next pod of this name.
+    lifecycle:
+      preStop: {exec: {command: [sh, -c, "sleep {{ $values.preStopSeconds }}; exec skybridge status --drained {{ $values.gateway.drainSeconds }}"]}}
+    {{- else if and (ne .role "worker") $values.preStopSeconds }}
     lifecycle:
       preStop: {exec: {command: [sleep, "{{ $values.preStopSeconds }}"]}}
     {{- end }}
@@ -149,11 +154,14 @@ containers:
       {{- toYaml .resources | nindent 6 }}
     volumeMounts:
       {{- include "skybridge.mounts" .root | nindent 6 }}
-      {{- if eq .role "single" }}
+      {{- if or (eq .role "single") .facts.spools }}
       - {name: data, mountPath: /var/lib/skybridge}
       {{- end }}
 volumes:
   {{- include "skybridge.volumes" (dict "root" .root "configMap" (include "skybridge.fullname" .root)) | nindent 2 }}
+  {{- if and (eq .role "worker") .facts.spools }}
+  - {name: data, emptyDir: {}} # a worker opens the log of the spools too, and has nothing in it
+  {{- end }}
 {{- end -}}
 
 {{/* SKYBRIDGE_SERVER__... override the configuration; SKYBRIDGE_ADMIN_TOKEN and SKYBRIDGE_SERVER are for `skybridge` verbs in the pod. */}}
@@ -187,6 +195,26 @@ volumes:
 {{- end }}
 {{- end }}
 {{- include "skybridge.environment" .root }}
+{{- end -}}
+
+{{/* The volume of each pod of a StatefulSet. The argument: $ */}}
+{{- define "skybridge.claims" -}}
+persistentVolumeClaimRetentionPolicy:
+  whenDeleted: {{ .Values.persistence.whenDeleted }}
+  whenScaled: Retain
+volumeClaimTemplates:
+  - metadata:
+      name: data
+      {{- with .Values.persistence.annotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      accessModes: [{{ .Values.persistence.accessMode }}]
+      {{- with .Values.persistence.storageClassName }}
+      storageClassName: {{ . }}
+      {{- end }}
+      resources: {requests: {storage: {{ .Values.persistence.size }}}}
 {{- end -}}
 
 {{- define "skybridge.probes" -}}

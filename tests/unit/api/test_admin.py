@@ -14,9 +14,10 @@ import pytest
 from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access import demand_token
+from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
 from app.api.app import create_app, document, skeleton
 from app.api.callers import Access
-from app.api.running import Disk, KafkaListenerState, Reload, RoleState, SpoolState
+from app.api.running import Reload
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -44,6 +45,7 @@ EVENT = Record(
     b'{"price": 1.10}',
 )
 FOREIGN = Record(None, (("x", None),), b"no event")
+_READY = RoleReadiness(ready=True, causes=[])
 
 
 class Service:
@@ -60,9 +62,9 @@ class Service:
         self.counters = Counters()
         self.clock = VirtualClock()
         self.started_at = self.clock.monotonic()
-        self.roles_now = {"gateway": RoleState(True), "worker": RoleState(True)}
+        self.roles_now = {"gateway": _READY, "worker": _READY}
         self.groups: list[Any] = []
-        self.listeners: tuple[KafkaListenerState, ...] = ()
+        self.listeners: tuple[KafkaListenerView, ...] = ()
         self.producers = Producers(())
         self.tallies: dict[str, Tally] = {}
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
@@ -75,27 +77,27 @@ class Service:
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
 
-    async def spools(self) -> tuple[SpoolState, ...]:
+    async def spools(self) -> tuple[SpoolView, ...]:
         return (
-            SpoolState(
+            SpoolView(
                 route="orders", broker="log", state="spooling", cause="away", records=3, bytes=300,
                 most=1_000, oldest_seconds=1.5, repeats=2,
             ),
         )  # fmt: skip
 
-    def kafka_listeners(self) -> tuple[KafkaListenerState, ...]:
+    def kafka_listeners(self) -> tuple[KafkaListenerView, ...]:
         return self.listeners
 
     def intakes(self) -> dict[str, Tally]:
         return self.tallies
 
-    async def disks(self) -> dict[str, Disk]:
-        return {"/data": Disk(free=1, size=4)}
+    async def disks(self) -> dict[str, DiskView]:
+        return {"/data": DiskView(free=1, size=4)}
 
     async def certificates(self) -> dict[str, float]:
         return {"server.events.tls.cert": 1.5e9}
 
-    async def readiness(self) -> dict[str, RoleState]:
+    async def readiness(self) -> dict[str, RoleReadiness]:
         return self.roles_now
 
     def subscriptions(self) -> list[SubscriptionStatus]:
@@ -150,7 +152,9 @@ async def test_a_role_that_is_not_ready_makes_503_with_its_cause(
     service: Service, client: httpx.AsyncClient
 ) -> None:
     """Whoever is paged must read why, not guess."""
-    service.roles_now["worker"] = RoleState(False, ("subscription billing is starting",))
+    service.roles_now["worker"] = RoleReadiness(
+        ready=False, causes=["subscription billing is starting"]
+    )
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["roles"]["worker"]["causes"] == ["subscription billing is starting"]
@@ -159,7 +163,9 @@ async def test_a_role_that_is_not_ready_makes_503_with_its_cause(
 
 async def test_one_role_is_asked_alone(service: Service, client: httpx.AsyncClient) -> None:
     """A subscription that begins anew must not take the only pod out of its Service."""
-    service.roles_now["worker"] = RoleState(False, ("subscription billing is restarting",))
+    service.roles_now["worker"] = RoleReadiness(
+        ready=False, causes=["subscription billing is restarting"]
+    )
     answer = await client.get("/readyz", params={"role": "gateway"})
     assert (answer.status_code, list(answer.json()["roles"])) == (200, ["gateway"])
     assert (await client.get("/readyz", params={"role": "worker"})).status_code == 503
@@ -174,7 +180,7 @@ async def test_liveness_does_not_depend_on_readiness(
     service: Service, client: httpx.AsyncClient
 ) -> None:
     """A broker that is away must not get the process restarted."""
-    service.roles_now["gateway"] = RoleState(False, ("broker away",))
+    service.roles_now["gateway"] = RoleReadiness(ready=False, causes=["broker away"])
     assert (await client.get("/healthz")).status_code == 200
 
 
@@ -237,7 +243,16 @@ async def test_each_kafka_listener_is_shown_and_measured(
     service: Service, client: httpx.AsyncClient
 ) -> None:
     """Where clients come to, how many are there, and what was refused; a label is a broker's name."""
-    service.listeners = (KafkaListenerState("log", "127.0.0.1:19092", 3, 70, 1, 2),)
+    service.listeners = (
+        KafkaListenerView(
+            broker="log",
+            address="127.0.0.1:19092",
+            connections=3,
+            held_bytes=70,
+            refused_connections=1,
+            refused_frames=2,
+        ),
+    )
     (listener,) = (await client.get("/status")).json()["kafka_listeners"]
     assert listener == {
         "broker": "log",
@@ -384,7 +399,9 @@ async def test_readiness_tells_a_stranger_no_causes(
     service: Service, token: str | None, base: str
 ) -> None:
     """Causes name brokers and their addresses; a load balancer needs the status alone."""
-    service.roles_now["gateway"] = RoleState(False, ("broker main: 10.0.0.7:9092 refused",))
+    service.roles_now["gateway"] = RoleReadiness(
+        ready=False, causes=["broker main: 10.0.0.7:9092 refused"]
+    )
     async with _client(service, token, base=base) as client:
         answer = await client.get("/readyz")
         other = await client.get("/readyz", params={"role": "worker"})
@@ -394,7 +411,9 @@ async def test_readiness_tells_a_stranger_no_causes(
 
 async def test_readiness_tells_the_holder_of_the_token_its_causes(service: Service) -> None:
     """A wrong token is refused here too: an answer of another shape would let it be tried out unseen."""
-    service.roles_now["gateway"] = RoleState(False, ("broker main: 10.0.0.7:9092 refused",))
+    service.roles_now["gateway"] = RoleReadiness(
+        ready=False, causes=["broker main: 10.0.0.7:9092 refused"]
+    )
     async with _client(service, "t0ken-of-the-admin", base="http://shop.example") as client:
         right = await client.get("/readyz", headers={"authorization": "Bearer t0ken-of-the-admin"})
         wrong = await client.get("/readyz", headers={"authorization": "Bearer t0ken-of-the-admim"})

@@ -53,7 +53,7 @@ def join(found: int, submission: Submission) -> None:
     submission.resolve_all([Receipt("b", submission.topic, found, "")])
 
 
-def explain(error: Exception, _: str) -> BrokerError | None:
+def translate(error: Exception, _: str) -> BrokerError | None:
     return error if isinstance(error, BrokerError) else None
 
 
@@ -69,7 +69,7 @@ async def broker() -> Broker:
 
 @pytest.fixture
 async def asking(broker: Broker) -> Asking[int]:
-    return Asking("b", broker.find, join, explain)
+    return Asking("b", broker.find, join, translate)
 
 
 def submitted(asking: Asking[int], ledger: Ledger, topic: str = "orders") -> Submission:
@@ -153,7 +153,7 @@ async def test_one_that_cannot_be_joined_harms_no_other(broker: Broker, ledger: 
             raise ValueError("a bug")
         join(found, submission)
 
-    asking = Asking("b", broker.find, refuse_the_first, explain)
+    asking = Asking("b", broker.find, refuse_the_first, translate)
     sent = [submitted(asking, ledger) for _ in range(2)]
     broker.answer()
     assert [type(await fate(each)) for each in sent] == [BrokerUnavailable, Receipt]
@@ -190,7 +190,7 @@ async def test_a_refusal_is_remembered_for_a_moment(
 async def test_an_outage_is_remembered_where_the_driver_wants_it(
     broker: Broker, ledger: Ledger, remembered: bool, asked: int
 ) -> None:
-    asking = Asking("b", broker.find, join, explain, remember_outages=remembered)
+    asking = Asking("b", broker.find, join, translate, remember_outages=remembered)
     broker.answer(AWAY)
     for _ in range(2):
         assert await fate(submitted(asking, ledger)) is AWAY
@@ -199,7 +199,7 @@ async def test_an_outage_is_remembered_where_the_driver_wants_it(
 
 async def test_questions_and_refusals_are_bounded(broker: Broker, ledger: Ledger) -> None:
     """Rule 8: names come from templates, templates from events."""
-    asking = Asking("b", broker.find, join, explain, most=3)
+    asking = Asking("b", broker.find, join, translate, most=3)
     sent = [submitted(asking, ledger, f"t{number}") for number in range(4)]
     assert isinstance(await fate(sent[3]), BoundReached)
     assert not sent[0].done()

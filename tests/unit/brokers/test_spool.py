@@ -15,6 +15,7 @@ from app.bindings.spooled import restored
 from app.brokers import spool as module
 from app.brokers.spool import SpoolingLog, When
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.model.metadata import Health
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 from scripted_log import ScriptedLog
@@ -319,6 +320,55 @@ async def test_a_spool_that_was_removed_is_gone_behind_and_takes_no_more_outages
 
     assert house.waiting == ["1"]
     assert other.result() == [AWAY]
+
+
+async def stalled(house: House, *healthy: bool) -> None:
+    """Looks at a target that gives these answers about itself, one after the other."""
+    answers = iter(healthy)
+
+    async def health() -> Health:
+        return Health(healthy=next(answers), cause="nobody listens")
+
+    house.target.health = health  # type: ignore[method-assign]
+    for _ in range(len(healthy) + 1):  # the first look has nothing to compare with
+        await house.log.look_after_target()
+
+
+async def test_what_stands_still_is_spooled_when_the_target_is_unwell_twice() -> None:
+    """Before the publish time-out: a client tries again for as long, and the senders would wait."""
+    house = House()
+    stored = [house.post("1"), house.post("2"), house.post("3", B)]
+    await stalled(house, False, False)
+
+    assert all(each.future.cancelled() for each in house.target.submits)
+    assert house.waiting == ["1", "2", "3"]
+    assert house.log.cause == "nobody listens"
+    assert house.log.repeats == 3  # nobody knows what was on the wire
+    house.post("4")
+    await house.stored()
+    assert house.waiting[-1] == "4"
+    assert all(isinstance(each.result()[0], Receipt) for each in stored)
+
+
+@pytest.mark.parametrize("healthy", [(False, True, False), (True, True, True)])
+async def test_a_target_that_is_well_again_keeps_what_is_under_way(
+    healthy: tuple[bool, ...],
+) -> None:
+    house = House()
+    house.post("1")
+    await stalled(house, *healthy)
+
+    assert house.waiting == []
+    await house.settled(house.target)
+
+
+async def test_a_lane_that_moves_asks_nobody() -> None:
+    house = House()
+    for body in ("1", "2", "3"):
+        house.post(body)
+        await stalled(house)
+        await house.settled(house.target)
+    assert house.waiting == []
 
 
 async def test_always_takes_back_what_is_under_way() -> None:

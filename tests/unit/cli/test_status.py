@@ -53,6 +53,7 @@ STATUS: dict[str, Any] = {
         }
     ],
     "intakes": [],
+    "spools": [],
     "disks": {"/data": {"free": 3 << 30, "size": 4 << 30}},
 }
 STOPPED = {"state": "disabled", "cause": "disabled: gone", "dead_letters": {"a": 1, "b": 2}}
@@ -137,7 +138,7 @@ def test_what_needs_a_person_is_on_top_and_the_exit_code_says_so(
 
 
 def test_a_spool_is_shown_where_the_answer_has_it(looks: list[dict[str, Any]]) -> None:
-    looks.append({**STATUS, "spool": [{"route": "orders", "records": 12}]})
+    looks.append({**STATUS, "spools": [{"route": "orders", "records": 12}]})
     lines = [line.split() for line in status("--interval", "0").stdout.splitlines()]
     assert ["ROUTE", "RECORDS"] in lines
     assert ["orders", "12"] in lines
@@ -146,3 +147,20 @@ def test_a_spool_is_shown_where_the_answer_has_it(looks: list[dict[str, Any]]) -
 def test_a_gateway_says_where_subscriptions_are_told(looks: list[dict[str, Any]]) -> None:
     looks.append({**STATUS, "roles": ["gateway"], "subscriptions": []})
     assert "subscriptions run in another process" in status("--interval", "0").stdout
+
+
+def spooling(records: int) -> dict[str, Any]:
+    return {**STATUS, "spools": [{"route": "orders", "records": records}]}
+
+
+def test_it_waits_until_the_spools_are_empty(looks: list[dict[str, Any]]) -> None:
+    looks += [spooling(12), spooling(3), spooling(0)]
+    done = status("--drained", "60")
+    assert (done.exit_code, done.output, looks) == (exits.OK, "", [])
+
+
+def test_it_says_what_is_left_in_a_spool_when_the_time_is_over(looks: list[dict[str, Any]]) -> None:
+    looks.append(spooling(12))
+    done = status("--drained", "0")
+    assert done.exit_code == exits.FAILED
+    assert "12 of route orders" in done.output

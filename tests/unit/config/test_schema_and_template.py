@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from app import config
 from app.config.lint import lint
 from app.config.load import Loaded
 from app.config.schema import schema
-from app.config.template import TEMPLATE
 
 Load = Callable[..., Loaded]
+TEMPLATE = Path(config.__file__).with_name("skybridge.yaml").read_text()
 
 
 def objects(node: Any) -> Iterator[dict[str, Any]]:
@@ -86,11 +87,11 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
         "SHOP_KEY": "the-key-of-the-shop-0",
     }
     loaded = load_text(listeners + settings, secrets)
-    config = loaded.config
-    assert set(config.brokers) == {"log", "main", "rabbit", "pulsar"}
-    assert [route.name for route in config.routes] == ["orders", "everything"]
-    assert [each.name for each in config.intakes] == ["github"]
-    assert [each.id for each in config.subscriptions] == ["billing"]
-    assert config.server.events.tls is not None
-    assert config.server.admin.token is not None
+    made = loaded.config
+    assert set(made.brokers) == {"log", "main", "rabbit", "pulsar"}
+    assert [route.name for route in made.routes] == ["orders", "everything"]
+    assert [each.name for each in made.intakes] == ["github"]
+    assert [each.id for each in made.subscriptions] == ["billing"]
+    assert made.server.events.tls is not None
+    assert made.server.admin.token is not None
     assert lint(loaded) == []

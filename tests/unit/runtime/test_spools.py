@@ -1,142 +1,25 @@
-"""Spools on a real embedded log, drained by real subscriptions, before a target that a test makes go away."""
+"""What becomes of a spool over starts, reloads and outages of its target."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.embedded import EmbeddedDriver, open_log
-from app.brokers.kafka.driver import CAPABILITIES
-from app.brokers.portable import PortableLog
-from app.config.load import load
-from app.config.model import Config
-from app.errors import BrokerRefused, BrokerUnavailable, SetupError
-from app.interfaces import PublishResult
+from app.brokers.embedded import EmbeddedDriver
+from app.errors import SetupError
 from app.model.receipt import Receipt
-from app.runtime.clock import SystemClock
-from app.runtime.logs import declare_subscriptions
-from app.runtime.spools import Spools
-from app.telemetry import Counters
 from memory_store import MemoryStore
-
-WITHIN = 60.0
-
-YAML = """
-version: 1
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
-  log: {{kind: embedded, path: {folder}/log, partitions: 2}}
-  main: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}
-  other: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}
-{routes}
-"""
-SPOOL = "spool: {broker: log, when: outage, max: 1MiB}"
-ROUTES = "routes: [{name: orders, to: {broker: main, topic: orders}, " + SPOOL + "}]"
-PLAIN = "routes: [{name: orders, to: {broker: main, topic: orders}}]"
-ELSEWHERE = ROUTES.replace("main", "other")
-NONE = "routes: [{name: others, to: {broker: main, topic: others}}]"
-
-
-class Target:
-    """Only what a route's target needs. ``fault``: what every record gets instead of a receipt."""
-
-    def __init__(self) -> None:
-        self.name = "main"
-        self.capabilities = CAPABILITIES
-        self.driver = None
-        self.fault: BrokerUnavailable | None = BrokerUnavailable("away")
-        self.refused: set[bytes | None] = set()
-        self.stored: list[tuple[str, Record]] = []
-
-    def submit(
-        self, topic: str, records: Any, _: Any = None
-    ) -> asyncio.Future[list[PublishResult]]:
-        done: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
-        done.set_result([self._store(topic, record) for record in records])
-        return done
-
-    def _store(self, topic: str, record: Record) -> PublishResult:
-        if self.fault is not None:
-            return self.fault
-        if record.body in self.refused:
-            return BrokerRefused("too large for the topic", kind="record-too-large")
-        self.stored.append((topic, record))
-        return Receipt("main", topic, 0, str(len(self.stored)))
-
-    @property
-    def bodies(self) -> list[str]:
-        return [(record.body or b"").decode() for _, record in self.stored]
-
-
-class House:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.target = Target()
-        self.store = MemoryStore()
-        self.told: list[tuple[str, str, Mapping[str, object]]] = []
-        self.spools: Spools
-        self.log: PortableLog
-
-    def config(self, routes: str) -> Config:
-        file = self.folder / "skybridge.yaml"
-        file.write_text(YAML.format(folder=self.folder, routes=routes))
-        return load(file, {}).config
-
-    @asynccontextmanager
-    async def running(self, routes: str = ROUTES) -> Any:
-        config = self.config(routes)
-        self.log = open_log(path=self.folder / "log", name="log", partitions=2)
-        logs: Any = {"log": self.log, "main": self.target, "other": self.target}
-        self.spools = Spools(
-            config, logs, self.store, SystemClock(), Counters(),
-            lambda *told: self.told.append(told),
-        )  # type: ignore[arg-type]  # fmt: skip
-        await self.log.start()
-        await declare_subscriptions(config, "log", self.log, ())
-        await self.spools.start()
-        try:
-            yield self
-        finally:
-            await self.spools.stop(5.0)
-            await self.log.stop()
-
-    def post(self, body: str, key: bytes = b"k") -> asyncio.Future[Any]:
-        return self.spools.switches["main#spool=orders"].submit(
-            "orders.eu", [Record(key, (("ce_id", body.encode()),), body.encode())]
-        )
-
-    async def reload(self, routes: str) -> None:
-        config = self.config(routes)
-        await self.spools.prepare(config)
-        self.spools.become(config)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WITHIN):
-            while not condition():
-                await asyncio.sleep(0.01)
-
-    async def until_state(self, state: str) -> Any:
-        async with asyncio.timeout(WITHIN):
-            while (found := (await self.spools.states())[0]).state != state:
-                await asyncio.sleep(0.01)
-        return found
-
-    def back(self) -> None:
-        self.target.fault = None
+from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> SpoolHouse:
+    return SpoolHouse(tmp_path)
 
 
-async def test_an_outage_is_spooled_told_and_drained_in_order(house: House) -> None:
+async def test_an_outage_is_spooled_told_and_drained_in_order(house: SpoolHouse) -> None:
     async with house.running():
         results = [await house.post(str(n)) for n in range(20)]
         assert {result[0].topic for result in results} == {"__spool.orders"}
@@ -161,7 +44,7 @@ async def test_an_outage_is_spooled_told_and_drained_in_order(house: House) -> N
         assert direct.broker == "main"
 
 
-async def test_what_the_last_run_left_is_drained_first(house: House) -> None:
+async def test_what_the_last_run_left_is_drained_first(house: SpoolHouse) -> None:
     async with house.running():
         for n in range(5):
             await house.post(str(n))
@@ -172,7 +55,9 @@ async def test_what_the_last_run_left_is_drained_first(house: House) -> None:
     assert house.target.bodies == [str(n) for n in range(6)]
 
 
-async def test_a_route_that_lost_its_setting_still_goes_behind_what_waits(house: House) -> None:
+async def test_a_route_that_lost_its_setting_still_goes_behind_what_waits(
+    house: SpoolHouse,
+) -> None:
     """A restart finds the spool by its topic, and a reload has it."""
     async with house.running():
         await house.post("0")
@@ -187,7 +72,9 @@ async def test_a_route_that_lost_its_setting_still_goes_behind_what_waits(house:
     assert house.target.bodies == ["0", "1"]
 
 
-async def test_the_spool_of_a_route_that_is_gone_is_drained_and_then_deleted(house: House) -> None:
+async def test_the_spool_of_a_route_that_is_gone_is_drained_and_then_deleted(
+    house: SpoolHouse,
+) -> None:
     async with house.running():
         await house.post("0")
     async with house.running(NONE):
@@ -200,14 +87,14 @@ async def test_the_spool_of_a_route_that_is_gone_is_drained_and_then_deleted(hou
     assert house.target.bodies == ["0"]
 
 
-async def test_a_spool_can_be_added_while_the_service_runs(house: House) -> None:
+async def test_a_spool_can_be_added_while_the_service_runs(house: SpoolHouse) -> None:
     async with house.running(NONE):
         await house.reload(ROUTES)
         (stored,) = await house.post("0")
         assert stored.topic == "__spool.orders"
 
 
-async def test_another_target_for_a_spool_needs_a_restart(house: House) -> None:
+async def test_another_target_for_a_spool_needs_a_restart(house: SpoolHouse) -> None:
     """What waits is bound to the old target; the file is refused, and what runs goes on."""
     async with house.running():
         with pytest.raises(SetupError, match="restart the service"):
@@ -215,7 +102,7 @@ async def test_another_target_for_a_spool_needs_a_restart(house: House) -> None:
 
 
 async def test_what_the_target_refuses_later_is_a_dead_letter_and_the_key_goes_on(
-    house: House,
+    house: SpoolHouse,
 ) -> None:
     house.target.refused = {b"1"}
     async with house.running():
@@ -228,8 +115,47 @@ async def test_what_the_target_refuses_later_is_a_dead_letter_and_the_key_goes_o
     assert (letter.subscription, letter.cause) == ("spool:orders", "status-413")
 
 
+async def test_gateways_that_share_a_store_keep_the_rows_of_their_spools_apart(
+    tmp_path: Path,
+) -> None:
+    """Two records at the same place of two spools: neither takes the other's row or its ownership."""
+    store = MemoryStore()
+    houses = [SpoolHouse(tmp_path / name, store) for name in ("0", "1")]
+    for house in houses:
+        house.folder.mkdir()
+        house.target.refused = {b"no"}
+    async with houses[0].running(), houses[1].running():
+        for house in houses:
+            await house.post("no")
+            await house.post("yes")
+            house.back()
+        for house in houses:
+            await house.until_state("empty")
+            assert house.target.bodies == ["yes"]
+    first, second = store.letters.rows
+    places = {(each.message.partition, each.message.position) for each in (first, second)}
+    assert len(places) == 1
+    assert first.subscription != second.subscription
+    assert all(each.subscription.startswith("spool:orders@") for each in (first, second))
+
+
+async def test_a_spool_drains_once_whoever_shares_the_store(tmp_path: Path) -> None:
+    """The position in the log does not depend on the roles of the process."""
+    house = SpoolHouse(tmp_path)
+    house.target.fault = None
+    house.alone = False
+    async with house.running(ROUTES.replace("outage", "always")):
+        await house.post("0")
+        await house.until_state("empty")
+    house.alone = True
+    async with house.running(ROUTES.replace("outage", "always")):
+        await house.post("1")
+        await house.until(lambda: len(house.target.stored) == 2)
+    assert house.target.bodies == ["0", "1"]
+
+
 async def test_a_spool_at_its_bound_is_a_503_and_takes_events_again_once_it_drained(
-    house: House,
+    house: SpoolHouse,
 ) -> None:
     async with house.running():
         large = "x" * 100_000

@@ -119,7 +119,7 @@ async def test_gateway_is_ready_when_one_route_can_accept(document: Any) -> None
     """One cluster that is down must not stop the events that go elsewhere; it is named all the same."""
     gateway = (await _state(document, there="connection refused").readiness())["gateway"]
     assert gateway.ready
-    assert gateway.causes == ("route orders: broker there: connection refused",)
+    assert gateway.causes == ["route orders: broker there: connection refused"]
 
 
 async def test_gateway_is_not_ready_when_no_route_can_accept(document: Any) -> None:
@@ -134,9 +134,9 @@ async def test_a_route_to_a_target_that_is_missing_is_not_ready_and_says_why(doc
     state = _state(document, unfit={"orders": "there is no such topic, and none is created"})
     gateway = (await state.readiness())["gateway"]
     assert gateway.ready, "the other route accepts"
-    assert gateway.causes == (
+    assert gateway.causes == [
         "route orders: there/orders: there is no such topic, and none is created",
-    )
+    ]
 
 
 async def test_gateway_is_not_ready_when_every_target_is_missing(document: Any) -> None:
@@ -178,7 +178,7 @@ async def test_a_broker_that_does_not_tell_of_its_targets_changes_nothing(docume
 
     log.check_targets = refuses
     await state.clock.advance(ASK_AGAIN)  # type: ignore[attr-defined]
-    assert (await state.readiness())["gateway"].causes == ("route orders: there/orders: missing",)
+    assert (await state.readiness())["gateway"].causes == ["route orders: there/orders: missing"]
 
 
 async def test_a_mirror_whose_topic_is_missing_makes_the_worker_not_ready(document: Any) -> None:
@@ -205,7 +205,7 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
     state = State(state._parts)
     state.begun = True
     assert set(state.logs) == {"here", "there"}
-    assert (await state.readiness())["gateway"].causes == ("route orders: broker there: away",)
+    assert (await state.readiness())["gateway"].causes == ["route orders: broker there: away"]
 
 
 @pytest.mark.parametrize(
@@ -251,14 +251,14 @@ async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> No
     state.store = Store()  # type: ignore[assignment]
     worker = (await state.readiness())["worker"]
     assert worker.ready
-    assert worker.causes == ("store: disk full",)
+    assert worker.causes == ["store: disk full"]
 
 
 async def test_nobody_is_ready_before_all_has_started(document: Any) -> None:
     """The admin listener answers before the events listener takes anything."""
     state = _state(document)
     state.begun = False
-    assert (await state.readiness())["gateway"].causes == ("the service is starting",)
+    assert (await state.readiness())["gateway"].causes == ["the service is starting"]
 
 
 async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
@@ -267,7 +267,7 @@ async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
     state.draining = True
     gateway = (await state.readiness())["gateway"]
     assert not gateway.ready
-    assert gateway.causes == ("the service is stopping",)
+    assert gateway.causes == ["the service is stopping"]
 
 
 async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -> None:
@@ -284,7 +284,7 @@ async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -
     assert "disk full" in (await state.readiness())["gateway"].causes[0]
     assert (broker.asked, store.asked) == (2, 2)
     state.draining = True
-    assert (await state.readiness())["gateway"].causes == ("the service is stopping",)
+    assert (await state.readiness())["gateway"].causes == ["the service is stopping"]
 
 
 async def test_only_roles_that_run_are_listed(document: Any) -> None:

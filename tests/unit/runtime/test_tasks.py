@@ -180,7 +180,7 @@ async def pulsar_lanes() -> AsyncIterator[None]:
     producer = pulsar_producer.Producer(PULSAR, Admin(PULSAR))
     await producer.start()
     topic = producer.topics.known["t"] = Topic("t", ["wire"])
-    producer._open(topic.lanes[0])
+    producer._open(topic.batchers[0])
     yield
     await producer.stop()
 

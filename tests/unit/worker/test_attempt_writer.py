@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StoreUnavailable
-from app.interfaces import Attempt, Exchange
+from app.interfaces import Attempt, RequestCycle
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker import attempt_writer
@@ -234,7 +234,7 @@ async def test_bodies_are_clipped_and_left_out_while_many_wait(rig, monkeypatch)
     """Rule 8: memory is bounded, whatever bodies are."""
     monkeypatch.setattr(attempt_writer, "WITH_BODIES", 1)
     keeper = await rig.begin()
-    exchange = Exchange(line="POST / HTTP/1.1", headers=(), body=b"x" * 9_000, size=9_000)
+    exchange = RequestCycle(line="POST / HTTP/1.1", headers=(), body=b"x" * 9_000, size=9_000)
     for number in range(2):
         keeper.note(replace(tried(number), exchange=exchange))
     await rig.advance(1)

@@ -37,8 +37,8 @@ def submission() -> Submission:
     return made
 
 
-def lane() -> Batcher:
-    return Topic("t", ["t-partition-0"]).lanes[0]
+def batcher() -> Batcher:
+    return Topic("t", ["t-partition-0"]).batchers[0]
 
 
 def aboard(on: Batcher, count: int) -> list[Entry]:
@@ -55,7 +55,7 @@ def receipt(position: str) -> Receipt:
 
 async def test_what_is_unanswered_goes_to_the_next_client_in_its_order() -> None:
     """Order per key through an outage (reliability G3), ahead of what came meanwhile."""
-    on = lane()
+    on = batcher()
     first, second = aboard(on, 2)
     later = Entry(on, submission(), 0, Record(b"k", (), b"later"))
     on.queue.append(later)
@@ -70,7 +70,7 @@ async def test_what_is_unanswered_goes_to_the_next_client_in_its_order() -> None
 
 async def test_what_was_answered_is_dropped() -> None:
     """Rule 9: an event answered 503 is never sent again by us."""
-    on = lane()
+    on = batcher()
     answered, open_ = aboard(on, 2)
     answered.submission.set_result([PublishUnknown("timed out")])
     assert on.answered_aboard()
@@ -81,7 +81,7 @@ async def test_what_was_answered_is_dropped() -> None:
 
 async def test_one_that_failed_before_one_that_landed_is_not_sent_after_it() -> None:
     """Sending it again would turn the order of its key round."""
-    on = lane()
+    on = batcher()
     failed, landed = aboard(on, 2)
     failed.failed = True
     on.landed(landed, receipt("1:1"))
@@ -92,7 +92,7 @@ async def test_one_that_failed_before_one_that_landed_is_not_sent_after_it() -> 
 
 async def test_what_a_client_had_once_is_never_said_to_be_unsent() -> None:
     """It may be stored: the answer is "unknown" (rule 9); what no client had is known not to be."""
-    on = lane()
+    on = batcher()
     aboard(on, 1)
     on.recall()
     fresh = Entry(on, submission(), 0, Record(b"k", (), b"x"))
@@ -106,10 +106,10 @@ async def test_what_a_client_had_once_is_never_said_to_be_unsent() -> None:
 async def test_keys_go_where_kafkas_client_puts_them_and_others_in_turn() -> None:
     """One partition a key, whoever writes it (design: partition)."""
     topic = Topic("t", [f"t-partition-{n}" for n in range(5)])
-    assert topic.lane(b"foobar").number == partition_of(b"foobar", 5)
-    assert {topic.lane(None).number for _ in range(5)} == set(range(5))
+    assert topic.batcher(b"foobar").number == partition_of(b"foobar", 5)
+    assert {topic.batcher(None).number for _ in range(5)} == set(range(5))
     topic.grow([f"t-partition-{n}" for n in range(7)])
-    assert [each.wire for each in topic.lanes][5:] == ["t-partition-5", "t-partition-6"]
+    assert [each.wire for each in topic.batchers][5:] == ["t-partition-5", "t-partition-6"]
 
 
 class Client:

@@ -45,7 +45,7 @@ async def test_a_partition_out_of_reach_keeps_nobody_waiting() -> None:
     )
     wires = [f"t-partition-{number}" for number in range(3)]
     for number, wire in enumerate(wires):
-        consumer._seat(Partition("t", number), wire)
+        consumer._owned_at(Partition("t", number), wire)
     before = asyncio.all_tasks()
     async with asyncio.timeout(60):
         await consumer.look()

@@ -11,7 +11,7 @@ from typing import Any
 from _pulsar import MessageBuilder, MessageId
 
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.owned_partition import STANDBY, Seat
+from app.brokers.pulsar.owned_partition import STANDBY, OwnedPartition
 from app.model.message import Message, Partition
 
 
@@ -61,33 +61,33 @@ class Handle:
 
 
 class Bench:
-    """One seat, and what the broker sends it."""
+    """One owned, and what the broker sends it."""
 
     def __init__(self, ahead: int = 10) -> None:
         self.handle = Handle()
         self.rewinds = 0
-        self.seat = Seat(
+        self.owned = OwnedPartition(
             Partition("t", 0), "t-partition-0", Bridge(asyncio.get_running_loop()), ahead=ahead,
-            arrived=lambda _seat: None, rewound=self._rewound,
+            arrived=lambda _owned: None, rewound=self._rewound,
         )  # fmt: skip
         self.sit(self.handle)
 
     def sit(self, handle: Handle) -> None:
-        handle.listener = self.seat.sit_down()
-        self.seat.take_place(handle)
+        handle.listener = self.owned.new_listener()
+        self.owned.take_place(handle)
         self.handle = handle
 
-    def _rewound(self, seat: Seat) -> None:
+    def _rewound(self, owned: OwnedPartition) -> None:
         self.rewinds += 1
-        seat.let_go()
-        seat.own(100 + self.rewinds)
+        owned.let_go()
+        owned.own(100 + self.rewinds)
 
     async def push(self, *entries: int) -> None:
         self.handle.push(*entries)
         await settled()
 
     def take(self) -> list[Message]:
-        return self.seat.take(100)
+        return self.owned.take(100)
 
 
 async def settled() -> None:
@@ -103,7 +103,7 @@ def bodies(messages: list[Message]) -> list[bytes | None]:
 async def test_what_is_open_is_not_handed_out_twice_when_it_comes_again() -> None:
     """A connection that was lost and came back unseen: one delivery an ownership (rule 3)."""
     bench = Bench()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(0, 1, 2)
     taken = bench.take()
     await bench.push(0, 1, 2, 3)
@@ -114,10 +114,10 @@ async def test_what_is_open_is_not_handed_out_twice_when_it_comes_again() -> Non
 async def test_what_is_finished_and_comes_again_is_acknowledged_again() -> None:
     """The acknowledgement was lost with the connection; silence would let it come for ever."""
     bench = Bench()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(0, 1)
     first, _ = bench.take()
-    bench.seat.settle(first)
+    bench.owned.settle(first)
     await bench.push(0, 1)
     assert bench.handle.acknowledged == [0, 0]
     assert bench.take() == []
@@ -126,13 +126,13 @@ async def test_what_is_finished_and_comes_again_is_acknowledged_again() -> None:
 async def test_a_broker_that_goes_back_before_the_first_starts_a_new_ownership() -> None:
     """Somebody else owned the partition in between: what is open here is void (rule 5)."""
     bench = Bench()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(5, 6)
     (five, _) = bench.take()
     await bench.push(3, 4, 5, 6)
     assert bench.rewinds == 1
     assert bodies(bench.take()) == [b"3", b"4", b"5", b"6"]
-    bench.seat.settle(five)
+    bench.owned.settle(five)
     assert bench.handle.acknowledged == []
 
 
@@ -143,7 +143,7 @@ async def test_what_the_last_consumer_still_brings_is_void() -> None:
     old.push(0, 1)
     bench.sit(Handle())
     await settled()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(0, 1, 2)
     assert bodies(bench.take()) == [b"0", b"1", b"2"]
     assert (old.acknowledged, bench.handle.acknowledged) == ([], [])
@@ -153,11 +153,11 @@ async def test_what_comes_before_the_consumer_itself_is_kept() -> None:
     """Its listener may run before the call that makes it has returned."""
     bench = Bench()
     handle = Handle()
-    handle.listener = bench.seat.sit_down()
+    handle.listener = bench.owned.new_listener()
     handle.push(0, 1)
     await settled()
-    bench.seat.take_place(handle)
-    bench.seat.own(1)
+    bench.owned.take_place(handle)
+    bench.owned.own(1)
     assert bodies(bench.take()) == [b"0", b"1"]
 
 
@@ -165,8 +165,8 @@ async def test_what_comes_before_ownership_is_told_waits_for_it() -> None:
     """The first delivery may be quicker than the news."""
     bench = Bench()
     await bench.push(0, 1)
-    assert bench.seat.epoch == STANDBY
-    bench.seat.own(1)
+    assert bench.owned.epoch == STANDBY
+    bench.owned.own(1)
     assert bodies(bench.take()) == [b"0", b"1"]
 
 
@@ -176,19 +176,19 @@ async def test_what_came_to_a_former_owner_is_forgotten_and_what_came_since_is_n
     bench = Bench(ahead=3)
     await bench.push(0, 1, 2)
     assert bench.handle.paused
-    bench.seat.belongs_to_another(time.monotonic())
+    bench.owned.belongs_to_another(time.monotonic())
     assert not bench.handle.paused, "there is room again"
     asked = time.monotonic()
     await bench.push(7)
-    bench.seat.belongs_to_another(asked)
-    bench.seat.own(1)
+    bench.owned.belongs_to_another(asked)
+    bench.owned.own(1)
     assert bodies(bench.take()) == [b"7"]
 
 
 async def test_nothing_is_fetched_beyond_the_bound() -> None:
     """A paused partition must not fill the memory (rule 8); and what is beyond it comes when there is room."""
     bench = Bench(ahead=3)
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(*range(10))
     assert len(bench.handle.at_hand) == 7
     assert bodies(bench.take()) == [b"0", b"1", b"2"]
@@ -199,7 +199,7 @@ async def test_nothing_is_fetched_beyond_the_bound() -> None:
 async def test_the_bound_holds_while_the_loop_is_busy() -> None:
     """What the listener was given and the loop has not seen counts too."""
     bench = Bench(ahead=3)
-    bench.seat.own(1)
+    bench.owned.own(1)
     bench.handle.push(*range(10))
     assert len(bench.handle.at_hand) == 7
     await settled()
@@ -209,11 +209,11 @@ async def test_the_bound_holds_while_the_loop_is_busy() -> None:
 async def test_a_listener_that_pauses_when_all_was_taken_meanwhile_goes_on_by_itself() -> None:
     """Whoever takes resumes; had he done so just before the pause, nobody would ever again."""
     bench = Bench(ahead=2)
-    bench.seat.own(1)
+    bench.owned.own(1)
     pause = bench.handle.pause_message_listener
 
     def late() -> None:
-        bench.seat._bridge._run()  # the loop, just before us
+        bench.owned._bridge._run()  # the loop, just before us
         bench.take()
         pause()
 
@@ -225,21 +225,21 @@ async def test_a_listener_that_pauses_when_all_was_taken_meanwhile_goes_on_by_it
 async def test_a_settle_of_an_older_ownership_is_void() -> None:
     """The new owner has it again; ours must not take it from him."""
     bench = Bench()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(0)
     (old,) = bench.take()
-    bench.seat.let_go()
-    bench.seat.own(2)
-    bench.seat.settle(old)
+    bench.owned.let_go()
+    bench.owned.own(2)
+    bench.owned.settle(old)
     assert bench.handle.acknowledged == []
 
 
 async def test_the_window_counts_messages_whatever_their_ledgers() -> None:
     """Distance from the commit to the newest taken (rule 4)."""
     bench = Bench()
-    bench.seat.own(1)
+    bench.owned.own(1)
     await bench.push(0, 4, 9)
     _, middle, last = bench.take()
-    bench.seat.settle(middle)
-    bench.seat.settle(last)
-    assert bench.seat.window == 3
+    bench.owned.settle(middle)
+    bench.owned.settle(last)
+    assert bench.owned.window == 3

@@ -12,7 +12,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from amqp_writing import at_exchange
-from app.brokers.rabbitmq.owned_partition import Holding
+from app.brokers.rabbitmq.owned_partition import OwnedPartition
 from app.brokers.rabbitmq.topology import parse_exchange
 from app.model.message import Partition
 
@@ -43,12 +43,12 @@ def delivery(tag: int) -> DeliveredMessage:
     return DeliveredMessage(delivery=frame, header=ContentHeader(), body=b"", channel=None)
 
 
-def holding_of(wire: Wire, count: int) -> Holding:
-    holding = Holding(Partition("t", 0), wire, lambda: None)
-    holding.channel, holding.epoch = Channel(), 7
+def owned_of(wire: Wire, count: int) -> OwnedPartition:
+    owned = OwnedPartition(Partition("t", 0), wire, lambda: None)
+    owned.channel, owned.epoch = Channel(), 7
     for tag in range(1, count + 1):
-        holding.delivered(delivery(tag))
-    return holding
+        owned.delivered(delivery(tag))
+    return owned
 
 
 @given(st.integers(1, 60), st.integers(0, 60), st.randoms(use_true_random=False))
@@ -57,40 +57,40 @@ def test_in_any_order_the_broker_keeps_what_is_open_and_nothing_else(
 ) -> None:
     """Rule 2: each message is acknowledged when it is finished, and no other with it."""
     wire = Wire(count)
-    holding = holding_of(wire, count)
-    messages = holding.take(taken)
+    owned = owned_of(wire, count)
+    messages = owned.take(taken)
     assert [message.offset for message in messages] == list(range(1, min(count, taken) + 1))
     finished: set[int] = set()
     offsets = [message.offset for message in messages]
     chance.shuffle(offsets)
     while offsets:
         some = [offsets.pop() for _ in range(chance.randint(1, len(offsets)))]
-        holding.settle(some + list(finished)[:3])  # settling twice is settling once
+        owned.settle(some + list(finished)[:3])  # settling twice is settling once
         finished |= set(some)
         assert wire.open == set(range(1, count + 1)) - finished
-        assert holding.unsettled == count - len(finished)
-    assert holding.window == 0
+        assert owned.unsettled == count - len(finished)
+    assert owned.window == 0
 
 
 def test_a_run_from_the_head_is_one_frame() -> None:
     wire = Wire(1_000)
-    holding = holding_of(wire, 1_000)
-    holding.settle([message.offset for message in holding.take(1_000)])
+    owned = owned_of(wire, 1_000)
+    owned.settle([message.offset for message in owned.take(1_000)])
     assert (wire.frames, wire.open) == (1, set())
 
 
 def test_what_was_not_handed_out_cannot_be_settled() -> None:
     """A settle that overtakes its delivery would lose it."""
     wire = Wire(3)
-    holding = holding_of(wire, 3)
-    holding.take(1)
-    holding.settle([2, 3, 99])
+    owned = owned_of(wire, 3)
+    owned.take(1)
+    owned.settle([2, 3, 99])
     assert wire.open == {1, 2, 3}
 
 
 def test_a_position_is_unique_in_time() -> None:
     """Dead letters are unique by position: another ownership must never use it again."""
-    first, second = holding_of(Wire(1), 1), holding_of(Wire(1), 1)
+    first, second = owned_of(Wire(1), 1), owned_of(Wire(1), 1)
     second.epoch = 8
     assert first.take(1)[0].position != second.take(1)[0].position
 

@@ -128,10 +128,10 @@ async def returned(producer: Producer, topic: str) -> BrokerError:
     sent = submitted(Record(None, (), b"body"), topic)
     producer.publish(sent)
     async with asyncio.timeout(60):
-        while not producer._flight:
+        while not producer._unconfirmed:
             await asyncio.sleep(0)
     producer._flight_returned(back())
-    producer._confirmed(producer._flight.tag, multiple=True, stored=True)
+    producer._confirmed(producer._unconfirmed.tag, multiple=True, stored=True)
     (result,) = await sent
     return result
 
@@ -174,7 +174,7 @@ async def test_what_goes_out_again_on_another_wire_and_comes_back_is_unknown() -
 
 
 async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection() -> None:
-    """It never confirms the others (``flight.Lines``): they go out again, and neighbours flow on."""
+    """It never confirms the others (``unconfirmed.Lines``): they go out again, and neighbours flow on."""
     settings = RabbitSettings(name="rabbit", addresses="127.0.0.1:1", kind="stream")
     quick = structs.replace(settings, request_timeout=0.2)
     producer = Producer(quick, Finding(ORDERS))
@@ -183,10 +183,10 @@ async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection
     async with asyncio.timeout(60):
         while producer._channel is None:
             await asyncio.sleep(0)
-        lanes = found(ORDERS, on=opened)
+        batchers = found(ORDERS, on=opened)
         sent = [submitted(Record(None, (), b"%d" % n)) for n in range(2)]
         for each in sent:
-            producer._join(lanes, each)
+            producer._join(batchers, each)
         await asyncio.sleep(0)
         producer._confirmed(2, multiple=False, stored=True)
         with pytest.raises(TimeoutError, match="out of their order"):

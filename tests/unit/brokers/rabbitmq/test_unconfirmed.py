@@ -14,7 +14,7 @@ from app.brokers.driver import unanswered
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq.targets import Batchers
 from app.brokers.rabbitmq.topology import Target
-from app.brokers.rabbitmq.unconfirmed import Flight
+from app.brokers.rabbitmq.unconfirmed import Unconfirmed
 from app.errors import BrokerRefused, BrokerUnavailable
 from app.model.receipt import Receipt
 
@@ -34,12 +34,12 @@ async def submission() -> Submission:
     return made
 
 
-def boarded(submission: Submission, *, in_turn: bool = False) -> Flight:
-    lanes = Batchers("rabbit", Target("orders", "orders", ("0", "1")), found_on=1)
-    flight = Flight("rabbit", in_turn=in_turn)
+def boarded(submission: Submission, *, in_turn: bool = False) -> Unconfirmed:
+    batchers = Batchers("rabbit", Target("orders", "orders", ("0", "1")), found_on=1)
+    unconfirmed = Unconfirmed("rabbit", in_turn=in_turn)
     for index, record in enumerate(submission.records):
-        flight.board((submission, index, record, lanes, index % 2), 10)
-    return flight
+        unconfirmed.board((submission, index, record, batchers, index % 2), 10)
+    return unconfirmed
 
 
 def back(body: bytes, routing_key: str) -> DeliveredMessage:
@@ -50,20 +50,20 @@ def back(body: bytes, routing_key: str) -> DeliveredMessage:
 
 
 async def test_one_confirm_may_cover_many(submission: Submission) -> None:
-    flight = boarded(submission)
-    flight.confirmed(2, multiple=False, stored=True)
-    flight.confirmed(4, multiple=True, stored=True)
-    assert (len(flight), flight.bytes) == (2, 20)
-    flight.confirmed(4, multiple=True, stored=True)
-    flight.confirmed(6, multiple=True, stored=True)
+    unconfirmed = boarded(submission)
+    unconfirmed.confirmed(2, multiple=False, stored=True)
+    unconfirmed.confirmed(4, multiple=True, stored=True)
+    assert (len(unconfirmed), unconfirmed.bytes) == (2, 20)
+    unconfirmed.confirmed(4, multiple=True, stored=True)
+    unconfirmed.confirmed(6, multiple=True, stored=True)
     assert await submission == [Receipt("rabbit", "orders", n % 2, "") for n in range(6)]
 
 
 async def test_a_return_is_a_refusal_though_it_is_confirmed(submission: Submission) -> None:
     """Reliability 5.2: unroutable is confirmed like anything else."""
-    flight = boarded(submission)
-    flight.returned(back(b"3", "1"))
-    flight.confirmed(6, multiple=True, stored=True)
+    unconfirmed = boarded(submission)
+    unconfirmed.returned(back(b"3", "1"))
+    unconfirmed.confirmed(6, multiple=True, stored=True)
     results = await submission
     assert [type(result) for result in results].count(Receipt) == 5
     assert isinstance(results[3], BrokerRefused)
@@ -71,69 +71,71 @@ async def test_a_return_is_a_refusal_though_it_is_confirmed(submission: Submissi
 
 
 async def test_a_return_that_is_not_ours_changes_nothing(submission: Submission) -> None:
-    flight = boarded(submission)
-    flight.returned(back(b"3", "0"))  # another routing key
-    flight.returned(back(b"nothing like it", "1"))
-    flight.confirmed(6, multiple=True, stored=True)
+    unconfirmed = boarded(submission)
+    unconfirmed.returned(back(b"3", "0"))  # another routing key
+    unconfirmed.returned(back(b"nothing like it", "1"))
+    unconfirmed.confirmed(6, multiple=True, stored=True)
     assert all(isinstance(result, Receipt) for result in await submission)
 
 
 async def test_a_confirm_of_a_stream_counts_in_its_turn(submission: Submission) -> None:
     """RabbitMQ 3 confirms events that it does not store when a stream changes its leader: those before
     them in the stream are open then, and stay so. Nobody may be told 202 of them (rule 1)."""
-    flight = boarded(
+    unconfirmed = boarded(
         submission, in_turn=True
     )  # tags 1, 3, 5 go to one stream, 2, 4, 6 to the other
     for tag in (6, 5, 3):
-        flight.confirmed(tag, multiple=False, stored=True)
+        unconfirmed.confirmed(tag, multiple=False, stored=True)
     assert submission.results == [None] * 6
-    assert flight.overtaken() == 2
-    flight.confirmed(2, multiple=False, stored=True)
+    assert unconfirmed.overtaken() == 2
+    unconfirmed.confirmed(2, multiple=False, stored=True)
     assert [type(each) for each in submission.results].count(Receipt) == 1
-    assert flight.overtaken() == 4
-    flight.confirmed(4, multiple=True, stored=True)  # 1 to 4: each takes with it what waited for it
-    assert (len(flight), flight.overtaken()) == (0, 0)
+    assert unconfirmed.overtaken() == 4
+    unconfirmed.confirmed(
+        4, multiple=True, stored=True
+    )  # 1 to 4: each takes with it what waited for it
+    assert (len(unconfirmed), unconfirmed.overtaken()) == (0, 0)
     assert await submission == [Receipt("rabbit", "orders", n % 2, "") for n in range(6)]
 
 
 async def test_what_a_stream_confirmed_out_of_turn_goes_out_again(submission: Submission) -> None:
-    flight = boarded(submission, in_turn=True)
-    flight.confirmed(1, multiple=False, stored=True)
+    unconfirmed = boarded(submission, in_turn=True)
+    unconfirmed.confirmed(1, multiple=False, stored=True)
     for tag in (4, 5):
-        flight.confirmed(tag, multiple=False, stored=True)
-    assert [entry[1] for entry in flight.unload()] == [1, 2, 3, 4, 5]
-    assert flight.overtaken() == 0
+        unconfirmed.confirmed(tag, multiple=False, stored=True)
+    assert [entry[1] for entry in unconfirmed.unload()] == [1, 2, 3, 4, 5]
+    assert unconfirmed.overtaken() == 0
 
 
 async def test_elsewhere_a_confirm_counts_at_once(submission: Submission) -> None:
     """Behind an exchange of others nobody knows which queue a record goes to, nor in which order."""
-    lanes = Batchers("rabbit", Target("exchange:e:k", "e", ("k",)), found_on=1)
-    flight = Flight("rabbit", in_turn=True)
+    batchers = Batchers("rabbit", Target("exchange:e:k", "e", ("k",)), found_on=1)
+    unconfirmed = Unconfirmed("rabbit", in_turn=True)
     for index, record in enumerate(submission.records):
-        flight.board((submission, index, record, lanes, 0), 10)
-    flight.confirmed(6, multiple=False, stored=True)
+        unconfirmed.board((submission, index, record, batchers, 0), 10)
+    unconfirmed.confirmed(6, multiple=False, stored=True)
     assert type(submission.results[5]) is Receipt
-    assert flight.overtaken() == 0
+    assert unconfirmed.overtaken() == 0
 
 
 async def test_a_negative_confirm_is_for_now(submission: Submission) -> None:
     """A full queue, or one without a majority: 503, the sender keeps it."""
-    flight = boarded(submission)
-    flight.confirmed(6, multiple=True, stored=False)
+    unconfirmed = boarded(submission)
+    unconfirmed.confirmed(6, multiple=True, stored=False)
     assert {type(result) for result in await submission} == {BrokerUnavailable}
 
 
 async def test_what_somebody_waits_for_goes_out_again_in_its_order(submission: Submission) -> None:
-    flight = boarded(submission)
-    flight.confirmed(1, multiple=False, stored=True)
-    entries = unanswered(flight.unload())
+    unconfirmed = boarded(submission)
+    unconfirmed.confirmed(1, multiple=False, stored=True)
+    entries = unanswered(unconfirmed.unload())
     assert [entry[1] for entry in entries] == [1, 2, 3, 4, 5]
-    assert (len(flight), flight.bytes) == (0, 0)
+    assert (len(unconfirmed), unconfirmed.bytes) == (0, 0)
 
 
 async def test_what_was_answered_is_never_sent_again(submission: Submission) -> None:
     """Rule 9: the caller has had his 503."""
-    flight = boarded(submission)
+    unconfirmed = boarded(submission)
     submission.cancel()
-    assert unanswered(flight.unload()) == []
+    assert unanswered(unconfirmed.unload()) == []
     assert submission.open == 0, "and it is out of the bounds"

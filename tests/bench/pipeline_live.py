@@ -1,0 +1,163 @@
+"""A running archive beside a steady feed: does it keep up on one core, and how far is the lake behind?
+
+    python tests/bench/pipeline_live.py [--events N]
+
+``skybridge pipeline archive`` with ``trigger: 5s`` runs on one core, Kafka and the feed of 5,000 events a second on the
+others. The lag is what the archive exports for Prometheus, asked each second; the first minute, in which Java warms up,
+does not count. In the end every event has to be in the lake, counted by PyIceberg.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import Any, Final
+
+import httpx
+import msgspec
+import pipeline_events
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+from cost import cpu_of_tree, memory_of_tree, spent
+from pipeline_archive import another
+from pipeline_figures import Figure, sized, told
+from pipeline_shell import SKYBRIDGE, configured
+
+from kafka_server import KafkaServer
+from lake_events import make_topic
+from lake_house import counted
+from service_process import free_ports
+
+RATE: Final = 5_000  # events a second
+LAG: Final = 10.0  # seconds
+_LEAST, _MOST = RATE * 90, RATE * 180  # events
+_WARM: Final = 60.0  # seconds that do not count
+_TURN: Final = 0.05  # seconds between two bursts of the feed
+_STARTS_WITHIN: Final = 300.0
+_LAG: Final = re.compile(r"^skybridge_archive_lag_seconds\{.*\} (\S+)$", re.MULTILINE)
+
+
+class Look(msgspec.Struct, frozen=True):
+    """``at``: seconds since the feed began; ``lag``: seconds; ``memory``: MB of Java, Python and its workers."""
+
+    at: float
+    lag: float
+    memory: float
+
+
+def lag(metrics: str) -> float | None:
+    """None before it is exported."""
+    try:
+        found = _LAG.search(httpx.get(f"http://{metrics}/metrics", timeout=5.0).text)
+    except httpx.HTTPError:
+        return None
+    return None if found is None else float(found[1])
+
+
+def events(folder: Path) -> Iterator[tuple[bytes | None, bytes, list[tuple[str, bytes]]]]:
+    """Without end, each under an id of its own."""
+    rows: list[dict[str, Any]] = []
+    for file in sorted(folder.glob("*.parquet")):
+        rows += pq.read_table(file, columns=["key", "value", "headers"]).to_pylist()
+    number = 0
+    while True:
+        row = rows[number % len(rows)]
+        headers, body = another(row, b"%d" % number)
+        yield row["key"], body, headers
+        number += 1
+
+
+def feed(servers: str, folder: Path, count: int, metrics: str, pid: int) -> list[Look]:
+    """``count`` events at ``RATE``; what was seen beside it, each second."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4"})
+    made, began, sent, looks = events(folder), perf_counter(), 0, list[Look]()
+    while sent < count:
+        at = perf_counter() - began
+        for _ in range(min(count, int(at * RATE)) - sent):
+            key, body, headers = next(made)
+            producer.produce("live", key=key, value=body, headers=headers)
+            sent += 1
+        producer.poll(0)
+        if at >= len(looks):
+            looks.append(Look(at, lag(metrics) or 0.0, memory_of_tree(pid).now))
+        sleep(_TURN)
+    assert producer.flush(60) == 0
+    return looks
+
+
+def until(process: subprocess.Popen[bytes], metrics: str, most: float) -> None:
+    """It exports a lag that is not above ``most``."""
+    end = perf_counter() + _STARTS_WITHIN
+    while (now := lag(metrics)) is None or now > most:
+        if process.poll() is not None or perf_counter() > end:
+            raise SystemExit(f"the archive does not get there: lag {now}")
+        sleep(0.5)
+
+
+def figures(looks: list[Look], cpu: float, complete: bool) -> list[Figure]:
+    counted_ones = [look for look in looks if look.at >= _WARM]
+    lags = sorted(look.lag for look in counted_ones)
+    half = counted_ones[: max(1, len(counted_ones) // 2)]
+    rate = f"{RATE:,} events/s on one core for {looks[-1].at:.0f} s"
+    share = cpu / looks[-1].at
+    return [
+        Figure(
+            f"live: lag at most, {rate}",
+            f"{lags[-1]:.1f} s, half of the time below {lags[len(lags) // 2]:.1f} s",
+            lags[-1],
+            LAG,
+            most=True,
+        ),
+        Figure("live: CPU of that core", f"{share:.0%}"),
+        Figure(
+            "live: memory of Java and Python",
+            f"{max(each.memory for each in half):,.0f} MB in the first half,"
+            f" {max(each.memory for each in counted_ones):,.0f} MB at most",
+        ),
+        Figure("live: every event is in the lake, once", "yes" if complete else "NO"),
+    ]
+
+
+def main() -> int:
+    asked = sized(__doc__, short=_LEAST, usual=_MOST, rounds=1).parse_args()
+    count = _LEAST if asked.short else min(max(asked.events, _LEAST), _MOST)
+    kafka = KafkaServer(brief=False)
+    kafka.start()
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_topic(kafka.bootstrap_servers, "live", 4)
+            pipeline_events.write(folder / "events", pipeline_events.BASE)
+            metrics = f"127.0.0.1:{free_ports(1)[0]}"
+            config = configured(folder / "house", kafka.bootstrap_servers, "live", metrics)
+            command = ["taskset", "-c", "1", str(SKYBRIDGE), "pipeline", "archive", "--config"]
+            process = subprocess.Popen([*command, str(config)], stdout=subprocess.DEVNULL)
+            try:
+                until(process, metrics, 20.0)
+                before = cpu_of_tree(process.pid)
+                looks = feed(
+                    kafka.bootstrap_servers, folder / "events", count, metrics, process.pid
+                )
+                cpu = spent(before, cpu_of_tree(process.pid))
+                sleep(1.0)
+                until(process, metrics, 8.0)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(300)
+            rows = counted(folder / "house" / "lake", "events_raw", ("offset",)).num_rows
+            found = counted(folder / "house" / "lake", "events", ("identity",))
+            broken = counted(folder / "house" / "lake", "quarantine", ("offset",)).num_rows
+    finally:
+        kafka.stop()
+    once = len(found["identity"].unique()) == found.num_rows
+    complete = rows == count == found.num_rows + broken and once
+    return max(told(figures(looks, cpu, complete), asked.json), 0 if complete else 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

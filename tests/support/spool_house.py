@@ -1,0 +1,132 @@
+"""Spools on a real embedded log, drained by real subscriptions, before a target that a test makes go away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from app.bindings.record import Record
+from app.brokers.embedded import open_log
+from app.brokers.kafka.driver import CAPABILITIES
+from app.brokers.portable import PortableLog
+from app.config.load import load
+from app.config.model import Config
+from app.errors import BrokerRefused, BrokerUnavailable
+from app.interfaces import PublishResult
+from app.model.receipt import Receipt
+from app.runtime.clock import SystemClock
+from app.runtime.logs import declare_subscriptions
+from app.runtime.spools import Spools
+from app.telemetry import Counters
+from memory_store import MemoryStore
+
+WITHIN = 60.0
+STOP = 5.0  # seconds for what the drain has under way
+
+YAML = """
+version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  log: {{kind: embedded, path: {folder}/log, partitions: 2}}
+  main: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}
+  other: {{kind: kafka, bootstrap_servers: "127.0.0.1:1"}}
+{routes}
+"""
+SPOOL = "spool: {broker: log, when: outage, max: 1MiB}"
+ROUTES = "routes: [{name: orders, to: {broker: main, topic: orders}, " + SPOOL + "}]"
+PLAIN = "routes: [{name: orders, to: {broker: main, topic: orders}}]"
+ELSEWHERE = ROUTES.replace("main", "other")
+NONE = "routes: [{name: others, to: {broker: main, topic: others}}]"
+
+
+class Target:
+    """Only what a route's target needs. ``fault``: what every record gets instead of a receipt."""
+
+    def __init__(self) -> None:
+        self.name = "main"
+        self.capabilities = CAPABILITIES
+        self.driver = None
+        self.fault: BrokerUnavailable | None = BrokerUnavailable("away")
+        self.refused: set[bytes | None] = set()
+        self.stored: list[tuple[str, Record]] = []
+
+    def submit(
+        self, topic: str, records: Any, _: Any = None
+    ) -> asyncio.Future[list[PublishResult]]:
+        done: asyncio.Future[list[PublishResult]] = asyncio.get_running_loop().create_future()
+        done.set_result([self._store(topic, record) for record in records])
+        return done
+
+    def _store(self, topic: str, record: Record) -> PublishResult:
+        if self.fault is not None:
+            return self.fault
+        if record.body in self.refused:
+            return BrokerRefused("too large for the topic", kind="record-too-large")
+        self.stored.append((topic, record))
+        return Receipt("main", topic, 0, str(len(self.stored)))
+
+    @property
+    def bodies(self) -> list[str]:
+        return [(record.body or b"").decode() for _, record in self.stored]
+
+
+class SpoolHouse:
+    def __init__(self, folder: Path, store: MemoryStore | None = None) -> None:
+        self.folder = folder
+        self.target = Target()
+        self.store = store or MemoryStore()
+        self.alone = store is None
+        self.told: list[tuple[str, str, Mapping[str, object]]] = []
+        self.spools: Spools
+        self.log: PortableLog
+
+    def config(self, routes: str) -> Config:
+        file = self.folder / "skybridge.yaml"
+        file.write_text(YAML.format(folder=self.folder, routes=routes))
+        return load(file, {}).config
+
+    @asynccontextmanager
+    async def running(self, routes: str = ROUTES, **disk: Any) -> AsyncIterator[SpoolHouse]:
+        """``disk``: more settings of the embedded log."""
+        config = self.config(routes)
+        self.log = open_log(path=self.folder / "log", name="log", partitions=2, **disk)
+        logs: Any = {"log": self.log, "main": self.target, "other": self.target}
+        self.spools = Spools(
+            config, logs, self.store, SystemClock(), Counters(),
+            lambda *told: self.told.append(told), alone=self.alone,
+        )  # type: ignore[arg-type]  # fmt: skip
+        await self.log.start()
+        await declare_subscriptions(config, "log", self.log, ())
+        await self.spools.start()
+        try:
+            yield self
+        finally:
+            await self.spools.stop(STOP)
+            await self.log.stop()
+
+    def post(self, body: str, key: bytes = b"k") -> asyncio.Future[Any]:
+        return self.spools.switches["main#spool=orders"].submit(
+            "orders.eu", [Record(key, (("ce_id", body.encode()),), body.encode())]
+        )
+
+    async def reload(self, routes: str) -> None:
+        config = self.config(routes)
+        await self.spools.prepare(config)
+        self.spools.become(config)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WITHIN):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+    async def until_state(self, state: str) -> Any:
+        async with asyncio.timeout(WITHIN):
+            while (found := (await self.spools.states())[0]).state != state:
+                await asyncio.sleep(0.01)
+        return found
+
+    def back(self) -> None:
+        self.target.fault = None
