@@ -110,7 +110,7 @@ function Causes({ standing }: { standing: Standing }) {
         <div class="needs warn">
           <div>
             <strong>{titleOf(health)}</strong>
-            <p>{capital(health.cause.replace(/^(paused|disabled): /, ""))}</p>
+            <p>{causeOf(health)}</p>
           </div>
         </div>
       )}
@@ -124,6 +124,12 @@ function Causes({ standing }: { standing: Standing }) {
       ))}
     </>
   );
+}
+
+/** What a person wrote stays as it is. */
+function causeOf({ cause, paused_for }: SubscriptionHealth): string {
+  const text = cause.replace(/^(paused|disabled): /, "");
+  return paused_for === null ? text : capital(text);
 }
 
 function titleOf({ state, paused_for }: SubscriptionHealth): string {
