@@ -120,7 +120,10 @@ def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
 
 
 async def _leave(_: Child) -> None:
-    """At once."""
+    """At once, with a word on how to stay."""
+    printing.err().print(
+        "The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console."
+    )
 
 
 async def _stay(child: Child) -> None:
@@ -132,7 +135,8 @@ async def _stay(child: Child) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, asked.set)
     printing.err().print(
-        f"\n[bold]The service stays.[/] Look at {child.console}, send to {child.events}. Ctrl+C ends it."
+        "\n[bold]The service keeps running[/] until Ctrl+C."
+        f"\n[bold]console[/]  {child.console}\n[bold]events[/]   {child.events}"
     )
     await asked.wait()
 

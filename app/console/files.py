@@ -45,6 +45,8 @@ _TYPES = {
     ".woff2": b"font/woff2",
 }
 _OTHER_TYPE = b"application/octet-stream"
+_NOT_BUILT = 503
+_AGAIN = b"5"  # seconds: a build may be under way
 _LEAST_SAVED = 0.9  # of the size; what gains less is sent as it is
 
 
@@ -103,7 +105,7 @@ class Console:
         elif self._files:
             await _page(send, 404, "Not found", "The console has no such page.", is_head)
         else:
-            await _page(send, 503, "The console is not built", self._reason(), is_head)
+            await _page(send, _NOT_BUILT, "The console is not built", self._reason(), is_head)
 
     async def _read(self) -> None:
         """Anew when the index is another one, which a build writes last."""
@@ -121,10 +123,9 @@ class Console:
 
     def _reason(self) -> str:
         try:
-            why = (self._web / _REASON).read_text(encoding="utf-8").strip()
+            return (self._web / _REASON).read_text(encoding="utf-8").strip()
         except OSError:
-            why = "Its page was not built with this installation."
-        return f"{why} Cure, in a checkout: {CURE}"
+            return f"Its page was not built with this installation. Cure, in a checkout: {CURE}"
 
 
 def read(folder: Path) -> dict[str, File]:
@@ -170,6 +171,8 @@ async def _page(send: Any, status: int, title: str, text: str, is_head: bool) ->
         '<p>The API answers all the same: <a href="../docs">its description</a>.</p></html>'
     )
     headers = [(b"content-type", _TYPES[".html"]), (b"cache-control", b"no-store")]
+    if status == _NOT_BUILT:
+        headers.append((b"refresh", _AGAIN))
     await _answer(send, status, headers, content.encode(), is_head=is_head)
 
 

@@ -264,8 +264,9 @@ async def test_a_demo_that_stays_can_be_looked_at_until_it_is_ended(tmp_path: Pa
         async with asyncio.timeout(240):
             told = [json.loads(await demo.stdout.readline()) for _ in range(21)]
             assert told[-1]["holds"] is True
-            while "The service stays." not in (line := (await demo.stderr.readline()).decode()):
-                assert line, "it has ended"
+            while "The service keeps running" not in (await demo.stderr.readline()).decode():
+                assert demo.returncode is None, "it has ended"
+            line = (await demo.stderr.readline()).decode()
             console = re.search(r"http://\S+/console/", line)[0]
             async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
                 assert (await client.get(console)).status_code in {

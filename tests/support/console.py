@@ -57,7 +57,7 @@ def demand_console() -> None:
     """Skips on a laptop, and fails where CI=true promises it, where the page is not built."""
     if not console_build.built():
         why = "" if not console_build.REASON.is_file() else console_build.REASON.read_text()
-        lacking(f"the console is not built as its sources are. {why} Cure: make console")
+        lacking(f"the console is not built as its sources are. {why or console_build.CURE}")
 
 
 @contextmanager

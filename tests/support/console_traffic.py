@@ -88,7 +88,7 @@ def shop(folder: Path) -> Iterator[Shop]:
 
 def _shop(target: str) -> Settings:
     source = {"broker": "log", "topics": ["orders"]}
-    plain = {"source": source, "start": "earliest", "handshake": "off"}
+    plain = {"source": source, "start": "earliest", "handshake": "off", "timeout": "60s"}
     created = [{"exact": {"type": f"{ORDERS}created"}}]
     retry: Mapping[str, Any] = {"schedule": ["100ms"], "hold": 1}
     return {

@@ -12,7 +12,7 @@ from app.cli.rehearsal.ledger import Account, Ledger, Way, is_taken
 
 _COLOURS = {True: "green", False: "yellow"}
 _COLUMNS = (
-    "accepted", "delivered", "dead-\nlettered", "attempts", "dupli-\ncates", "order\nbreaks",
+    "accepted", "delivered", "dead\nletters", "attempts", "repeats", "order\nbreaks",
     "changed\nbytes", "holds",
 )  # fmt: skip
 _SHOWN = 4  # answers of one endpoint; more are counted

@@ -171,4 +171,14 @@ async def test_where_nothing_is_built_a_page_says_why_and_the_cure(
     (web / "not-built.txt").write_text("npm said <script>")
     answer = await client.get("/console/anything")
     assert "npm said &lt;script&gt;" in answer.text
-    assert console.missing.startswith("npm said <script>")
+    assert console.missing == "npm said <script>"
+
+
+async def test_a_page_that_is_being_built_appears_by_itself(
+    client: httpx.AsyncClient, web: Path
+) -> None:
+    """The browser asks again, and no script is needed for it."""
+    (web / "dist" / "index.html").unlink()
+    assert (await client.get("/console/")).headers["refresh"] == "5"
+    (web / "dist" / "index.html").write_bytes(INDEX)
+    assert "refresh" not in (await client.get("/console/")).headers

@@ -1,10 +1,16 @@
 import { useRef } from "preact/hooks";
 
 import { ROOT, send } from "./api/client";
-import type { Session } from "./api/types";
+import type { Problem, Session } from "./api/types";
 import { useAction } from "./api/use";
 import { Mark } from "./ui/icons";
 import { ProblemBox } from "./ui/problem";
+
+/** For a person: what the API says of a wrong token is meant for scripts. */
+function inWords(problem: Problem): Problem {
+  if (problem.status !== 401) return problem;
+  return { ...problem, title: "The service does not know this token", detail: "Check it for missing characters and spaces." };
+}
 
 /** Exchanges an admin token for a session. The token is kept nowhere. */
 export function Login({ onSession }: { onSession: (session: Session) => void }) {
@@ -32,7 +38,7 @@ export function Login({ onSession }: { onSession: (session: Session) => void }) 
             One of <code>server.admin.tokens</code>. It is exchanged for a session and not kept in this browser.
           </small>
         </label>
-        {login.problem && <ProblemBox problem={login.problem} />}
+        {login.problem && <ProblemBox problem={inWords(login.problem)} />}
         <button class="primary" type="submit" disabled={login.busy}>
           Sign in
         </button>

@@ -2,6 +2,7 @@
 import { api } from "./api/client";
 import type { Attention, Status, SubscriptionHealth } from "./api/types";
 import { useAction } from "./api/use";
+import { capital } from "./format";
 import { link } from "./router";
 import { useSession } from "./session";
 import { changed } from "./status";
@@ -69,7 +70,7 @@ function Item({ need, status }: { need: Need; status: Status }) {
         <strong>
           {kind![0]!.toUpperCase() + kind!.slice(1)} {name.join(" ")}
         </strong>
-        <p>{need.detail}</p>
+        <p>{capital(need.detail)}</p>
       </div>
       <Mend need={need} status={status} />
     </div>

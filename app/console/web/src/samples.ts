@@ -38,7 +38,7 @@ export function rateNow(samples: Sample[], pick: Pick, seconds = 6): number | nu
   const last = samples.at(-1);
   if (!last) return null;
   const first = samples.find((each) => each.at >= last.at - seconds && each.uptime <= last.uptime);
-  return between(first, last, pick);
+  return between(first === last ? samples.at(-2) : first, last, pick); // answers may be slower than that
 }
 
 /** A rate for every sample but the first. */

@@ -73,7 +73,7 @@ function Line({ line }: { line: Drawn }) {
   );
 }
 
-const FITS = 21; // characters of a title
+const FITS = 18; // characters of a title
 
 function cut(text: string, most: number): string {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;

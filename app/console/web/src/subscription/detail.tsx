@@ -1,7 +1,7 @@
 import { api, send, address } from "../api/client";
 import type { Standing, SubscriptionHealth } from "../api/types";
 import { useLoad } from "../api/use";
-import { duration } from "../format";
+import { capital, duration } from "../format";
 import { link } from "../router";
 import { useStatus } from "../status";
 import { toYaml } from "../yaml";
@@ -94,7 +94,7 @@ function Causes({ standing }: { standing: Standing }) {
         <div class="needs" key={each}>
           <div>
             <strong>It cannot run</strong>
-            <p>{each}</p>
+            <p>{capital(each)}</p>
           </div>
         </div>
       ))}
@@ -102,7 +102,7 @@ function Causes({ standing }: { standing: Standing }) {
         <div class="needs">
           <div>
             <strong>Broker {health.broker} does not answer</strong>
-            <p>{broker.cause}</p>
+            <p>{capital(broker.cause)}</p>
           </div>
         </div>
       )}
@@ -110,7 +110,7 @@ function Causes({ standing }: { standing: Standing }) {
         <div class="needs warn">
           <div>
             <strong>{titleOf(health)}</strong>
-            <p>{health.cause.replace(/^(paused|disabled): /, "")}</p>
+            <p>{causeOf(health)}</p>
           </div>
         </div>
       )}
@@ -124,6 +124,12 @@ function Causes({ standing }: { standing: Standing }) {
       ))}
     </>
   );
+}
+
+/** What a person wrote stays as it is. */
+function causeOf({ cause, paused_for }: SubscriptionHealth): string {
+  const text = cause.replace(/^(paused|disabled): /, "");
+  return paused_for === null ? text : capital(text);
 }
 
 function titleOf({ state, paused_for }: SubscriptionHealth): string {

@@ -1,10 +1,10 @@
 // Where nodes and lines stand. Nodes of a column follow their predecessors, so that few lines cross.
 import { COLUMNS, type Graph, type Line, type Node } from "./graph";
 
-export const WIDTH = 168;
+export const WIDTH = 152;
 export const HEIGHT = 48;
-const GAP_X = 108;
-const LEAD = 44; // of a line, straight: its rate stands above
+const GAP_X = 76;
+const LEAD = 36; // of a line, straight: its rate stands above
 const GAP_Y = 16;
 const TOP = 36;
 
