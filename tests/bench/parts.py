@@ -166,7 +166,7 @@ PARTS = (
         "spool",
         "an outage of Kafka: how fast the spool drains, and answers before and after",
         spool.PREFACE,
-        table.HEADINGS,
+        spool.HEADINGS,
         lambda folder, size: spool.measure(folder, size.growth, size.kafka, size.seconds),
     ),
     Part(

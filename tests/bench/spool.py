@@ -30,13 +30,14 @@ from one tenth of the events to nine tenths, while 1,000 new events a second com
 the same kind of log, where none come in. Then milliseconds from a POST to its answer at 1,000 events a second, from ten seconds
 behind the end of the drain on; beside the same before the outage.
 """
+HEADINGS = ["what", "measured", "beside", "ratio", "target", "", "memory MB now/peak"]
 
 
 def measure(
     folder: Path, rounds: int, events: int, seconds: float
 ) -> tuple[list[table.Row], list[str]]:
     remarks = [f"{rounds} rounds of {events:,} events."]
-    speed = table.Row("draining, to Kafka", "a mirror", 1 / SPEED)
+    speed = table.Row("draining, to Kafka", "a mirror", 1 / SPEED, unit="µs a copy")
     p99 = table.Row("p99 of answers after it", "before the outage", SAME, unit="ms", digits=2)
     server = KafkaServer(brief=False)
     started = lab.attempt(server, "Kafka", remarks)
