@@ -45,7 +45,7 @@ def test_the_overview_moves_and_names_what_needs_a_person(stage: Stage, pages: P
     first = events.get_attribute("aria-label")
     until(lambda: events.get_attribute("aria-label") != first, WITHIN, "another rate")
     needs = page.get_by_role("list", name="What needs a person")
-    expect(needs).to_contain_text("dead letters (status-422")
+    expect(needs).to_contain_text("Dead letters (status-422")
     needs.get_by_role("link", name="Show and redrive").click()
     expect(page.get_by_role("heading", level=1, name="Dead letters")).to_be_visible()
     expect(page).to_have_url(re.compile("subscription=billing"))

@@ -61,6 +61,7 @@ def every_key() -> dict[str, Any]:
         "server": {"events": {"access": "open"}},
         "timeouts": {},
         "brokers": {},
+        "routes": [],
         "store": {"kind": "sqlite"},
         "all": document,
     }

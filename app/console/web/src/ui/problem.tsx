@@ -3,13 +3,14 @@ import { Icon } from "./icons";
 
 /** The problem details of a refusal (RFC 9457): the sentence, every fault, and what the token lacks. */
 export function ProblemBox({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
-  const faults = (problem.faults ?? []).filter((each) => !problem.detail?.includes(each.detail));
+  const faults = problem.faults ?? [];
+  const repeated = faults.some((each) => problem.detail?.includes(each.detail)); // the sentence is the list again
   return (
     <div class="problem" role="alert">
       <Icon name="warning" />
       <div>
         <strong>{problem.status ? `${problem.title} (${problem.status})` : problem.title}</strong>
-        {problem.detail && <p>{problem.detail}</p>}
+        {problem.detail && !repeated && <p>{problem.detail}</p>}
         {faults.length > 0 && (
           <ul>
             {faults.map((fault) => (
