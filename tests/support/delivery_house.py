@@ -12,6 +12,7 @@ import time
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -136,8 +137,12 @@ class Service:
 
     async def post(self, content: bytes, headers: dict[str, str]) -> int:
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            url = f"{self.events_url}/events"
-            return (await client.post(url, content=content, headers=headers)).status_code
+            answer = await client.post(
+                f"{self.events_url}/events", content=content, headers=headers
+            )
+            if answer.status_code != HTTPStatus.ACCEPTED:
+                print(answer.status_code, answer.text)  # pytest shows it with a failure
+            return answer.status_code
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
         kind = {"content-type": "application/cloudevents-batch+json"}
@@ -212,7 +217,7 @@ class Service:
                 for name, settings in sinks.items()
             ],
             "webhooks": {"allow_private": ["127.0.0.0/8"], **house.webhooks},
-            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
+            "timeouts": {"store": "60s", "publish": "180s", "not_ready": "0s"},
         }
 
 
