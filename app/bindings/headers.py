@@ -14,10 +14,9 @@ from app.event.memo import Memo
 from app.event.types import PRINTABLE_ASCII, is_name
 from app.event.validate import clip, shorten
 
-_PRINTABLE = PRINTABLE_ASCII
-_PLAIN = bytes(set(_PRINTABLE) - set(b' "%'))  # what encodes and decodes to itself
-_JSON_PLAIN = bytes(set(_PRINTABLE) - set(b"%"))
-PRINTABLE = _PRINTABLE + b"\n"
+_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b' "%'))  # what encodes and decodes to itself
+_JSON_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b"%"))
+PRINTABLE = PRINTABLE_ASCII + b"\n"
 """What values as they are consist of, with a line break between any two."""
 PLAIN = _PLAIN + b"\n"
 """Likewise of values that may be in percent code and quotes, but are not."""

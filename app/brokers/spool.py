@@ -132,7 +132,7 @@ class SpoolingLog(Log):
         self._measured = float("-inf")
         self._limits: dict[
             str, int
-        ] = {}  # by topic: bytes of the smallest record refused as too large
+        ] = {}  # of the smallest record that a topic refused as too large
 
     # publishing
 

@@ -50,6 +50,47 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, keys: unkn
   return { ...state, reload };
 }
 
+export interface Pages<Row> {
+  rows: Row[];
+  /** False while there are more. */
+  complete: boolean;
+  problem: Problem | undefined;
+  more: () => void;
+}
+
+/** Page after page, as a person scrolls; from the beginning when `keys` change. `load` gets the last row so far. */
+export function usePages<Row>(
+  load: (last: Row | undefined, signal: AbortSignal) => Promise<{ rows: Row[]; complete: boolean }>,
+  keys: unknown[],
+): Pages<Row> {
+  const nothing = { rows: [] as Row[], complete: false, problem: undefined as Problem | undefined };
+  const [state, set] = useState(nothing);
+  const asking = useRef(false);
+  const control = useRef(new AbortController());
+  const ask = async (rows: Row[]) => {
+    if (asking.current) return;
+    asking.current = true;
+    const { signal } = control.current;
+    try {
+      const page = await load(rows[rows.length - 1], signal);
+      if (!signal.aborted) set({ rows: [...rows, ...page.rows], complete: page.complete, problem: undefined });
+    } catch (error) {
+      if (!signal.aborted) set({ rows, complete: false, problem: problemOf(error) });
+    } finally {
+      if (!signal.aborted) asking.current = false;
+    }
+  };
+  useEffect(() => {
+    control.current = new AbortController();
+    const mine = control.current;
+    asking.current = false;
+    set(nothing);
+    void ask([]);
+    return () => mine.abort();
+  }, keys);
+  return { ...state, more: () => !state.complete && !state.problem && void ask(state.rows) };
+}
+
 /** The value as it was at most `ms` ago: for answers that show event data, each of which the audit notes. */
 export function useCalm<T>(value: T, ms: number): T {
   const [shown, set] = useState(value);

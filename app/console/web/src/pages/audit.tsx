@@ -1,8 +1,9 @@
 // Audit: who changed what, who looked at event data, what was refused.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 
-import { api, problemOf } from "../api/client";
-import type { AuditEntry, Problem } from "../api/types";
+import { api } from "../api/client";
+import type { AuditEntry } from "../api/types";
+import { usePages, type Pages } from "../api/use";
 import { go, link } from "../router";
 import { Badge, type Tone } from "../ui/badge";
 import { Empty } from "../ui/empty";
@@ -89,44 +90,14 @@ function Form({ choice, onChoice }: { choice: Choice; onChoice: (choice: Partial
   );
 }
 
-interface Entries {
-  rows: AuditEntry[];
-  complete: boolean;
-  problem: Problem | undefined;
-}
-
-const NOTHING: Entries = { rows: [], complete: false, problem: undefined };
-
-/** Page after page, as a person scrolls. */
-function useEntries(choice: Choice, again: number): Entries & { more: () => void } {
-  const [state, set] = useState(NOTHING);
-  const asking = useRef(false);
-  const control = useRef(new AbortController());
-  const ask = async (rows: AuditEntry[]) => {
-    if (asking.current) return;
-    asking.current = true;
-    const { signal } = control.current;
-    try {
-      const { kind, ...rest } = choice;
-      const before = rows[rows.length - 1]?.id ?? null;
-      const query = { ...rest, kind: (kind || null) as Kind | null, before, limit: A_PAGE };
-      const page = await api.get("/v1/audit", { query, signal });
-      if (!signal.aborted) set({ rows: [...rows, ...page.entries], complete: page.next === null, problem: undefined });
-    } catch (error) {
-      if (!signal.aborted) set({ rows, complete: false, problem: problemOf(error) });
-    } finally {
-      if (!signal.aborted) asking.current = false;
-    }
+function useEntries(choice: Choice, again: number): Pages<AuditEntry> {
+  const load = async (last: AuditEntry | undefined, signal: AbortSignal) => {
+    const { kind, ...rest } = choice;
+    const query = { ...rest, kind: (kind || null) as Kind | null, before: last?.id ?? null, limit: A_PAGE };
+    const page = await api.get("/v1/audit", { query, signal });
+    return { rows: page.entries, complete: page.next === null };
   };
-  useEffect(() => {
-    control.current = new AbortController();
-    const mine = control.current;
-    asking.current = false;
-    set(NOTHING);
-    void ask([]);
-    return () => mine.abort();
-  }, [JSON.stringify(choice), again]);
-  return { ...state, more: () => !state.complete && !state.problem && void ask(state.rows) };
+  return usePages(load, [JSON.stringify(choice), again]);
 }
 
 const TONES: Record<Kind, Tone> = { change: "busy", look: "quiet", refusal: "bad" };
