@@ -12,6 +12,7 @@ from app.api.find_rows import Rows, ahead_of, offered_at
 from app.api.found import FateView
 from app.api.running import Entry, Running
 from app.api.shown import Shown
+from app.delivery.event_age import Ages
 from app.errors import StoreUnavailable
 from app.filters.explain import Verdict, explain_filters
 from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Waiting
@@ -301,12 +302,8 @@ class _Fate:
             and subscription.start != "earliest"
         ):
             return {"fate": "unknown", "detail": "the subscription was made after it came"}
-        event = sighting.decoded.event
-        if subscription.expirytime == "honour" and "expirytime" in event.attributes:
-            return {
-                "fate": "unknown",
-                "detail": "finished: delivered, or expired at its expirytime",
-            }
+        if (age := self._age(subscription, sighting)) is not None:
+            return age
         if isinstance(subscription.sink, Pull):
             return {
                 "fate": "pulled",
@@ -320,6 +317,22 @@ class _Fate:
             + began
         )
         return {"fate": "delivered", "detail": detail}
+
+    def _age(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any] | None:
+        """Of a finished event that may have expired. None: it cannot have expired yet."""
+        ages = Ages(0, honour=subscription.expirytime == "honour")
+        expirytime = sighting.decoded.event.attributes.get("expirytime")
+        if not ages.expired(expirytime, self._now.now_ms / 1000):
+            return None
+        if ages.expired(expirytime, sighting.message.time_ms / 1000):
+            return {
+                "fate": "expired",
+                "detail": f"its expirytime {expirytime} was over when it came: never tried",
+            }
+        return {
+            "fate": "unknown",
+            "detail": f"finished: delivered, or expired at its expirytime {expirytime}",
+        }
 
     def _is_finished(self) -> bool | None:
         """By the position of the group; None: positions of this log have no order that is known here."""

@@ -20,6 +20,7 @@ Fate = Literal[
     "redriven",
     "queued",
     "pulled",
+    "expired",
     "unknown",
 ]
 """``queued`` and ``pulled``: of a subscription that is pulled."""

@@ -19,6 +19,7 @@ const TONES: Record<Fate["fate"], Tone> = {
   parked: "warn",
   "dead-letter": "bad",
   filtered: "quiet",
+  expired: "quiet",
   unknown: "quiet",
 };
 
