@@ -18,18 +18,17 @@ restart needs nothing but the spool's own end and commit position. Records witho
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 from app.bindings.record import Record
 from app.bindings.spooled import spooled
+from app.brokers.delegate import DelegatingLog
 from app.brokers.portable import size_of
-from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
-from app.interfaces import Consumer, Log, PublishResult, Wanted
-from app.model.message import Message, Partition
-from app.model.metadata import Health, LogMetadata
-from app.model.start import StartAt
+from app.brokers.spool_room import SpoolRoom, Waits
+from app.errors import BoundReached, BrokerUnavailable, PublishUnknown
+from app.interfaces import Log, PublishResult, fates_of
 from app.routing.identity import Identity
 from app.routing.partitions import partition_of
 
@@ -41,21 +40,6 @@ HOLD = 2.0  # seconds that a lane is held at most, and then not again for as lon
 HELD = 10_000  # records of a lane that is held at most
 LOOK = 0.02  # seconds between looks at lanes that are held
 STALL = 0.25  # seconds without progress after which the target is asked how it is, and between two questions
-MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
-KNOWN_LIMITS = 1_000  # topics whose limit is remembered
-TOO_LARGE = "record-too-large"
-
-
-class Waits(Protocol):
-    """What is in the spool and not finished, durably."""
-
-    @property
-    def partitions(self) -> int: ...
-    @property
-    def records(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    def waiting(self, number: int) -> int: ...
 
 
 class _Entry:
@@ -89,7 +73,7 @@ class _Lane:
         self.hold_from = self.hold_until = 0.0
 
 
-class SpoolingLog(Log):
+class SpoolingLog(DelegatingLog):
     """``target``  the log that is spared; ``spool`` the embedded log, and ``topic`` the spool on it.
     ``waits``   of that topic. ``most``: bytes that may wait.
     ``when``    ``never``: the setting is gone; what comes goes behind what waits still, and the target's
@@ -109,11 +93,9 @@ class SpoolingLog(Log):
         most: int,
         began: Callable[[str], None] = lambda _cause: None,
     ) -> None:
-        self.name = name
-        self.capabilities = target.capabilities
-        self.target = target
+        super().__init__(name, target)
         self.when: When = when
-        self.most = most
+        self.room = SpoolRoom(target, waits, most)
         self.cause = ""  # why records went to the spool last
         self.repeats = 0  # records that may be at the target twice
         self.spooling = False
@@ -128,11 +110,6 @@ class SpoolingLog(Log):
         self._holding: dict[_Lane, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._appends = 0
-        self._under_way = self._durable = 0  # bytes
-        self._measured = float("-inf")
-        self._limits: dict[
-            str, int
-        ] = {}  # of the smallest record that a topic refused as too large
 
     # publishing
 
@@ -231,7 +208,7 @@ class SpoolingLog(Log):
             del lane.open[entry]
             entry.results[:] = _results(entry)
             for record, result in zip(entry.records, entry.results, strict=True):
-                self._learn(entry.topic, record, result)
+                self.room.learn(entry.topic, record, result)
             entry.conclude()
             return
         self._went_away(str(failure))
@@ -285,7 +262,7 @@ class SpoolingLog(Log):
     def _append(self, lane: _Lane, entry: _Entry) -> None:
         places = [place for place, result in enumerate(entry.results) if result is None]
         for place in places:
-            entry.results[place] = self._refusal(entry.topic, entry.records[place])
+            entry.results[place] = self.room.refusal(entry.topic, entry.records[place])
         places = [place for place in places if entry.results[place] is None]
         records = [spooled(entry.records[n], self.target.name, entry.topic) for n in places]
         size = sum(map(size_of, records))
@@ -299,7 +276,7 @@ class SpoolingLog(Log):
         self._note_begin()
         lane.appends += len(records)
         self._appends += len(records)
-        self._under_way += size
+        self.room.add(size)
         stored = self._spool.submit(self._topic, records)
         stored.add_done_callback(partial(self._appended, lane, entry, places, size))
 
@@ -308,39 +285,24 @@ class SpoolingLog(Log):
     ) -> None:
         lane.appends -= len(places)
         self._appends -= len(places)
-        self._under_way -= size
-        self._durable += size  # until it is measured again
-        results = _results_of(stored, len(places))
+        self.room.written(size)
+        results = fates_of(stored, len(places))
         for place, result in zip(places, results, strict=True):
             entry.results[place] = result
         entry.conclude()
+
+    def _full(self, size: int) -> BoundReached | None:
+        if self.room.has(size):
+            return None
+        why = f"{self.target.name} is away ({self.cause})" if self._away else "it drains too slowly"
+        text = f"the spool has reached its {self.room.most} bytes: {why}"
+        return BoundReached(text, broker=self.name)
 
     def _note_begin(self) -> None:
         if not self.spooling:
             self.spooling = True
             if self.when == "outage":
                 self._began(self.cause)
-
-    def _refusal(self, topic: str, record: Record) -> BrokerRefused | None:
-        """What the target could never store, by what is known of its limits."""
-        size, most = size_of(record), self.capabilities.max_record
-        limit = self._limits.get(topic, 0)
-        if (not most or size <= most) and (not limit or size < limit):
-            return None
-        return BrokerRefused(
-            f"a record of {size} bytes is too large for {topic} on {self.target.name}",
-            kind=TOO_LARGE,
-            broker=self.target.name,
-        )
-
-    def _full(self, size: int) -> BoundReached | None:
-        now = asyncio.get_running_loop().time()
-        if now - self._measured >= MEASURE:
-            self._durable, self._measured = self._waits.bytes, now
-        if self._durable + self._under_way + size <= self.most:
-            return None
-        why = f"{self.target.name} is away ({self.cause})" if self._away else "it drains too slowly"
-        return BoundReached(f"the spool has reached its {self.most} bytes: {why}", broker=self.name)
 
     # back to the target
 
@@ -395,14 +357,7 @@ class SpoolingLog(Log):
             self.repeats += isinstance(result, PublishUnknown)
         else:
             self._away = False
-            self._learn(topic, record, result)
-
-    def _learn(self, topic: str, record: Record, result: PublishResult | None) -> None:
-        if not isinstance(result, BrokerRefused) or result.kind != TOO_LARGE:
-            return
-        if topic in self._limits or len(self._limits) < KNOWN_LIMITS:
-            size = size_of(record)
-            self._limits[topic] = min(size, self._limits.get(topic, size))
+            self.room.learn(topic, record, result)
 
     @property
     def idle(self) -> bool:
@@ -419,56 +374,15 @@ class SpoolingLog(Log):
     def set(self, when: When, most: int) -> None:
         """By another configuration. With ``always`` what is under way to the target goes through the spool too,
         or what follows could overtake it."""
-        self.when, self.most = when, most
+        self.when, self.room.most = when, most
         if when == "always":
             for lane in self._lanes.values():
                 self._take_back(lane, list(lane.open))
-
-    # everything else is the target's
-
-    async def start(self) -> None:
-        return
 
     async def stop(self) -> None:
         """What is held goes to the spool."""
         for lane in list(self._holding):
             self._give_up_holding(lane, asyncio.get_running_loop().time())
-
-    async def subscribe(
-        self,
-        group: str,
-        topics: Sequence[str],
-        start: StartAt,
-        *,
-        client_id: str = "",
-        wanted: Wanted | None = None,
-    ) -> Consumer:
-        return await self.target.subscribe(group, topics, start, client_id=client_id, wanted=wanted)
-
-    def read(
-        self, partition: Partition, start: str, until: str | None = None
-    ) -> AsyncGenerator[Message, None]:
-        return self.target.read(partition, start, until)
-
-    async def position_at(self, partition: Partition, time_ms: int) -> str:
-        return await self.target.position_at(partition, time_ms)
-
-    async def position_back(self, partition: Partition, count: int) -> str:
-        return await self.target.position_back(partition, count)
-
-    async def metadata(
-        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
-    ) -> LogMetadata:
-        return await self.target.metadata(topics, groups)
-
-    async def create_topic(self, topic: str, partitions: int) -> None:
-        await self.target.create_topic(topic, partitions)
-
-    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        return await self.target.check_targets(topics)
-
-    async def health(self) -> Health:
-        return await self.target.health()
 
 
 def _is_away(result: PublishResult | None) -> bool:
@@ -478,15 +392,4 @@ def _is_away(result: PublishResult | None) -> bool:
 
 def _results(entry: _Entry) -> Sequence[PublishResult]:
     assert entry.direct is not None  # noqa: S101 - it was published
-    return _results_of(entry.direct, len(entry.records))
-
-
-def _results_of(stored: Stored, count: int) -> Sequence[PublishResult]:
-    """A future that breaks its word has an unknown outcome (rule 9)."""
-    try:
-        return stored.result()
-    except asyncio.CancelledError:
-        unknown: BrokerError = PublishUnknown("the log is closing")
-    except Exception as error:  # noqa: BLE001 - whatever it was, nobody knows
-        unknown = PublishUnknown(f"the log failed while it stored the event: {error!r}")
-    return [unknown] * count
+    return fates_of(entry.direct, len(entry.records))

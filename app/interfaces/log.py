@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from app.bindings.record import Record
-from app.errors import BrokerError, BrokerUnavailable, PublishUnknown
+from app.errors import BrokerError, PublishUnknown
 from app.event.value import CloudEvent
 from app.filters.index import Types
 from app.model.capabilities import Capabilities
@@ -205,7 +205,7 @@ def fates_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequenc
     try:
         return stored.result()
     except asyncio.CancelledError:
-        return (BrokerUnavailable("the log is closing"),) * count
+        return (PublishUnknown("the log closed before it answered"),) * count
     except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
         _log.exception("a log raised instead of answering")
         return (PublishUnknown("the log failed while it stored the event"),) * count

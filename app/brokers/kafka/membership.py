@@ -17,13 +17,14 @@ from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 # Heartbeats come from a task of their own; what a busy loop costs is the lease below (reliability
 # 5.1: #335, #406, #727).
 NEVER_MS = 2**31 - 1
+BEATS = 5  # in a session time-out: four may be lost; more are most of what members at rest cost
 NOBODY = -1  # the generation of a member that the group has thrown out
 _ALIVE = (0, 27)  # no error; a rebalance is under way, and the member still counts
 
 
 def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKafkaConsumer:
     """A member to be, which commits only what it is told to, and never chooses a position itself."""
-    heartbeat = settings.session_timeout / 10
+    heartbeat = settings.session_timeout / BEATS
     rebalance = heartbeat + settings.handover + settings.request_timeout
     options = settings.client() | {
         "client_id": client_id or settings.client_id,

@@ -1,0 +1,61 @@
+"""A log that stands before another one: a subclass says how it publishes, all else is the other's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+
+from app.interfaces import Consumer, Log, Wanted
+from app.model.message import Message, Partition
+from app.model.metadata import Health, LogMetadata
+from app.model.start import StartAt
+
+
+class DelegatingLog(Log):
+    """``target``: the log that answers. It is started and stopped by its owner, not by this one."""
+
+    def __init__(self, name: str, target: Log) -> None:
+        self.name = name
+        self.target = target
+        self.capabilities = target.capabilities
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        start: StartAt,
+        *,
+        client_id: str = "",
+        wanted: Wanted | None = None,
+    ) -> Consumer:
+        return await self.target.subscribe(group, topics, start, client_id=client_id, wanted=wanted)
+
+    def read(
+        self, partition: Partition, start: str, until: str | None = None
+    ) -> AsyncGenerator[Message, None]:
+        return self.target.read(partition, start, until)
+
+    async def position_at(self, partition: Partition, time_ms: int) -> str:
+        return await self.target.position_at(partition, time_ms)
+
+    async def position_back(self, partition: Partition, count: int) -> str:
+        return await self.target.position_back(partition, count)
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+    ) -> LogMetadata:
+        return await self.target.metadata(topics, groups)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        await self.target.create_topic(topic, partitions)
+
+    async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
+        return await self.target.check_targets(topics)
+
+    async def health(self) -> Health:
+        return await self.target.health()
