@@ -40,4 +40,9 @@ telemetry      shell  logging, counters, histograms, traces, supervised tasks
 Pure folders take time and chance as arguments. ``pyproject.toml`` holds the import contracts.
 """
 
+import sys
+
 __version__ = "0.1.0"
+
+# httpx imports its own command line where it can, with rich and pygments: more to load than all else of it.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # so it cannot, and does without

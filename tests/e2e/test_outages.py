@@ -125,8 +125,8 @@ class House:
             found: dict[str, Any] = json.load(answer)["spools"][0]
         return found
 
-    def until_drained(self) -> dict[str, Any]:
-        until(lambda: self.spool()["state"] == "empty", WITHIN, "an empty spool", 0.1)
+    def until_drained(self, within: float) -> dict[str, Any]:
+        until(lambda: self.spool()["state"] == "empty", within, "an empty spool", 0.1)
         return self.spool()
 
     def _verifier(self, *words: str) -> list[str]:
@@ -226,7 +226,7 @@ def test_kills_of_the_broker_reach_no_sender_lose_nothing_and_keep_the_order_of_
     try:
         _rounds(house, posting, course)
         said, _ = posting.communicate(timeout=course.within)
-        repeats = house.until_drained()["repeats"]
+        repeats = house.until_drained(course.within)["repeats"]
         report = house.judge()
     finally:
         posting.kill()
