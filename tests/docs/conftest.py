@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import FORKER
 from service_process import ServiceProcess, free_ports
 
 DOCUMENTED = ("8080", "8081", "9000", "9001")
@@ -33,9 +36,26 @@ class Running:
                 text = text.replace(f"{before}{documented}", f"{before}{free}")
         return text
 
-    def environ(self) -> dict[str, str]:
-        """As in a shell with the project's environment on its path."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    def pasted(self, text: str, *, program: bool = False) -> subprocess.CompletedProcess[str]:
+        """A block as in a shell with the project's environment on its path. ``program``: its ``skybridge`` is the
+        program itself; else it is forked, for a page has dozens of them, and most of each is imports."""
+        forked = tempfile.mkdtemp(dir=self.folder.parent)
+        folder, control = FORKER.command(Path(forked))
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", self.localised(text)],
+            cwd=self.folder,
+            env=self._environ(*(() if program else (folder,))),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+            pass_fds=() if program else (control,),
+        )
+
+    def _environ(self, *before: Path) -> dict[str, str]:
+        folders = [*map(str, before), str(Path(sys.executable).parent), os.environ["PATH"]]
+        path = os.pathsep.join(folders)
         return {
             **os.environ,
             "PATH": path,

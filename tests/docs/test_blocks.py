@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import re
-import subprocess
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -37,21 +36,8 @@ def test_the_bash_blocks_of_a_page_run_as_pasted(page, running_anew):
     no other page's blocks."""
     for block in of_language("bash"):
         if block.page == page:
-            result = _pasted(block, running_anew)
+            result = running_anew.pasted(block.text, program=page.name == "README.md")
             assert result.returncode == 0, f"{block}: {result.stdout}{result.stderr}"
-
-
-def _pasted(block, running):
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", running.localised(block.text)],
-        cwd=running.folder,
-        env=running.environ(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("block", of_language("yaml"), ids=str)

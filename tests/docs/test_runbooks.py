@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
 
 from pages import CHECKOUT, blocks
@@ -35,14 +33,5 @@ def test_every_page_has_commands():
 def test_a_command_of_a_runbook_works(command, running):
     """At three in the morning nobody mends a command line."""
     (running.folder / "skybridge.yaml").write_text(CONFIGURATION)
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", running.localised(command)],
-        cwd=running.folder,
-        env=running.environ(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    done = running.pasted(command)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -114,6 +114,16 @@ class Forker:
             socket.send_fds(control, [request], [there.fileno(), stdin, stdout, stderr])
         return Forked(int(here.recv(64)), here)
 
+    def command(self, folder: Path) -> tuple[Path, int]:
+        """A ``skybridge`` for shells, in ``folder``, that is forked as well. Its shell needs the folder on its path,
+        and has to inherit the descriptor. Signals that end a program reach what was forked."""
+        with self._lock:
+            control = self._control or self._begin()
+        program = folder / "skybridge"
+        program.write_text(_COMMAND.format(python=sys.executable, control=control.fileno()))
+        program.chmod(0o755)
+        return folder, control.fileno()
+
     def _begin(self) -> socket.socket:
         here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
         here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
@@ -126,12 +136,30 @@ class Forker:
         self._control = here
 
         def end() -> None:
+            here.shutdown(socket.SHUT_RDWR)  # whatever a shell has left running has it, too
             here.close()
             process.wait()
 
         atexit.register(end)
         return here
 
+
+_COMMAND = """#!{python} -IS
+import json, os, signal, socket, sys
+
+ENDING = {{signal.SIGHUP, signal.SIGINT, signal.SIGTERM}}
+signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+here, there = socket.socketpair(type=socket.SOCK_SEQPACKET)
+request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+socket.send_fds(socket.socket(fileno={control}), [request], [there.fileno(), 0, 1, 2])
+there.close()
+pid = int(here.recv(64))
+for each in ENDING:
+    signal.signal(each, lambda number, _: os.kill(pid, number))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+code = int(here.recv(64) or -signal.SIGKILL)
+os._exit(code if code >= 0 else 128 - code)
+"""
 
 FORKER = Forker()
 
