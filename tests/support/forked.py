@@ -41,6 +41,14 @@ MODULES = (
         "app.runtime.pipeline",
     ),
     *("app.brokers.embedded", "app.brokers.kafka", "app.brokers.rabbitmq", "app.brokers.pulsar"),
+    *("app.runtime.kafka_listeners", "app.kafka_listener.server", "kio.static.primitive", "scramp"),
+    *(
+        "jsonschema_rs",
+        "app.cli.trying",
+        "typer._adapters",
+        "encodings.idna",
+        "uvicorn.lifespan.off",
+    ),
     *("app.store.sqlite", "app.store.postgresql", "alembic.command", "httpx", "psycopg"),
     *("rich.console", "rich.markup", "rich.table", "yaml", "uvicorn.config"),
     *("sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "fastapi.openapi.utils"),
@@ -261,6 +269,7 @@ def main(control: int) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # of the terminal: the test run ends what it started
+    sys.modules["hypothesis"] = None  # type: ignore[assignment]  # no service has it; kio would take seconds for it
     for each in MODULES:
         importlib.import_module(each)
     if os.environ.get("SKYBRIDGE_TEST_HURRIED"):
