@@ -210,14 +210,17 @@ class Waiting(SystemClock):
         self.at += seconds
 
 
-def produced(count: int) -> ProduceRequest:
-    records = batch([Record(None, (), b"x")] * count)
+def asking(topic: str, records: bytes) -> ProduceRequest:
     part = PartitionProduceData(index=0, records=records)
     return ProduceRequest(
         acks=-1,
         timeout=timedelta(seconds=60),
-        topic_data=(TopicProduceData(name="orders", partition_data=(part,)),),
+        topic_data=(TopicProduceData(name=topic, partition_data=(part,)),),
     )
+
+
+def produced(count: int) -> ProduceRequest:
+    return asking("orders", batch([Record(None, (), b"x")] * count))
 
 
 async def logged_in(kafka: Listening, user: str) -> RawClient:
@@ -230,11 +233,11 @@ async def logged_in(kafka: Listening, user: str) -> RawClient:
 
 @asynccontextmanager
 async def with_quota(
-    folder: Path, events: str, burst: int
+    folder: Path, events: str, burst: int, **settings: Any
 ) -> AsyncIterator[tuple[Listening, RawClient]]:
     """The listener, and a client that has said its name."""
     made = producers(quota={"events": events, "burst": burst})
-    async with kafka_listening(folder, logins=logins(made)) as kafka:
+    async with kafka_listening(folder, logins=logins(made), **settings) as kafka:
         await kafka.engine.create_topic("orders")
         client = await logged_in(kafka, "shop")
         yield kafka, client
@@ -263,3 +266,39 @@ async def test_a_debt_of_months_is_answered_like_any_other(tmp_path: Path) -> No
         (topic,) = answer.responses
         assert topic.partition_responses[0].base_offset == 0
         assert answer.throttle_time.total_seconds() == 3_600
+
+
+@pytest.mark.parametrize(
+    ("topic", "records"),
+    [
+        ("other", batch([Record(None, (), b"x")] * 3)),
+        ("orders", b""),
+        ("orders", b"\0" * 80),
+        ("orders", b"\xff" * 80),
+    ],
+    ids=["not allowed", "empty", "zeros", "a count below zero"],
+)
+async def test_a_batch_that_brings_no_event_costs_one(
+    tmp_path: Path, topic: str, records: bytes
+) -> None:
+    """A flood of what is refused is held back like any other."""
+    async with with_quota(tmp_path, "1/h", 3) as (kafka, client):
+        for wait in (0, 0, 0, 3_600):
+            answer = await client.call(asking(topic, records))
+            (told,) = answer.responses[0].partition_responses
+            assert told.base_offset == -1
+            assert answer.throttle_time.total_seconds() == pytest.approx(wait, rel=0.01)
+        counts = kafka.counters.values()
+        assert sum(counts["producer_refusals"].values()) == 4
+        assert counts.get("producer_events", {}).get(("shop",), 0) == 0
+
+
+async def test_a_long_debt_ends_a_connection_as_a_long_silence_does(tmp_path: Path) -> None:
+    """A client that went away behind what it had sent would hold its connection for months."""
+    clock = Waiting()
+    settings: Any = {"clock": clock, "idle_timeout": 60.0}
+    async with with_quota(tmp_path, "1/h", 1, **settings) as (kafka, client):
+        await client.call(produced(2_000))
+        assert await client.take() == b""
+        assert clock.waited == [60.0]
+        await until(lambda: kafka.listener.connections == 0)
