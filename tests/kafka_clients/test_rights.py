@@ -31,6 +31,7 @@ from kafka_batches import batch
 from kafka_listening import Listening, RawClient, framed, kafka_listening
 from listening import until
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
 OURS = "skybridge.shop."
 EVENT = [("ce_specversion", "1.0"), ("ce_id", "1"), ("ce_type", "t"), ("ce_source", "/shop/1")]
@@ -45,7 +46,7 @@ def producers(**shop: Any) -> Producers:
 
 
 def logins(made: Producers, **passwords: str) -> Logins:
-    return Logins({**PASSWORDS, **passwords}, ["PLAIN"], made.kafka)
+    return Logins({**PASSWORDS, **passwords}, MECHANISMS, made.kafka)
 
 
 @asynccontextmanager
@@ -55,18 +56,20 @@ async def listening(folder: Path, **shop: Any) -> AsyncIterator[Listening]:
         yield kafka
 
 
-def words(user: str) -> dict[str, str]:
+def words(user: str, mechanism: str = "PLAIN") -> dict[str, str]:
     return {
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
+        "sasl.mechanism": mechanism,
         "sasl.username": user,
-        "sasl.password": PASSWORDS[user],
+        "sasl.password": PASSWORDS.get(user, "x"),
     }
 
 
-async def kcat(kafka: Listening, user: str, *args: str, stdin: bytes = b"") -> tuple[bytes, str]:
+async def kcat(
+    kafka: Listening, user: str, *args: str, stdin: bytes = b"", mechanism: str = "PLAIN"
+) -> tuple[bytes, str]:
     """Its output, and what it complained of."""
-    settings = [f"-X{name}={value}" for name, value in words(user).items()]
+    settings = [f"-X{name}={value}" for name, value in words(user, mechanism).items()]
     command = ["kcat", "-b", kafka.servers, *settings, *args]
     result = await asyncio.to_thread(
         subprocess.run, command, input=stdin, capture_output=True, timeout=180, check=False
@@ -92,6 +95,20 @@ async def test_topics_are_written_and_read_by_those_who_may(tmp_path: Path) -> N
         listed, _ = await kcat(kafka, "reader", "-L")
         assert b'topic "orders"' in listed
         assert b"other" not in listed
+
+
+@pytest.mark.usefixtures("with_kcat")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_login_of_kcat_names_the_producer(tmp_path: Path, mechanism: str) -> None:
+    """Its rights are the same, however it has proven who it is; who has not, writes nothing."""
+    told = {"shop": "", "reader": "authorization failed", "nobody": "the login is not right"}
+    async with listening(tmp_path) as kafka:
+        for user, complaint in told.items():
+            args = ("-P", "-t", "orders")
+            _, said = await kcat(kafka, user, *args, stdin=b"x\n", mechanism=mechanism)
+            assert complaint in said.lower()
+            assert bool(said) is bool(complaint), said
+        assert kafka.counters.values()["kafka_records"] == {("produced",): 1}
 
 
 @pytest.mark.usefixtures("with_kcat")

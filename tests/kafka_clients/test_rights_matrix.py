@@ -20,6 +20,7 @@ from kio.schema.produce.v9.request import (
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from scramp import ScramClient
+from scramp.core import Nonce
 
 from app.access.who import Producers
 from app.bindings.record import Record
@@ -292,6 +293,32 @@ async def test_nothing_is_written_before_a_login_is_over(
         await client.send(framed(asking(written("binary", one()), "orders")))
         assert await client.take() == b""
         assert stored(kafka) == 0
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "code"),
+    [
+        ("", ErrorCode.none),
+        ("its-own", ErrorCode.none),
+        ("another", ErrorCode.sasl_authentication_failed),
+    ],
+)
+async def test_a_nonce_is_taken_once_or_behind_the_client_s_own(
+    tmp_path: Path, before: str, code: ErrorCode
+) -> None:
+    """librdkafka before 2.6.1 says its own part again; RFC 5802 says it once."""
+    async with listening(tmp_path) as kafka:
+        client = await kafka.connect()
+        await client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"))
+        scram = ScramClient(["SCRAM-SHA-256"], "shop", PASSWORDS["shop"], c_nonce="its-own")
+        first = await prove(client, scram.get_client_first())
+        scram.set_server_first(first.auth_bytes.decode())
+        scram.nonce = Nonce(before + str(scram.nonce))
+        told = await prove(client, scram.get_client_final())
+        assert told.error_code is code
+        if code is ErrorCode.none:
+            scram.set_server_final(told.auth_bytes.decode())
         await client.close()
 
 
