@@ -25,6 +25,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from app.access.who import Producers
 from app.bindings.record import Record
 from app.kafka_listener.sasl import Logins
+from app.kafka_listener.server import READ_AHEAD
 from app.model.producer import Producer as Settings
 from app.runtime.clock import SystemClock
 from kafka_batches import batch
@@ -274,6 +275,22 @@ async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_pa
         await client.close()
         await until(lambda: kafka.listener.connections == 1)
         await other.close()
+
+
+async def test_what_comes_behind_a_debt_stays_with_the_client(tmp_path: Path) -> None:
+    """It is in no room, and a thousand connections may be in debt."""
+    async with with_quota(tmp_path, "1/h", 1) as (kafka, client):
+        await client.call(produced(2))
+        frame = framed(produced(10_000))
+        sending = asyncio.create_task(client.send(frame * (16_000_000 // len(frame))))
+        (connection,) = kafka.listener._connections.values()
+        reader: Any = connection._reader
+        await until(lambda: reader._paused)
+        assert len(reader._buffer) <= 2 * READ_AHEAD + (256 << 10)  # and one read of the system
+        assert kafka.listener.held == 0
+        sending.cancel()
+        await asyncio.wait((sending,))
+        client.writer.transport.abort()  # what is left will never be taken
 
 
 async def test_a_debt_of_months_is_answered_like_any_other(tmp_path: Path) -> None:
