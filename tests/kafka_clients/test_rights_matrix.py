@@ -6,18 +6,11 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from kio.schema.metadata.v9.request import MetadataRequest
-from kio.schema.produce.v9.request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from scramp import ScramClient
 from scramp.core import Nonce
@@ -30,9 +23,9 @@ from app.model.message import Partition
 from app.model.producer import Producer as Settings
 from kafka_batches import batch
 from kafka_listening import Listening, RawClient, framed, kafka_listening
+from kafka_login import MECHANISMS, asking, log_in, prove
 from producer_house import KEY, MAY, one
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MODES = ("binary", "structured", "batch", "gzip")
 PASSWORDS = {"shop": "the password of the shop", "free": "the password of the free one"}
 GZIP = 1
@@ -64,25 +57,6 @@ def stored(kafka: Listening) -> int:
     return sum(kafka.engine.partition(Partition(t, 0)).next_offset for t in ("orders", "rest"))
 
 
-async def log_in(client: RawClient, mechanism: str, name: str, password: str) -> ErrorCode:
-    """As a client library does it; the first error, if there is one."""
-    agreed = await client.call(SaslHandshakeRequest(mechanism=mechanism))
-    if agreed.error_code is not ErrorCode.none:
-        return agreed.error_code
-    if mechanism == "PLAIN":
-        return (await prove(client, f"\0{name}\0{password}")).error_code
-    scram = ScramClient([mechanism], name, password)
-    first = await prove(client, scram.get_client_first())
-    if first.error_code is not ErrorCode.none:
-        return first.error_code
-    scram.set_server_first(first.auth_bytes.decode())
-    return (await prove(client, scram.get_client_final())).error_code
-
-
-async def prove(client: RawClient, text: str) -> Any:
-    return await client.call(SaslAuthenticateRequest(auth_bytes=text.encode()))
-
-
 def record(event: Mapping[str, str], *, structured: bool = False) -> Record:
     if structured:
         kind = (("content-type", b"application/cloudevents+json"),)
@@ -99,15 +73,6 @@ def written(mode: str, event: Mapping[str, str]) -> bytes:
             return batch([record(one(number=0)), record(event, structured=True)], GZIP)
         case _:
             return batch([record(event, structured=mode == "structured")])
-
-
-def asking(data: bytes, *topics: str, acks: int = -1) -> ProduceRequest:
-    part = PartitionProduceData(index=0, records=data)
-    return ProduceRequest(
-        acks=acks,
-        timeout=timedelta(seconds=60),
-        topic_data=tuple(TopicProduceData(name=each, partition_data=(part,)) for each in topics),
-    )
 
 
 class Told(NamedTuple):
