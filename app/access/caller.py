@@ -11,6 +11,7 @@ from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.rates import event_rate
 
+QUOTA_EXCEEDED = "quota-exceeded"
 SPAN = 60.0  # seconds over which the rate of a caller is told
 
 
@@ -20,7 +21,7 @@ class QuotaExceeded(SenderError):
 
     def __init__(self, quota: Quota, *, wait: float, remaining: int, reset: float) -> None:
         faults = _faults(quota, remaining)
-        super().__init__("Quota exceeded", status=429, code="quota-exceeded", faults=faults)
+        super().__init__("Quota exceeded", status=429, code=QUOTA_EXCEEDED, faults=faults)
         self.quota = quota
         self.wait = min(wait, quota.window)
         self.remaining = remaining
@@ -33,7 +34,7 @@ def _faults(quota: Quota, remaining: int) -> tuple[Fault]:
         f"The quota is {quota.rate:g} events a second and {quota.burst} at once; "
         f"{remaining} are left now."
     )
-    return (Fault("quota-exceeded", detail),)
+    return (Fault(QUOTA_EXCEEDED, detail),)
 
 
 def quota_of(settings: EventQuota) -> Quota:
@@ -122,11 +123,13 @@ class Caller:
         """Seconds until what was charged beyond its quota is paid."""
         return 0.0 if self.allowance is None else self.allowance.debt(now)
 
-    def charge(self, count: int, now: float) -> None:
-        """So many events have come, and cannot be refused."""
+    def charge(self, count: int, now: float, *, refused: int = 0) -> None:
+        """So many events have come, and cannot be refused for their number. ``refused``: batches that bring
+        none; each costs as much as one event."""
         if self.allowance is not None:
-            self.allowance.charge(count, now)
-        self.tally.add(count, now)
+            self.allowance.charge(count + refused, now)
+        if count:
+            self.tally.add(count, now)
 
     def take(self, count: int, now: float) -> None:
         """So many events have come. Raises QuotaExceeded."""

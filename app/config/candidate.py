@@ -38,7 +38,7 @@ def examine(
     loaded: Loaded, documents: Sequence[Mapping[str, Any]], others: Sequence[Subscription]
 ) -> list[Examined]:
     """One for each document, in their order. ``others`` run beside them: a circle of mirrors is told at
-    the first document that is part of it. Looks at files on this machine, never at a network."""
+    the first document that is part of it. Looks at no file and no network."""
     read = [_read(document) for document in documents]
     valid = [each.subscription for each in read if each.subscription is not None]
     report = _Pointed(loaded.with_subscriptions((*valid, *others)))
@@ -95,7 +95,7 @@ class _Pointed(Report):
     """Keeps paths rather than lines."""
 
     def __init__(self, loaded: Loaded) -> None:
-        super().__init__(loaded)
+        super().__init__(loaded, looks=False)  # the answer must not tell which files are there
         self.said: list[tuple[Literal["error", "warning"], Path, str, str]] = []
 
     def _add(self, level: Literal["error", "warning"], path: Path, message: str, cure: str) -> None:

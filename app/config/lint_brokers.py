@@ -35,7 +35,7 @@ def _embedded(
     report: Report, name: str, broker: EmbeddedBroker, taken: dict[FilePath, str]
 ) -> None:
     setting: Path = ("brokers", name, "path")
-    place = broker.path.resolve()
+    place = report.resolved(broker.path)
     if place in taken:
         report.error(
             setting,

@@ -42,7 +42,7 @@ def check_store(report: Report) -> None:
 
 
 def _file(report: Report, path: FilePath) -> None:
-    if report.is_folder(path) or path.resolve() in set(_folders(report)):
+    if report.is_folder(path) or report.resolved(path) in set(_folders(report)):
         report.error(_STORE, "is a folder", "name a file, for example ./skybridge-data/store.db")
     check_lasts(report, _STORE, path)
 
@@ -50,7 +50,7 @@ def _file(report: Report, path: FilePath) -> None:
 def _folders(report: Report) -> Iterator[FilePath]:
     for broker in report.config.brokers.values():
         if isinstance(broker, EmbeddedBroker):
-            yield broker.path.resolve()
+            yield report.resolved(broker.path)
 
 
 def _costs(report: Report) -> None:

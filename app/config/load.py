@@ -39,15 +39,21 @@ _SHORT = 4  # characters: shorter values are parts of ordinary words
 
 class Loaded:
     """A configuration that keeps to the model. ``source`` is the file's name, or empty. ``files``: marks of
-    the files that it names, as they were read. Its repr shows no values."""
+    the files that it names, as they were read; none where it ``looks`` at no file. Its repr shows no values."""
 
     def __init__(
-        self, config: Config, source: str, document: Document, references: Mapping[Path, str]
+        self,
+        config: Config,
+        source: str,
+        document: Document,
+        references: Mapping[Path, str],
+        *,
+        looks: bool = True,
     ) -> None:
         self.config = config
         self.source = source
         self.raw: bytes | None = None  # what it was read from; it may hold secrets
-        self.files = marks_as_read(config)
+        self.files = marks_as_read(config) if looks else ()
         self._document = document
         self._references = references
         self._secrets = _secrets(document, references)

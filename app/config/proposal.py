@@ -37,7 +37,7 @@ def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
     document = parse(raw)
     references = keep(document)
     config = _judged(document, references)
-    loaded = Loaded(config, "", document, references)
+    loaded = Loaded(config, "", document, references, looks=False)
     report = Report(loaded, looks=False)
     for check in CHECKS:
         check(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path as FilePath
 from typing import Literal
 
@@ -32,6 +33,12 @@ class Report:
     def refused(self, path: Path, error: SetupError) -> None:
         """A part refused to be made of this setting. ``args[0]`` is the message without the path."""
         self.error(path, str(error.args[0]), error.cure)
+
+    def resolved(self, path: FilePath) -> FilePath:
+        """Without ``..``, and with its links followed where files are looked at."""
+        if self.looks:
+            return path.resolve()
+        return FilePath(os.path.abspath(path))  # noqa: PTH100 - resolve would ask the disk
 
     def lacks_file(self, path: FilePath) -> bool:
         return self.looks and not path.is_file()
@@ -79,7 +86,7 @@ class Report:
 
 def check_lasts(report: Report, setting: Path, path: FilePath) -> None:
     """Warns where what lies there is gone after a restart of the machine."""
-    if any(path.resolve().is_relative_to(fleeting) for fleeting in _FLEETING):
+    if any(report.resolved(path).is_relative_to(fleeting) for fleeting in _FLEETING):
         report.warning(
             setting,
             "is in a folder that the system may empty: acknowledged events would be lost",

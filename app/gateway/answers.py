@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from app.access.caller import QuotaExceeded
+from app.access.caller import QUOTA_EXCEEDED, QuotaExceeded
 from app.access.quota import Quota
 from app.errors import Fault, SenderError
 from app.intakes.verification import Unverified
@@ -89,7 +89,7 @@ def _quota_exceeded(
         (b"ratelimit-policy", b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))),
         (b"ratelimit", b'"events";r=%d;t=%d' % (remaining, reset)),
     )
-    return problem(429, "quota-exceeded", title, faults=faults, headers=headers)
+    return problem(429, QUOTA_EXCEEDED, title, faults=faults, headers=headers)
 
 
 def _seconds(wait: float) -> bytes:

@@ -86,6 +86,7 @@ class Publisher:
         decoded = self._decode(request)
         caller = request.caller
         if caller is not None:
+            request.counted = True
             self._take(caller, len(decoded))
         if len(decoded) == 1 and (decoded[0].mode is not _BATCH or decoded[0].opaque):
             publications = self._plan(decoded[0], key, request.route, caller)

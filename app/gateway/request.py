@@ -33,6 +33,7 @@ class Request(msgspec.Struct, gc=False):
     ``caller``: the producer; None where nobody is asked for a credential.
     ``pending``: it is not known yet.
     ``intake``: the name in the path of one. ``event``: what an intake has made of a request.
+    ``counted``: its events are known, and the caller's quota was asked for them.
     """
 
     headers: HeaderPairs
@@ -44,6 +45,7 @@ class Request(msgspec.Struct, gc=False):
     pending: Pending | None = None
     intake: str | None = None
     event: Decoded | None = None
+    counted: bool = False
 
     @property
     def producer(self) -> str:

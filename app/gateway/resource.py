@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, Self
 
-from app.access.caller import Caller
+from app.access.caller import QUOTA_EXCEEDED
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
 from app.gateway.allowed_origins import Senders
@@ -112,7 +112,7 @@ class EventsResource(Listener):
         except SenderError as error:
             if _log.isEnabledFor(logging.DEBUG):
                 _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
-            self._note(request.caller, error.code)
+            self._note(request, error.code)
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
             _log.error("%s", error, exc_info=error.__cause__)
@@ -192,8 +192,14 @@ class EventsResource(Listener):
         if b"content-encoding" in request.named:
             self._undo_coding(request)
 
-    def _note(self, caller: Caller | None, code: str) -> None:
-        if caller is not None and caller.name:
+    def _note(self, request: Request, code: str) -> None:
+        """What could not be read counts as one event, or a sender of rubbish would have no bound."""
+        caller = request.caller
+        if caller is None:
+            return
+        if self.door is not None and not request.counted and code != QUOTA_EXCEEDED:
+            self.door.charge_one(caller)
+        if caller.name:
             caller.tally.refused += 1
             self.counters.add("producer_refusals", caller.name, code)
 

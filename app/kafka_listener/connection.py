@@ -139,10 +139,14 @@ class Connection:
 
     async def _paid(self) -> bool:
         """Once its producer is within its quota: until then nothing is read, and nothing held for it. False
-        when the client has gone."""
+        when the client has gone, or has waited as long as it may say nothing: one that left behind what it
+        had sent is not noticed."""
         clock = self._node.clock
-        while debt := self._session.debt(clock.monotonic()):
-            sleeping = asyncio.ensure_future(clock.sleep(debt))
+        until = clock.monotonic() + self._node.settings.idle_timeout
+        while debt := self._session.debt(now := clock.monotonic()):
+            if now >= until:
+                return False
+            sleeping = asyncio.ensure_future(clock.sleep(min(debt, until - now)))
             try:
                 if not await self._until(sleeping):
                     return False

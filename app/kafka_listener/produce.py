@@ -61,7 +61,7 @@ async def produce(node: Node, session: Session, request: Request) -> Any:
             asked = await _read(node, session, payload, parts, share)
             waiting = [(each, _begin(node, each)) for each in asked]
         fates = await _fates(waiting, payload.timeout if payload.acks else None)
-    _count(node, fates)
+    _count(node, session, fates)
     if not payload.acks:
         return _unanswered(fates)
     return _answer(node, request, fates, session.debt(node.clock.monotonic()))
@@ -82,12 +82,12 @@ def _charge(node: Node, session: Session, parts: Iterable[_Part]) -> None:
     if caller is None:
         return
     most = node.settings.max_frame // RECORD_AT_LEAST  # whatever a head says
-    count = sum(
-        min(declared(data), most)
+    counts = [
+        min(declared(data), most) if to_write(session, place.topic) is ErrorCode.none else 0
         for place, data in parts
-        if to_write(session, place.topic) is ErrorCode.none
-    )
-    caller.charge(count, node.clock.monotonic())
+    ]
+    count = sum(counts)
+    caller.charge(count, node.clock.monotonic(), refused=counts.count(0))
     node.counters.add("producer_events", caller.name, by=count)
 
 
@@ -206,13 +206,18 @@ def _unanswered(fates: Iterable[Fate]) -> None:
             raise Malformed(f"a batch for {fate.place} with acks 0: {fate.result}")
 
 
-def _count(node: Node, fates: Iterable[Fate]) -> None:
+def _count(node: Node, session: Session, fates: Iterable[Fate]) -> None:
+    caller = None if session.user is None else session.user.caller
     for fate in fates:
         if isinstance(fate.result, Stored):
             if fate.result.time_ms is not None:
                 node.counters.add("kafka_records", "produced", by=fate.records)
-        else:
-            node.counters.add("kafka_refused_batches", code_of(fate.result).name)
+            continue
+        code = code_of(fate.result).name
+        node.counters.add("kafka_refused_batches", code)
+        if caller is not None and isinstance(fate.result, Refused):
+            caller.tally.refused += 1
+            node.counters.add("producer_refusals", caller.name, code)
 
 
 def _answer(node: Node, request: Request, fates: list[Fate], throttled: float) -> Any:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from scramp import ScramException, ScramMechanism
+from scramp.core import Nonce
 
 from app.access.caller import Caller
 from app.access.rights import KafkaAccess
@@ -136,12 +137,25 @@ class _Scram:
                 self._begun = True
                 self._server.set_client_first(message)
                 return str(self._server.get_server_first()).encode()
+            self._allow_repeated(message)
             self._server.set_client_final(message)
             answer = str(self._server.get_server_final()).encode()
         except (ScramException, ValueError, IndexError, KeyError) as error:
             raise Denied(f"user {self._name[:SHOWN]!r}") from error
         self.user = self._name
         return answer
+
+    def _allow_repeated(self, message: str) -> None:
+        """A client by librdkafka before 2.6.1 (kcat of Debian 12) puts its own nonce before the whole one again,
+        which Kafka before 4.0 takes. The proof is over our first answer, so no old one becomes good by it."""
+        nonce = str(self._server.nonce)
+        said = next((each[2:] for each in message.split(",") if each.startswith("r=")), "")
+        if (
+            len(said) > len(nonce)
+            and said.endswith(nonce)
+            and nonce.startswith(said[: -len(nonce)])
+        ):
+            self._server.nonce = Nonce(said)
 
     def _look_up(self, name: str) -> Known:
         self._name = name

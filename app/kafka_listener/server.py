@@ -15,7 +15,9 @@ from app.kafka_listener.connection import Connection, Incoming
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.room import Room
 
-READ_AHEAD = 1 << 20  # bytes of one connection, taken from the system before they are asked for
+READ_AHEAD = 64 << 10
+"""Bytes of one connection. Beyond twice of it no more is taken from the system before it is asked for: what is
+read ahead is in no room, also of strangers and of who has to wait."""
 _log = logging.getLogger("skybridge.kafka_listener")
 
 

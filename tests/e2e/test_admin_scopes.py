@@ -212,6 +212,30 @@ def test_every_operation_takes_its_scope_and_no_other(walked):
     assert set(walked.answers) == set(RULES)
 
 
+SHOWN = {"receive", "subscription_events"}  # to consumers, who get events in full
+ASKED = {"explain"}  # the event is in the request, and comes back
+
+
+def test_no_other_answer_shows_event_data_to_a_token_of_one_scope(walked):
+    """Issue 19: ``read`` sees behind the mask only, and the others see none, whatever the operation."""
+    shown = {name for name, answer in walked.answers.items() if SECRET in answer.text}
+    assert shown - ASKED == SHOWN
+    assert {RULES[name].scope for name in SHOWN} == {"pull"}
+
+
+@pytest.mark.usefixtures("walked")
+@pytest.mark.parametrize(
+    "operation",
+    ["metrics", "peek", "cancel_replays", "check_configuration", "acknowledge", "status"],
+)
+def test_the_plain_token_has_every_scope(client, operation):
+    """``server.admin.token``, as before there were others; nothing is masked for it."""
+    (step,) = [each for each in STEPS if each.operation == operation]
+    answer = asked(client, step, Made({}), EVERY)
+    assert answer.status_code == step.status
+    assert (SECRET in answer.text) is (operation == "peek")
+
+
 def test_the_description_names_the_scope_of_every_operation():
     document = json.loads((CHECKOUT / "openapi" / "openapi.json").read_text())
     named = {

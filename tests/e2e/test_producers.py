@@ -253,17 +253,21 @@ async def test_a_client_certificate_of_nobody_is_no_producer(house: House, paper
     assert (several.status, problem(several)) == (401, (UNKNOWN, ["ambiguous-credential"]))
 
 
-async def test_a_certificate_of_another_authority_gets_no_connection(
-    house: House, papers: Papers
+@pytest.mark.parametrize("fault", ["of another authority", "expired"])
+async def test_a_certificate_that_is_not_good_gets_no_connection(
+    house: House, papers: Papers, fault: str
 ) -> None:
     """It is optional to show one, not to show a true one."""
-    other = papers.client(SAN, authority=trustme.CA())
+    authority = trustme.CA() if fault == "of another authority" else None
+    bad = papers.client(SAN, authority=authority, expired=fault == "expired")
     with pytest.raises((OSError, Closed)):
-        await house.ask(posted("binary", one(), "/events"), other)
+        await house.ask(posted("binary", one(), "/events"), bad)
     assert house.log.submits == []
 
 
-async def test_the_refusal_comes_before_the_body_and_options_needs_none(house: House) -> None:
+async def test_the_refusal_comes_before_the_body_and_handshakes_need_no_credential(
+    house: House,
+) -> None:
     """A sender that waits for 100 Continue never sends its body to a door that is shut."""
     peer = await house.connection()
     headers = [("content-length", "10000"), ("expect", "100-continue")]
@@ -272,6 +276,8 @@ async def test_the_refusal_comes_before_the_body_and_options_needs_none(house: H
     await peer.close()
     options = request("/events", method="OPTIONS", headers=[("webhook-request-origin", "x")])
     assert (await house.ask(options)).status == 200
+    for method in ("GET", "POST"):  # a webhook that consents has no key of ours
+        assert (await house.ask(request("/handshake/x", method=method))).status == 404
 
 
 async def test_answers_before_a_refusal_leave_first(house: House) -> None:

@@ -17,7 +17,7 @@ from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
 from producer_house import KEY, OTHER_KEY, bearer, one, posted, producer_house
-from raw_http import event
+from raw_http import event, request
 
 
 class Still(SystemClock):
@@ -72,8 +72,8 @@ async def test_beyond_its_quota_a_producer_is_told_when_to_come_again() -> None:
 
 @pytest.mark.parametrize("mode", ["binary", "structured", "batch"])
 async def test_beyond_its_quota_nothing_of_a_body_is_read(mode: str) -> None:
-    """A body that is no gzip would be refused as such by who looks at it."""
-    listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 1}}]
+    """A body that is no gzip would be refused as such by who looks at it, and cost one event."""
+    listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 2}}]
     async with producer_house(listed, clock=Still()) as house:
         peer = await house.connection()
         raw = posted(mode, one(), "/events", [*bearer(KEY), ("content-encoding", "gzip")])
@@ -84,8 +84,67 @@ async def test_beyond_its_quota_nothing_of_a_body_is_read(mode: str) -> None:
             statuses.append(answer.status)
         assert statuses == [400, 202, 429]
         assert answer.headers["retry-after"] == "3600"
-        assert answer.headers["ratelimit"] == '"events";r=0;t=3600'
+        assert answer.headers["ratelimit"] == '"events";r=0;t=7200'
         await peer.close()
+
+
+def rubbish() -> dict[str, tuple[bytes, int]]:
+    """What a producer may send that is no event, or not to be taken: with its status."""
+    structured = ("content-type", "application/cloudevents+json")
+    batch = ("content-type", "application/cloudevents-batch+json")
+    coded = ("content-encoding", "gzip")
+    keys = [("skybridge-key", "a"), ("skybridge-key", "b")]
+    own = bearer(KEY)
+    return {
+        "no attributes": (request("/events", b"{}", headers=own), 400),
+        "no JSON": (request("/events", b"{", headers=[structured, *own]), 400),
+        "no batch": (request("/events", b"[1, 2, 3]", headers=[batch, *own]), 400),
+        "no gzip": (posted("binary", one(), "/events", [coded, *own]), 400),
+        "unknown coding": (posted("binary", one(), "/events", [(coded[0], "br"), *own]), 415),
+        "two keys": (posted("binary", one(), "/events", [*keys, *own]), 400),
+        "not allowed": (posted("binary", one(source="/x"), "/events", own), 403),
+        "no such route": (posted("binary", one(), "/events/none", own), 404),
+    }
+
+
+@pytest.mark.parametrize("case", rubbish())
+async def test_a_request_that_is_refused_costs_one_event(case: str) -> None:
+    """Or a producer of rubbish would have no bound: reading it costs as much as an event."""
+    raw, status = rubbish()[case]
+    may = {"sources": ["/shop/*"]}
+    quota = {"events": "1/h", "burst": 3}
+    listed = [{"name": "shop", "keys": [KEY], "may": may, "quota": quota}]
+    async with producer_house(listed, clock=Still()) as house:
+        peer = await house.connection()
+        statuses = []
+        for _ in range(4):
+            await peer.send(raw)
+            statuses.append((await peer.answer()).status)
+        assert statuses == [status] * 3 + [429]
+        assert house.log.submits == []
+        await peer.close()
+
+
+async def test_a_batch_beyond_its_quota_uses_nothing_of_it() -> None:
+    """A producer that asks too early is not punished for it."""
+    listed = [{"name": "shop", "keys": [KEY], "quota": {"events": "1/h", "burst": 3}}]
+    async with producer_house(listed, clock=Still()) as house:
+        peer = await house.connection()
+        batch = posted("batch", one(), "/events", bearer(KEY))  # of two
+        single = posted("binary", one(), "/events", bearer(KEY))
+        statuses = []
+        for raw in (batch, batch, batch, single, single):
+            await peer.send(raw)
+            statuses.append((await peer.answer()).status)
+        assert statuses == [202, 429, 429, 202, 429]
+        await peer.close()
+
+
+async def test_rubbish_of_strangers_is_of_the_quota_of_their_address() -> None:
+    quota = EventQuota.model_validate({"events": "1/h", "burst": 2})
+    async with producer_house([], is_open=True, address_quota=quota, clock=Still()) as house:
+        raw = request("/events", b"{}")
+        assert [(await house.ask(raw)).status for _ in range(3)] == [400, 400, 429]
 
 
 async def test_who_is_refused_many_times_lets_others_through_meanwhile() -> None:

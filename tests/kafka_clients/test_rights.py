@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kio.schema.metadata.v9.request import MetadataRequest
-from kio.schema.produce.v9.request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
-from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from app.access.who import Producers
-from app.bindings.record import Record
 from app.kafka_listener.sasl import Logins
 from app.model.producer import Producer as Settings
-from app.runtime.clock import SystemClock
-from kafka_batches import batch
-from kafka_listening import Listening, RawClient, framed, kafka_listening
-from listening import until
+from kafka_listening import Listening, framed, kafka_listening
+from kafka_login import MECHANISMS, log_in
 
 PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
 OURS = "skybridge.shop."
@@ -45,7 +34,7 @@ def producers(**shop: Any) -> Producers:
 
 
 def logins(made: Producers, **passwords: str) -> Logins:
-    return Logins({**PASSWORDS, **passwords}, ["PLAIN"], made.kafka)
+    return Logins({**PASSWORDS, **passwords}, MECHANISMS, made.kafka)
 
 
 @asynccontextmanager
@@ -55,18 +44,20 @@ async def listening(folder: Path, **shop: Any) -> AsyncIterator[Listening]:
         yield kafka
 
 
-def words(user: str) -> dict[str, str]:
+def words(user: str, mechanism: str = "PLAIN") -> dict[str, str]:
     return {
         "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
+        "sasl.mechanism": mechanism,
         "sasl.username": user,
-        "sasl.password": PASSWORDS[user],
+        "sasl.password": PASSWORDS.get(user, "x"),
     }
 
 
-async def kcat(kafka: Listening, user: str, *args: str, stdin: bytes = b"") -> tuple[bytes, str]:
+async def kcat(
+    kafka: Listening, user: str, *args: str, stdin: bytes = b"", mechanism: str = "PLAIN"
+) -> tuple[bytes, str]:
     """Its output, and what it complained of."""
-    settings = [f"-X{name}={value}" for name, value in words(user).items()]
+    settings = [f"-X{name}={value}" for name, value in words(user, mechanism).items()]
     command = ["kcat", "-b", kafka.servers, *settings, *args]
     result = await asyncio.to_thread(
         subprocess.run, command, input=stdin, capture_output=True, timeout=180, check=False
@@ -92,6 +83,20 @@ async def test_topics_are_written_and_read_by_those_who_may(tmp_path: Path) -> N
         listed, _ = await kcat(kafka, "reader", "-L")
         assert b'topic "orders"' in listed
         assert b"other" not in listed
+
+
+@pytest.mark.usefixtures("with_kcat")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_login_of_kcat_names_the_producer(tmp_path: Path, mechanism: str) -> None:
+    """Its rights are the same, however it has proven who it is; who has not, writes nothing."""
+    told = {"shop": "", "reader": "authorization failed", "nobody": "the login is not right"}
+    async with listening(tmp_path) as kafka:
+        for user, complaint in told.items():
+            args = ("-P", "-t", "orders")
+            _, said = await kcat(kafka, user, *args, stdin=b"x\n", mechanism=mechanism)
+            assert complaint in said.lower()
+            assert bool(said) is bool(complaint), said
+        assert kafka.counters.values()["kafka_records"] == {("produced",): 1}
 
 
 @pytest.mark.usefixtures("with_kcat")
@@ -176,7 +181,8 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
     """On the connection that it has."""
     made = producers()
     async with listening(tmp_path) as kafka:
-        client = await logged_in(kafka, "shop")
+        client = await kafka.connect()
+        await log_in(client, "PLAIN", "shop", PASSWORDS["shop"])
         ask = MetadataRequest(
             topics=None,
             include_cluster_authorized_operations=False,
@@ -193,73 +199,3 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
         else:
             assert await client.ask(framed(ask)) == b""
         await client.close()
-
-
-class Waiting(SystemClock):
-    """Says how long it was made to wait, and does not."""
-
-    def __init__(self) -> None:
-        self.at = 1_000.0
-        self.waited: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.at
-
-    async def sleep(self, seconds: float) -> None:
-        self.waited.append(seconds)
-        self.at += seconds
-
-
-def produced(count: int) -> ProduceRequest:
-    records = batch([Record(None, (), b"x")] * count)
-    part = PartitionProduceData(index=0, records=records)
-    return ProduceRequest(
-        acks=-1,
-        timeout=timedelta(seconds=60),
-        topic_data=(TopicProduceData(name="orders", partition_data=(part,)),),
-    )
-
-
-async def logged_in(kafka: Listening, user: str) -> RawClient:
-    client = await kafka.connect()
-    await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
-    token = f"\0{user}\0{PASSWORDS[user]}".encode()
-    await client.call(SaslAuthenticateRequest(auth_bytes=token))
-    return client
-
-
-@asynccontextmanager
-async def with_quota(
-    folder: Path, events: str, burst: int
-) -> AsyncIterator[tuple[Listening, RawClient]]:
-    """The listener, and a client that has said its name."""
-    made = producers(quota={"events": events, "burst": burst})
-    async with kafka_listening(folder, logins=logins(made)) as kafka:
-        await kafka.engine.create_topic("orders")
-        client = await logged_in(kafka, "shop")
-        yield kafka, client
-        await client.close()
-
-
-async def test_a_producer_beyond_its_quota_is_held_back_and_holds_nothing(tmp_path: Path) -> None:
-    """Its next request is not read, so that it takes no room from others; it may go at any time."""
-    async with with_quota(tmp_path, "100/h", 5) as (kafka, client):
-        answer = await client.call(produced(8))
-        assert answer.throttle_time.total_seconds() == pytest.approx(3 * 36, rel=0.01)
-        await client.send(framed(produced(8)))
-        other = await logged_in(kafka, "old")
-        (topic,) = (await other.call(produced(1))).responses
-        assert topic.partition_responses[0].base_offset == 8  # the second eight are not there
-        assert kafka.listener.held == 0
-        await client.close()
-        await until(lambda: kafka.listener.connections == 1)
-        await other.close()
-
-
-async def test_a_debt_of_months_is_answered_like_any_other(tmp_path: Path) -> None:
-    """What is stored must be said to be: the protocol has room for 24 days."""
-    async with with_quota(tmp_path, "1/h", 1) as (_, client):
-        answer = await client.call(produced(2_000))
-        (topic,) = answer.responses
-        assert topic.partition_responses[0].base_offset == 0
-        assert answer.throttle_time.total_seconds() == 3_600

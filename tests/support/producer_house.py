@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -131,32 +132,35 @@ class Papers:
             demands_client=False,
         )
 
-    def client(self, *uris: str, authority: trustme.CA | None = None) -> ssl.SSLContext:
+    def client(
+        self, *uris: str, authority: trustme.CA | None = None, expired: bool = False
+    ) -> ssl.SSLContext:
         """A client that trusts the listener, and shows a certificate with these names; none shows none."""
         context = ssl.create_default_context()
         self._authority.configure_trust(context)
         if uris:
             both = self._folder / f"client-{len(list(self._folder.iterdir()))}.pem"
-            both.write_bytes(_certificate(authority or self._authority, uris))
+            both.write_bytes(_certificate(authority or self._authority, uris, expired=expired))
             context.load_cert_chain(both)
         return context
 
 
-def _certificate(authority: trustme.CA, uris: Sequence[str]) -> bytes:
+def _certificate(authority: trustme.CA, uris: Sequence[str], *, expired: bool) -> bytes:
     """Key and certificate. The names are URIs, which the library of the authority cannot issue."""
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes())
     signer: Any = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     key = ec.generate_private_key(ec.SECP256R1())
     names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris])
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    begin, end = issuer.not_valid_before_utc, issuer.not_valid_after_utc
     made = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a client")]))
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(issuer.not_valid_before_utc)
-        .not_valid_after(issuer.not_valid_after_utc)
+        .not_valid_before(begin)
+        .not_valid_after(begin + timedelta(days=1) if expired else end)
         .add_extension(names, critical=False)
         .add_extension(identifier, critical=False)
         .sign(signer, hashes.SHA256())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from joserfc.jwk import RSAKey
 
 from app.access.signatures import Keys
-from app.access.tokens import BadToken, read_head
+from app.access.tokens import BadToken, checked, read_head
 
 KEY = RSAKey.generate_key(2048, {"kid": "known"})
 CLAIMS = {"iss": "https://id.example", "aud": "skybridge", "exp": 2_000_000_000}
@@ -72,3 +73,26 @@ def test_a_key_that_nobody_here_can_read_leaves_the_others(unknown: Any) -> None
 def test_what_is_no_key_set_is_said(document: bytes) -> None:
     with pytest.raises(ValueError, match="is no JWK Set"):
         Keys(document)
+
+
+@pytest.mark.parametrize(
+    ("claims", "code"),
+    [
+        ({"exp": -59}, ""),
+        ({"exp": -60}, "expired-token"),
+        ({"nbf": 60}, ""),
+        ({"nbf": 61}, "early-token"),
+        ({"iat": 60}, ""),
+        ({"iat": 61}, "early-token"),
+        ({"nbf": -1_000, "iat": -1_000}, ""),
+    ],
+    ids=str,
+)
+def test_clocks_may_differ_by_a_minute(claims: dict[str, int], code: str) -> None:
+    """Seconds from now. The issuer's clock may be ahead of ours, or behind it."""
+    now = 1_900_000_000
+    held = {"exp": now + 60} | {name: now + seconds for name, seconds in claims.items()}
+    wrong = pytest.raises(BadToken) if code else contextlib.nullcontext()
+    with wrong as refused:
+        checked(json.dumps(held).encode(), now)
+    assert refused is None or refused.value.code == code

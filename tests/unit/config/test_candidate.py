@@ -104,6 +104,12 @@ def test_files_of_the_server_are_for_the_file_alone(faults):
     assert "names a file of the server" in found["/tls/ca"]
 
 
+def test_no_answer_tells_whether_a_file_is_there(faults, tmp_path):
+    there, missing = tmp_path / "there", tmp_path / "missing"
+    there.write_text("x")
+    assert faults(tls={"ca": str(there)}) == faults(tls={"ca": str(missing)})
+
+
 def test_a_secret_is_never_repeated(faults):
     found = faults(auth={"kind": "bearer", "token": "hunter2\n"}, signing={"secret": "hunter2"})
     assert found

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import io
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from app.config import lint_routes
 from app.config.finding import BadConfiguration
 from app.config.proposal import propose
 from app.config.shown import view_of
@@ -109,3 +115,67 @@ def test_a_plan_of_what_is_wrong_has_errors_and_no_changes() -> None:
     found = judge(b"version: 2", shown(BEGIN))
     assert [each for each in found.remarks if each.level == "error"]
     assert not found.changes
+
+
+FILES = """
+server:
+  events: {{access: producers, tls: {{cert: {c}, key: {c}, client_ca: {c}}}}}
+  admin: {{tls: {{cert: {c}, key: {c}}}}}
+store: {{kind: sqlite, path: {c}}}
+brokers:
+  log: {{kind: embedded, path: {c}, kafka_listener: {{listen: "127.0.0.1:1", tls: {{cert: {c}, key: {c}}}}}}}
+  kafka: {{kind: kafka, bootstrap_servers: "k:1", security: {{tls: {{ca: {c}}}, sasl: {{mechanism: OAUTHBEARER, token_file: {c}}}}}}}
+  pulsar: {{kind: pulsar, service_url: "pulsar://p:6650", admin_url: "http://p:8080", client_log: {c}}}
+pipeline: {{lake: {{warehouse: {c}}}}}
+producers: [{{name: a, jwt: {{issuer: "https://id", audience: a, match: {{a: b}}, jwks: {c}}}}}]
+routes:
+  - {{name: all, to: {{broker: kafka, topic: t}}, schema: {{file: {c}}}, spool: {{broker: log, max: 1GiB}}}}
+  - {{name: some, to: {{broker: log, topic: t}}, schema: {{dataschema: {{u: {c}}}}}}}
+subscriptions:
+  - id: s
+    source: {{broker: log, topics: [t]}}
+    sink: "https://x.example/"
+    tls: {{ca: {c}, cert: {c}, key: {c}}}
+"""
+
+
+def test_no_file_that_a_proposal_names_is_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even asked whether it is there, or where its links lead."""
+    place, touched = tmp_path / "canary-of-the-service", []
+
+    def watch(module: object, name: str) -> None:
+        real = getattr(module, name)
+
+        def watched(path: object, *more: object, **named: object) -> object:
+            if isinstance(path, str | os.PathLike) and CANARY in os.fspath(path):
+                touched.append((name, path))
+            return real(path, *more, **named)
+
+        monkeypatch.setattr(module, name, watched)
+
+    for name in ("stat", "lstat", "readlink", "open", "listdir", "scandir", "access"):
+        watch(os, name)
+    watch(io, "open")
+    watch(builtins, "open")
+    watch(shutil, "disk_usage")
+    with contextlib.suppress(BadConfiguration):
+        propose(b"version: 1\n" + FILES.format(c=place).encode())
+    assert touched == []
+    place.read_bytes() if place.exists() else None
+    assert touched, "the watch sees what is touched"
+
+
+def test_a_proposal_runs_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key mapper of one's own is known by its name, and not imported."""
+
+    def loaded(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(lint_routes, "known_mappers", lambda _: ("ours",))
+    monkeypatch.setattr(lint_routes, "load_key_mappers", loaded)
+    routes = b"routes: [{name: all, to: {broker: log, topic: t}, key: {mapper: %b}}]\n"
+    propose(BEGIN + routes % b"ours")
+    with pytest.raises(BadConfiguration, match="there is no key mapper"):
+        propose(BEGIN + routes % b"theirs")

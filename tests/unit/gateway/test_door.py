@@ -1,0 +1,122 @@
+"""What the door remembers of a token: not for long, not beyond its end, not too many, and not over a reload."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+from app.access.caller import Caller
+from app.access.signatures import Key
+from app.access.tokens import SKEW
+from app.access.who import Producers
+from app.gateway import door as door_module
+from app.gateway.answers import Answer, code_of
+from app.gateway.door import REMEMBERED_FOR, Door
+from app.gateway.issuers import Issuers
+from app.gateway.request import Pending
+from app.model.producer import Producer
+from virtual_clock import VirtualClock
+
+ISSUER = "https://id.example"
+
+
+class House:
+    """``verified``: how often a signature was looked at."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._signer = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
+        jwks = folder / "jwks.json"
+        jwks.write_text(json.dumps({"keys": [self._signer.as_dict(private=False)]}))
+        rule = {"issuer": ISSUER, "audience": "sky", "match": {"azp": "warehouse"}, "jwks": jwks}
+        self._listed = [Producer.model_validate({"name": "warehouse", "jwt": rule})]
+        self.clock = VirtualClock()
+        self._issuers = Issuers(self.clock.monotonic)
+        self.verified = 0
+        verify = Key.verify
+
+        def counted(key: Key, token: bytes, now: float) -> Any:
+            self.verified += 1
+            return verify(key, token, now)
+
+        monkeypatch.setattr(Key, "verify", counted)
+        self.reload()
+
+    def reload(self) -> None:
+        self.door = Door(Producers(self._listed), self._issuers.of, self.clock, is_open=False)
+
+    def token(self, lasting: float, **claims: Any) -> bytes:
+        """``lasting``: seconds from now."""
+        held = {"iss": ISSUER, "aud": "sky", "azp": "warehouse", "exp": self.clock.now() + lasting}
+        return jwt.encode({"alg": "ES256", "kid": "1"}, {**held, **claims}, self._signer).encode()
+
+    async def asked(self, token: bytes) -> str:
+        """The name of the caller, or what is wrong."""
+        pairs = [(b"authorization", b"Bearer " + token)]
+        verdict = self.door.judge(pairs, dict(pairs), (), "")
+        if isinstance(verdict, Pending):
+            await verdict.asking
+            verdict = self.door.judge_again(verdict)
+        if isinstance(verdict, Answer):
+            assert code_of(verdict) == "not-authenticated"
+            return str(json.loads(verdict.body)["faults"][0]["code"])
+        assert isinstance(verdict, Caller)
+        return verdict.name
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    return House(tmp_path, monkeypatch)
+
+
+async def test_a_verified_token_is_remembered_for_five_minutes(house: House) -> None:
+    token = house.token(3_600)
+    for seconds, times in ((0, 1), (0, 1), (REMEMBERED_FOR - 1, 1), (1, 2), (1, 2)):
+        await house.clock.advance(seconds)
+        assert (await house.asked(token), house.verified) == ("warehouse", times)
+
+
+async def test_no_token_is_remembered_beyond_its_end(house: House) -> None:
+    """Its clock may differ from ours by a minute."""
+    token = house.token(10)
+    assert await house.asked(token) == "warehouse"
+    await house.clock.advance(10 + SKEW - 1)
+    assert (await house.asked(token), house.verified) == ("warehouse", 1)
+    await house.clock.advance(1)
+    assert await house.asked(token) == "expired-token"
+
+
+async def test_a_reload_verifies_again(house: House) -> None:
+    """Its producer may be another one, or none, from then on."""
+    token = house.token(3_600)
+    await house.asked(token)
+    before = house.door
+    house.reload()
+    house.door.follow(before)
+    assert (await house.asked(token), house.verified) == ("warehouse", 2)
+
+
+async def test_so_many_tokens_are_remembered_and_no_more(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one goes."""
+    monkeypatch.setattr(door_module, "REMEMBERED", 2)
+    tokens = [house.token(3_600, n=number) for number in range(3)]
+    for each in tokens:
+        await house.asked(each)
+    assert len(house.door._tokens) == 2
+    await house.asked(tokens[2])
+    assert house.verified == 3
+    await house.asked(tokens[0])
+    assert house.verified == 4
+
+
+async def test_what_is_refused_is_not_remembered(house: House) -> None:
+    token = house.token(3_600, azp="another")
+    for times in (1, 2):
+        assert (await house.asked(token), house.verified) == ("unknown-credential", times)
+    assert house.door._tokens == {}
