@@ -7,7 +7,7 @@ from collections.abc import Callable
 from app.delivery.fair_share import Shares
 
 DELIVERIES, BYTES = 2_000, 256 * 2**20
-MOST_HELD = 16 * 2**20  # bytes held for one subscription; beyond them nothing is taken
+MOST_HELD = 8 * 2**20  # bytes held for one subscription; beyond them nothing is taken
 
 
 class Budget:

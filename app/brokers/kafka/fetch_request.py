@@ -12,7 +12,7 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from app.brokers.kafka.records import KeptRecords, PatientRecords
 
-MOST_BYTES = 4 << 20  # of one answer, which is in memory three times while it is read
+MOST_BYTES = 2 << 20  # of one answer, which is in memory three times while it is read
 MOST_OF_PARTITION = 256 << 10
 _READ_COMMITTED = 1
 _ABORTED_FIRST = 11  # the version of the answer from which the read replica stands behind them
