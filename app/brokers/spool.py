@@ -28,12 +28,13 @@ from app.brokers.delegate import DelegatingLog
 from app.brokers.portable import size_of
 from app.brokers.spool_room import SpoolRoom, Waits
 from app.errors import BoundReached, BrokerUnavailable, PublishUnknown
-from app.interfaces import Log, PublishResult, fates_of
+from app.interfaces import Log, PublishResult, Told, fates_of
 from app.routing.identity import Identity
 from app.routing.partitions import partition_of
 
 When = Literal["outage", "always", "never"]
 Stored = asyncio.Future[list[PublishResult]]
+ToldAll = Callable[[list[PublishResult]], None]
 
 HANDOVER = 500  # records of a lane in the spool, below which the lane is held
 HOLD = 2.0  # seconds that a lane is held at most, and then not again for as long
@@ -43,20 +44,19 @@ STALL = 0.25  # seconds without progress after which the target is asked how it 
 
 
 class _Entry:
-    """Records of one lane and one submit, with their fates so far."""
+    """Records of one lane and one submit, with their fates so far. ``told``: gets all of them, once."""
 
-    __slots__ = ("direct", "future", "records", "results", "topic")
+    __slots__ = ("direct", "records", "results", "told", "topic")
 
-    def __init__(self, future: Stored, topic: str, records: Sequence[Record]) -> None:
-        self.future = future
+    def __init__(self, topic: str, records: Sequence[Record], told: ToldAll) -> None:
         self.topic = topic
         self.records = records
+        self.told = told
         self.results: list[PublishResult | None] = [None] * len(records)
         self.direct: Stored | None = None
 
     def conclude(self) -> None:
-        if not self.future.done():
-            self.future.set_result(self.results)  # type: ignore[arg-type]  # none is open any more
+        self.told(self.results)  # type: ignore[arg-type]  # none is open any more
 
 
 class _Lane:
@@ -119,38 +119,44 @@ class SpoolingLog(DelegatingLog):
         records: Sequence[Record],
         identities: Sequence[Identity | None] | None = None,  # noqa: ARG002 - lint refuses them here
     ) -> Stored:
-        loop = asyncio.get_running_loop()
+        stored: Stored = asyncio.get_running_loop().create_future()
+        told = partial(_resolve, stored)
         if len(records) == 1:
-            entry = _Entry(loop.create_future(), topic, records)
-            self._enter(self._lane(records[0].key), entry)
-            return entry.future
-        return self._submit_many(loop, topic, records)
+            self._enter(self._lane(records[0].key), _Entry(topic, records, told))
+        else:
+            self._submit_many(topic, records, told)
+        return stored
 
-    def _submit_many(
-        self, loop: asyncio.AbstractEventLoop, topic: str, records: Sequence[Record]
-    ) -> Stored:
+    def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
+        known: list[PublishResult] = []
+        entry = _Entry(topic, (record,), known.extend)
+        self._enter(self._lane(record.key), entry)
+        if known:
+            return known[0]
+        entry.told = lambda results: told(results[0])
+        return None
+
+    def _submit_many(self, topic: str, records: Sequence[Record], told: ToldAll) -> None:
         """One entry a lane, so that each goes its own way."""
         lanes: dict[_Lane, list[int]] = {}
         for index, record in enumerate(records):
             lanes.setdefault(self._lane(record.key), []).append(index)
-        whole = _Entry(loop.create_future(), topic, records)
+        whole = _Entry(topic, records, told)
         left = len(lanes)
 
-        def settle(places: list[int], part: Stored) -> None:
+        def settle(places: list[int], results: Sequence[PublishResult]) -> None:
             nonlocal left
-            for place, result in zip(places, part.result(), strict=True):
+            for place, result in zip(places, results, strict=True):
                 whole.results[place] = result
             left -= 1
             if not left:
                 whole.conclude()
 
         for lane, places in lanes.items():
-            entry = _Entry(loop.create_future(), topic, [records[place] for place in places])
-            entry.future.add_done_callback(partial(settle, places))
-            self._enter(lane, entry)
+            part = [records[place] for place in places]
+            self._enter(lane, _Entry(topic, part, partial(settle, places)))
         if not lanes:
             whole.conclude()
-        return whole.future
 
     def _lane(self, key: bytes | None) -> _Lane:
         number = None if key is None else partition_of(key, self._waits.partitions)
@@ -383,6 +389,11 @@ class SpoolingLog(DelegatingLog):
         """What is held goes to the spool."""
         for lane in list(self._holding):
             self._give_up_holding(lane, asyncio.get_running_loop().time())
+
+
+def _resolve(stored: Stored, results: list[PublishResult]) -> None:
+    if not stored.done():  # else nobody waits any more
+        stored.set_result(results)
 
 
 def _is_away(result: PublishResult | None) -> bool:
