@@ -27,8 +27,8 @@ PREFACE = """## Spool
 
 Kafka is killed, the events of a load go to the spool of their route, and Kafka starts again. Microseconds between two copies,
 from one tenth of the events to nine tenths, while 1,000 new events a second come in; beside a mirror of as many events from
-the same kind of log to a Kafka that was killed and started like the other, where none come in. Then milliseconds from a POST to its answer at 1,000 events a second, from ten seconds
-behind the end of the drain on; beside the same before the outage.
+the same kind of log to a Kafka that was killed and started like the other, where none come in. Then milliseconds from a POST
+to its answer at 1,000 events a second, from ten seconds behind the end of the drain on; beside the same before the outage.
 """
 HEADINGS = ["what", "measured", "beside", "ratio", "target", "", "memory MB now/peak"]
 

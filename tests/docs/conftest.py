@@ -39,18 +39,18 @@ class Running:
     def pasted(self, text: str, *, program: bool = False) -> subprocess.CompletedProcess[str]:
         """A block as in a shell with the project's environment on its path. ``program``: its ``skybridge`` is the
         program itself; else it is forked, for a page has dozens of them, and most of each is imports."""
-        forked = tempfile.mkdtemp(dir=self.folder.parent)
-        folder, control = FORKER.command(Path(forked))
+        place = Path(tempfile.mkdtemp(dir=self.folder.parent))
+        forked = [] if program else [FORKER.command(place)]
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.localised(text)],
             cwd=self.folder,
-            env=self._environ(*(() if program else (folder,))),
+            env=self._environ(*(folder for folder, _ in forked)),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=400,
             check=False,
-            pass_fds=() if program else (control,),
+            pass_fds=[control for _, control in forked],
         )
 
     def _environ(self, *before: Path) -> dict[str, str]:

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from kio.schema.metadata.v9.request import MetadataRequest
 
 from app.access.who import Producers
 from app.kafka_listener.sasl import Logins
 from app.model.producer import Producer as Settings
 from kafka_listening import Listening, framed, kafka_listening
-from kafka_login import MECHANISMS, log_in
+from kafka_login import EVERY_TOPIC, MECHANISMS, log_in
 
 PASSWORDS = {"shop": "of the shop", "reader": "of the reader", "old": "of the old form"}
 OURS = "skybridge.shop."
@@ -183,19 +182,14 @@ async def test_a_user_that_is_taken_away_is_let_go_at_its_next_request(
     async with listening(tmp_path) as kafka:
         client = await kafka.connect()
         await log_in(client, "PLAIN", "shop", PASSWORDS["shop"])
-        ask = MetadataRequest(
-            topics=None,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
-        assert (await client.call(ask)).topics == ()
+        assert (await client.call(EVERY_TOPIC)).topics == ()
         kafka.node.logins = {
             "gone": Logins({"old": "x"}, ["PLAIN"]),
             "other password": logins(made, shop="another one"),
             "no logins": None,
         }[change]
         if change == "no logins":
-            assert (await client.call(ask)).topics == ()
+            assert (await client.call(EVERY_TOPIC)).topics == ()
         else:
-            assert await client.ask(framed(ask)) == b""
+            assert await client.ask(framed(EVERY_TOPIC)) == b""
         await client.close()

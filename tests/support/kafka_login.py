@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from kio.schema.metadata.v9.request import MetadataRequest
 from kio.schema.produce.v9.request import (
     PartitionProduceData,
     ProduceRequest,
@@ -18,6 +19,12 @@ from app.kafka_listener.wire import ErrorCode
 from kafka_listening import RawClient
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+EVERY_TOPIC = MetadataRequest(
+    topics=None,
+    include_cluster_authorized_operations=False,
+    include_topic_authorized_operations=False,
+)
+"""Asks for all topics that the client may see."""
 
 
 async def log_in(client: RawClient, mechanism: str, name: str, password: str) -> ErrorCode:
