@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
@@ -77,9 +76,7 @@ class Parts(NamedTuple):
     @property
     def publishing(self) -> Mapping[str, Log]:
         """What events are published through: the logs of brokers, and the switches of spools."""
-        if self.spools is None:
-            return self.logs
-        return ChainMap(self.spools.switches, dict(self.logs))
+        return self.logs if self.spools is None else self.spools.publishing
 
 
 def build(
@@ -98,12 +95,13 @@ def build(
     catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
-    spools, publishing = None, ChainMap[str, Log]({}, dict(logs))
+    spools: Spools | None = None
+    publishing: Mapping[str, Log] = logs
     if "gateway" in roles:
         notify = silence if told is None else told.notify
         alone = "worker" in roles  # gateways apart may be several, on one store
         spools = Spools(config, logs, store, clock, counters, notify, alone=alone)
-        publishing.maps[0] = spools.switches
+        publishing = spools.publishing
     issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (
         _supervisor(

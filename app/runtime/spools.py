@@ -63,8 +63,8 @@ class _Spool:
 
 
 class Spools:
-    """``logs``: of brokers, by name. ``switches``: what publishes for routes that spool, by the names of
-    ``spool_log``; it changes with the configuration."""
+    """``logs``: of brokers, by name. ``publishing``: these, and what publishes for routes that spool, by the
+    names of ``spool_log``; it changes with the configuration."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Spools:
         self._open: dict[str, _Spool] = {}  # by route
         self._drains: dict[str, Supervisor] = {}  # of those that have begun
         self._watches: list[asyncio.Task[None]] = []
-        self.switches: dict[str, Log] = {}
+        self.publishing: dict[str, Log] = dict(logs)
         for wanted in _wanted(config):
             self._make(wanted)
 
@@ -166,7 +166,7 @@ class Spools:
             began=lambda cause: self._began(wanted.route, cause),
         )
         made = self._open[wanted.route] = _Spool(wanted, log, waits)
-        self.switches[name] = log
+        self.publishing[name] = log
         return made
 
     async def _begin(self, spool: _Spool) -> None:
@@ -252,7 +252,7 @@ class Spools:
     async def _close(self, route: str) -> None:
         spool = self._open.pop(route)
         drain = self._drains.pop(route)
-        self.switches.pop(spool.log.name, None)
+        self.publishing.pop(spool.log.name, None)
         await drain.stop(ANSWER)
         driver = self._logs[spool.wanted.broker].driver
         assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - it was opened as one

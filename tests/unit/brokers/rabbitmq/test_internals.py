@@ -65,6 +65,10 @@ def test_the_connection_calls_what_we_replace() -> None:
     reader = inspect.getsource(Connection._Connection__reader)
     assert "self.__handle_connection_blocked(frame)" in reader
     assert "self.__handle_connection_unblocked(frame)" in reader
+    assert "async for weight, channel, frame in frame_receiver:" in reader  # ours, by then
+    assert "self.create_task(self.__reader(frame_receiver))" in inspect.getsource(
+        Connection.connect
+    )
     names = ["request", "writer", "frame_receiver", "wait_response"]
     assert list(inspect.signature(Connection._rpc).parameters) == names
     assert "self._transport_factory.create(" in inspect.getsource(Connection.connect)
