@@ -6,8 +6,9 @@ records go through Spark once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,17 +54,22 @@ TIMES = {
 }
 
 
-def all_records() -> dict[str, list[Record]]:
-    """By what they are for."""
-    return {
-        "corpora": corpus(),
-        "generated": generated(140),
-        "usual": clean(100),
-        "data": [document(DOCUMENT)],
-        "times": [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
-        "ends": list(map(ending, (*ENDS, *LOOSE_ENDS))),
-        "poison": list(poison().values()),
-    }
+KINDS: Mapping[str, Callable[[], list[Record]]] = {
+    "corpora": corpus,
+    "generated": lambda: generated(140),
+    "usual": lambda: clean(100),
+    "data": lambda: [document(DOCUMENT)],
+    "times": lambda: [Record(None, (*REQUIRED, ("ce_time", text.encode())), b"") for text in TIMES],
+    "ends": lambda: list(map(ending, (*ENDS, *LOOSE_ENDS))),
+    "poison": lambda: list(poison().values()),
+}
+"""By what the records are for."""
+
+
+@cache
+def all_records() -> Mapping[str, list[Record]]:
+    """Made by the tests, not while they are collected: it takes seconds."""
+    return {kind: make() for kind, make in KINDS.items()}
 
 
 @dataclass
@@ -110,7 +116,7 @@ def found(session: SparkSession, raw: DataFrame) -> Found:
             session.conf.set(name, str(value))
 
 
-@pytest.mark.parametrize("kind", all_records())
+@pytest.mark.parametrize("kind", KINDS)
 def test_spark_says_what_the_bindings_say(found: Found, kind: str) -> None:
     """Of every message of the corpora, of generated ones of every version and mode, and of what has brought
     queries down: same attributes, types, data, verdict, rule, faults. No query ends.
