@@ -53,7 +53,8 @@ def create_app(
 
 
 class Front:
-    """A plain ASGI layer. ``make`` makes the application behind it; it is called once, in a thread."""
+    """A plain ASGI layer. ``make`` makes the application behind it: once, in a thread; after a failure again, for
+    the next request."""
 
     def __init__(self, running: Running, make: Callable[[], Asgi]) -> None:
         self._running = running
@@ -65,7 +66,7 @@ class Front:
         if answer is not None:
             await _send(answer, send)
             return
-        if self._application is None:
+        if self._application is None or _has_failed(self._application):
             self._application = asyncio.ensure_future(asyncio.to_thread(self._make))
         app = await asyncio.shield(self._application)  # the others wait for it too
         await app(scope, receive, send)
@@ -85,6 +86,10 @@ class Front:
         except SkybridgeError:
             return None
         return None
+
+
+def _has_failed(made: asyncio.Future[Asgi]) -> bool:
+    return made.done() and (made.cancelled() or made.exception() is not None)
 
 
 ALIVE = Answer(200, "text/plain; charset=utf-8", b"ok\n")

@@ -55,19 +55,30 @@ Keys = Callable[[Run, bytes | None], Iterable[bytes | None] | None]
 
 def compile_keys(policy: KeyPolicy) -> Keys:
     """What the mapper of the policy says of each event, where that follows from a column."""
-    name = "partitionkey" if policy.mapper == "partitionkey" else policy.attribute
+    keys = _alike(policy)
+    if policy.missing != "none":
+        return keys
 
-    def keys(run: Run, request_key: bytes | None) -> Iterable[bytes | None] | None:
-        if policy.mapper in {"partitionkey", "attribute"}:
-            found: Iterable[bytes | None] | None = run.column(name or "")
-        elif policy.mapper in {"from_request", "none"}:
-            given = request_key if policy.mapper == "from_request" else None
-            found = None if given is None else repeat(given)
-        else:
-            return None
-        return repeat(None) if found is None and policy.missing == "none" else found
+    def or_none(run: Run, request_key: bytes | None) -> Iterable[bytes | None] | None:
+        found = keys(run, request_key)
+        return repeat(None) if found is None else found
 
-    return keys
+    return or_none if policy.mapper in _OF_COLUMNS else keys
+
+
+_OF_COLUMNS = frozenset({"partitionkey", "attribute", "from_request", "none"})
+
+
+def _alike(policy: KeyPolicy) -> Keys:
+    """None also where no event has a key."""
+    match policy.mapper:
+        case "partitionkey" | "attribute" as mapper:
+            name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
+            return lambda run, _request_key: run.column(name)
+        case "from_request":
+            return lambda _run, key: None if key is None else repeat(key)
+        case _:
+            return lambda _run, _request_key: None
 
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]

@@ -110,6 +110,23 @@ async def test_it_is_made_once_in_a_thread_while_probes_are_answered(making: Mak
     assert [each is threading.main_thread() for each in making.threads] == [False]
 
 
+async def test_after_a_failure_it_is_made_again(making: Making) -> None:
+    """A cause that has passed, a disk that was full, needs no restart."""
+    failures = [OSError("no space left")]
+
+    def once() -> Any:
+        if failures:
+            raise failures.pop()
+        return making()
+
+    making.may_end.set()
+    app = TokenGuard(Front(Service(), once), Access())  # type: ignore[arg-type]
+    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
+        assert [(await asking.get("/v1/0")).status_code for _ in range(3)] == [500, 299, 299]
+    assert len(making.threads) == 1
+
+
 async def test_whoever_leaves_while_it_is_made_leaves_it_to_the_others(making: Making) -> None:
     """A client that gives up must not have it made again."""
     async with client(making) as asking:
