@@ -3,7 +3,7 @@
 #   docker build -t skybridge .                             the service: gateway and worker
 #   docker build -t skybridge-pipeline --target pipeline .  with Spark, a JRE and the jars
 #
-# The locked packages are a layer of their own: a change of code does not fetch them anew. What runs is
+# The locked packages are a layer of their own: a change of code does not fetch them again. What runs is
 # Python itself as process 1: it handles SIGTERM and reaps what it starts, so no init stands before it.
 
 ARG PYTHON=3.11-slim-bookworm

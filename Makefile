@@ -112,7 +112,7 @@ contract: install servers ## the broker contract on every log, into docs/contrac
 	$(PY) tests/support/contract_table.py $(ARGS)
 
 .PHONY: openapi
-openapi: install ## write openapi/openapi.json anew
+openapi: install ## write openapi/openapi.json again
 	$(BIN)/skybridge openapi --out openapi/openapi.json
 
 .PHONY: chart

@@ -245,7 +245,7 @@ def id_in_cookie(scope: Scope) -> str:
 
 
 def cookie_of(scope: Scope) -> str:
-    """The name of the cookie. A proxy with TLS before us says so; whoever says so without one only has his
+    """The name of the cookie. A proxy with TLS before us says so; a client that says so without one only has its
     own browser refuse the cookie."""
     forwarded = _header(scope, b"x-forwarded-proto").lower().partition(b",")[0].strip()
     server = scope.get("server") or ("", 0)
@@ -253,7 +253,7 @@ def cookie_of(scope: Scope) -> str:
 
 
 def _logs_in(scope: Scope) -> bool:
-    """It is judged by the token in its body, whoever was logged in before."""
+    """It is judged by the token in its body, also where another user was logged in before."""
     return bool(scope["path"] == SESSION and scope["method"] == "POST")
 
 
@@ -273,7 +273,7 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
 
 
 def peer_of(scope: Scope) -> str:
-    """The address of whoever is connected to us: a proxy, where there is one."""
+    """The address of the peer of the connection: a proxy, where there is one."""
     client = scope.get("client")
     return client[0] if client else "an unknown address"
 

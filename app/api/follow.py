@@ -138,7 +138,7 @@ async def read(
 class Tail:
     """Every message from ``places`` on, until ``stopped``.
 
-    ``places`` moves along: whoever lost the stream goes on with what ``at`` said last. A partition
+    ``places`` moves along: a client that lost the stream goes on with what ``at`` said last. A partition
     that appears later is read from its earliest (rule 10), unless one alone is followed (``only``).
     """
 

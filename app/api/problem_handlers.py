@@ -71,7 +71,7 @@ def _install_own(app: FastAPI) -> None:
 
     @app.exception_handler(400)
     async def unreadable(_: Request, error: HTTPException) -> JSONResponse:
-        """A body that is no UTF-8: to whoever sent it no other fault than JSON that is none."""
+        """A body that is no UTF-8: its sender is told the same as for a body that is no JSON."""
         fault = Fault("json-invalid", f"{error.detail}: is it JSON in UTF-8?", "body")
         return _problem(document(422, "bad-request", f"{fault.at}: {fault.detail}", [fault]))
 

@@ -179,7 +179,7 @@ async def _demand_running(running: Running, subscription: Subscription) -> None:
 
 @contextlib.asynccontextmanager
 async def _caller(request: Request) -> AsyncIterator[Caller]:
-    """Whoever hangs up while he waits is to be given nothing."""
+    """A client that hangs up while it waits is given nothing."""
     known = caller_of(request.scope)
     caller = Caller("" if known is None else known.name)
 

@@ -228,7 +228,7 @@ def tell_received(
     handed: Sequence[Handed],
     began: float,
 ) -> None:
-    """The span of one handing out: of whoever asked, and linked with each event that was handed out. There is
+    """The span of one handing out: a child of the client's, and linked with each event that was handed out. There is
     none of a request that got nothing: consumers ask again and again. ``asked``: headers of the request.
     ``began``: seconds since the epoch, when it began to wait."""
     found = traces()

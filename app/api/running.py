@@ -1,4 +1,4 @@
-"""What the admin listener asks of a running service: of itself, of the configuration in force, and of whoever
+"""What the admin listener asks of a running service: of itself, of the configuration in force, and of the callers that
 keeps the subscriptions of the file and those made here. ``runtime`` answers; nothing here acts."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> int:
-        """Of the answer to whoever asked for it."""
+        """Of the answer to the caller that asked for it."""
         return STATUS_OF_REFUSAL[self.refusal]
 
     @property

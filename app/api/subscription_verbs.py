@@ -155,7 +155,7 @@ def _of_ours(running: Running, entry: Entry) -> CloudEvent:
 
 
 async def _answer(running: Running, command: int, within: float) -> bytes:
-    """Looked for in the store: whoever runs the subscription may be another process."""
+    """Looked for in the store: another process may run the subscription."""
     commands = store_of(running).commands
     for _ in range(int(within / TURN)):
         found = await commands.get(command)

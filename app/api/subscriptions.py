@@ -195,7 +195,7 @@ async def entry_of(running: Running, subscription: str) -> Entry:
 
 
 async def subscription_of(running: Running, name: str) -> Subscription:
-    """As it runs, for whoever fetches its events. Raises Refused for one that is not there."""
+    """As it runs, for a client that fetches its events. Raises Refused for one that is not there."""
     for each in await running.declared():
         if each.id == name:
             return each

@@ -52,7 +52,7 @@ def is_readable(wire: WireType, body: bytes) -> bool:
 
 def _begins_like_json(wire: WireType, body: bytes) -> bool:
     if wire.media_type is not None and wire.media_type.charset not in (None, "utf-8"):
-        return True  # whoever names a charset means text
+        return True  # a type with a charset is text
     text = body.removeprefix(_BOM).lstrip(b" \t\r\n")
     return text.startswith(_OPENING[wire.essence])
 

@@ -154,7 +154,7 @@ class Asking(Generic[Found]):
             self._end(name, found)
 
     def _end(self, name: str, outcome: Found | BrokerError) -> None:
-        """Whoever comes from now on asks anew."""
+        """The next caller asks the broker again."""
         del self._tasks[name]
         self.release(name, outcome)
 

@@ -147,7 +147,7 @@ class Locating(Protocol):
 
 def quieten(client: str) -> None:
     """The logger of a client library, which tells of every attempt, many a second in an outage; our own
-    lines name the cause once. Whoever set a level for it keeps it."""
+    lines name the cause once. A level that was set for it stays."""
     logger = logging.getLogger(client)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""One member of a group, at the pace of whoever polls it: the half that is the same for every broker.
+"""One member of a group, at the pace of its caller: the half that is the same for every broker.
 
 What changes behind its back becomes events of ``poll``, told in their order and before any messages. A
 revocation waits, within a bound, until the next poll says that it was dealt with.
@@ -79,7 +79,7 @@ class Member(Consumer, ABC):
         """The next messages of what is ours and not paused; () where ``_news`` will tell of them."""
 
     def _dealt_with(self, change: Change) -> None:
-        """Whoever asks for the next event has dealt with this one."""
+        """A caller that asks for the next event has dealt with this one."""
 
     def _tell(self, change: Change) -> None:
         self._changes.append(change)

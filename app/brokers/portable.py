@@ -281,7 +281,7 @@ class PortableLog(Log):
             self._timer = self._loop.call_at(head.deadline, self._on_deadline)
 
     def _expire(self, now: float) -> None:
-        """Whoever waited too long is told "unknown" (rule 9). The records stay within the bounds
+        """Callers that waited too long are told "unknown" (rule 9). The records stay within the bounds
         until the driver lets go of them: a stalled broker must not let memory grow (rule 8)."""
         due: list[Submission] = []
         for submission in self._waiting:

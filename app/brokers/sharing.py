@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Shared:
-    """Questions under way. Whoever asks one of them again gets the answer that is coming, and an asker
+    """Questions under way. A second asker of one of them gets the answer that is coming, and an asker
     who goes away takes nothing from the others.
 
     ``kept``: seconds, from when it was asked for, that an answer serves those who come later; its place

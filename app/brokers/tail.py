@@ -1,6 +1,6 @@
 """Who reads a partition from where: cursors in the order of their positions, each with its followers.
 
-Who stands where a cursor stands joins it. A cursor reads up to the next one and becomes one with it
+A reader at the position of a cursor joins it. A cursor reads up to the next one and becomes one with it
 there, in one step: no gap and no duplicate. So those who are at the end share one cursor, and so do
 those who come back from the same place; who is slow has one of his own, until he has caught up.
 """

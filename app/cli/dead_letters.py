@@ -145,7 +145,7 @@ def discard(choice: Choice, id_: Ids = None, yes: Yes = False, *, service: Servi
 
 def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool:
     """Whether there is something to do, and it is to be done: with --json only where --yes says so. Nobody
-    to ask is no yes; whoever says no ends the verb."""
+    to ask is no yes; a no ends the verb."""
     if not count or yes or service.as_json:
         return bool(count) and yes
     if not sys.stdin.isatty():

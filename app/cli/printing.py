@@ -56,7 +56,7 @@ def json_line(value: Any) -> None:
 
 
 def text_line(text: str) -> None:
-    """As it is, and at once: whoever reads a pipe is waiting."""
+    """As it is, and at once: the reader of a pipe is waiting."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

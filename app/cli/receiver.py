@@ -63,7 +63,7 @@ def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
 
 
 def consent(headers: list[tuple[bytes, bytes]]) -> Reply:
-    """The webhook handshake: whoever asks may send, at any rate (W1-W8: consent is the
+    """The webhook handshake: every sender that asks may send, at any rate (W1-W8: consent is the
     requested origin itself)."""
     origin = next((value for name, value in headers if name == b"webhook-request-origin"), b"*")
     return Reply(

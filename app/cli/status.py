@@ -73,7 +73,7 @@ def _wait(service: Service, within: float) -> None:
 
 def _looked(service: Service, interval: float) -> Found:
     """The answer of the last look, with ``per_second`` at each route and subscription: null after one look, or where
-    the service began anew in between."""
+    the service restarted in between."""
     import time
 
     before = service.get("/status") if interval else {}

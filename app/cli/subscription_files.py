@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def read(file: str) -> list[dict[str, Any]]:
     """Of a file, or of standard input for ``-``: one subscription, or a ``subscriptions`` list, as in a
-    configuration. ``${env:}`` and ``${file:}`` are resolved here, where whoever calls may read them."""
+    configuration. ``${env:}`` and ``${file:}`` are resolved here, where the caller may read them."""
     import os
 
     from app.config.document import parse
@@ -60,7 +60,7 @@ def _escaped(value: Any) -> Any:
 
 def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     """YAML to be pasted into a configuration, and the environment variables that it asks for: a secret
-    is never shown, so a reference stands where one is."""
+    is never shown: a reference is shown in its place."""
     from app.config.yaml_core import dump
 
     missing: list[str] = []

@@ -83,7 +83,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Difference(NamedTuple):
-    """``anew``: ids of subscriptions of the file that end and begin anew: changed themselves, or what they
+    """``anew``: ids of subscriptions of the file that restart: changed themselves, or what they
     are built on is."""
 
     changes: tuple[Change, ...]

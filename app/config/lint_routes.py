@@ -121,7 +121,7 @@ def _key(report: Report, n: int, route: Route) -> None:
         report.error((*path, "mapper"), message, did_you_mean(route.key.mapper, known))
         return
     if not report.looks and route.key.mapper not in BUILT_IN_MAPPERS:
-        return  # whoever proposes a configuration has no code of ours run
+        return  # a proposed configuration runs no code of ours
     try:
         compile_key(route.key, own=load_key_mappers([route]))
     except SetupError as error:

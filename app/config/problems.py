@@ -1,7 +1,7 @@
 """What pydantic found, said for a person: where it was written, what is wrong, what to do.
 
 A value is repeated only where it was written in the file itself, stands in no secret setting and
-under no name that we do not know: whoever misspells ``password`` must not read it in a log.
+under no name that we do not know: a misspelt ``password`` must not appear in a log.
 """
 
 from __future__ import annotations

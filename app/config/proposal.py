@@ -1,6 +1,6 @@
 """A configuration that somebody proposes over the API, read without its secrets.
 
-No reference is resolved, no environment variable applied, no file looked for: whoever may propose must not read
+No reference is resolved, no environment variable applied, no file looked for: a user that may propose must not read
 what the service may read. A reference is compared as its text. Where the model takes no such text (a number,
 an address), a stand-in is judged in its place, and what is found there is not told.
 """

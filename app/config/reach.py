@@ -109,7 +109,7 @@ def _exclude(one: Atom, other: Atom) -> bool:
 
 def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> bool:
     """Whether the target's topic, or what its template can become, is ``topic``. Where an exchange
-    leads is for the broker's bindings to say: anywhere. ``filters``: of whoever publishes."""
+    leads is for the broker's bindings to say: anywhere. ``filters``: those of the publisher."""
     if isinstance(target, Exchange):
         return True
     known = {name: text for dialect, name, text in atoms(filters) if dialect == "exact"}

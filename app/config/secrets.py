@@ -94,7 +94,7 @@ def escaped(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The text where references are not for whoever wrote it: a caller of the API must not read our
+    """The text where its author may use no references: a caller of the API must not read our
     environment and files. ``$$`` means what it means in the file, so that both say the same."""
     return _REFERENCE.sub(_no_reference, text)
 

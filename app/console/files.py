@@ -1,7 +1,7 @@
 """``/console/`` on the admin listener: the built page, from memory. It holds nothing secret, so it needs no token;
 what it shows it asks of the API.
 
-The page is found again when it was built anew. Where it is not built, a small page says why and names the cure.
+The page is found again after each build. Where it is not built, a small page says why and names the cure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WEB = Path(__file__).parent / "web"
 BARE, PREFIX, INDEX, ASSETS = "/console", "/console/", "index.html", "assets/"
 CURE = "make console"
 
-_REASON = "not-built.txt"  # beside the page, written by whoever could not build it
+_REASON = "not-built.txt"  # beside the page, written by a build that failed
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 _SAFE: Headers = [
     (b"content-security-policy", _POLICY.encode()),
@@ -108,7 +108,7 @@ class Console:
             await _page(send, _NOT_BUILT, "The console is not built", self._reason(), is_head)
 
     async def _read(self) -> None:
-        """Anew when the index is another one, which a build writes last."""
+        """Again when the index is another one, which a build writes last."""
         async with self._reading:
             built = await asyncio.to_thread(self._built_at)
             if built != self._built:

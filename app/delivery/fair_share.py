@@ -1,7 +1,7 @@
 """A bound of the process, shared fairly between its subscriptions: attempts in flight, bytes held.
 
 Half of it is divided evenly: that is each one's *own* part, always there for it, whatever the others
-do. The other half, and what nobody uses of the own parts beyond that, is lent to whoever asks first.
+do. The other half, and what nobody uses of the own parts beyond that, is lent to the first that asks.
 So one target that hangs takes at most half of all from the others, and the bound holds at any
 moment::
 

@@ -17,7 +17,7 @@ class ReplayRange:
         self.done = done
 
     def restart(self) -> None:
-        """It is read again from ``next``: what was open then is taken anew."""
+        """It is read again from ``next``: what was open then is taken again."""
         self._behind = self.next
         self._taken.clear()
         self._finished.clear()

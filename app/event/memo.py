@@ -1,7 +1,7 @@
 """Answers of a pure function, remembered within a bound.
 
 Senders repeat themselves: the same header names, content types and sources, event after event. What
-is long is not remembered, and a full memo starts anew, so that nobody can fill memory or keep it full.
+is long is not remembered, and a full memo is emptied, so that nobody can fill memory or keep it full.
 """
 
 from __future__ import annotations

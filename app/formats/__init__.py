@@ -1,4 +1,4 @@
 """Pure. Event formats: an event as one document. JSON; Protobuf and Avro with the extra `formats`.
 
-``deflated`` undoes gzip and deflate, for whoever takes compressed data from outside.
+``deflated`` undoes gzip and deflate, for modules that take compressed data from outside.
 """

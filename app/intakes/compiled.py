@@ -102,8 +102,8 @@ def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Schem
 def repeat_digest(scheme: Scheme, body: bytes, attributes: Attributes) -> bytes | None:
     """The digest that a repeat of a request has too. None where a signed time tells old requests.
 
-    Of the body alone where it is signed: whoever has seen one can change headers, and ids made of them.
-    Whoever has a key that signs nothing can change the body as well: there, equal bodies with other ids are
+    Of the body alone where it is signed: an attacker that has seen one can change headers, and ids made of them.
+    An owner of a key that signs nothing can change the body as well: there, equal bodies with other ids are
     other events.
     """
     if scheme.timed:

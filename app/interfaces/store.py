@@ -60,7 +60,7 @@ class DeadLetters(Protocol):
     ) -> int:
         """The oldest ``limit`` of them become redriven rows, in one step, due one after the other at
         ``rate`` a second (0: at once), behind those already on their way; how many there were. Their
-        attempts begin anew."""
+        attempts begin again at 1."""
 
 
 class ParkedMessages(Protocol):

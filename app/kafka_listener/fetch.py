@@ -70,7 +70,7 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
     most = min(payload.max_bytes, settings.max_answer)
     until = loop.time() + min(payload.max_wait.total_seconds(), settings.max_wait)
     start = session.turn % max(1, len(wanted))
-    turns = [*wanted[start:], *wanted[:start]]  # whoever had no room comes first another time
+    turns = [*wanted[start:], *wanted[:start]]  # a partition without room comes first the next time
     session.turn += 1
     with _stirred(node, session, wanted) as stirred:
         while True:

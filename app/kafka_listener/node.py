@@ -78,7 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``max_batch``         bytes of one batch of records, compressed and not.
     ``max_answer``        bytes of records in one answer, whatever the client would take.
     ``max_wait``          seconds that a Fetch may wait, whatever the client would.
-    ``denial``            seconds until whoever failed to log in is told.
+    ``denial``            seconds until a failed login is told.
     ``session_timeouts``  seconds, the shortest and the longest that a member of a group may ask for.
     """
 

@@ -13,7 +13,7 @@ from app.kafka_listener.wire import ErrorCode, Request
 
 
 async def init_producer_id(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """Also for a producer that has one and wants to begin anew (KIP-360): it gets another."""
+    """Also for a producer that has one and wants a new one (KIP-360)."""
     code, producer = ErrorCode.none, -1
     if request.payload.transactional_id is not None:
         code = NO_TRANSACTIONS[0]

@@ -30,7 +30,7 @@ def to_read(session: Session, topic: str) -> ErrorCode:
 
 
 def to_see(session: Session, topic: str) -> ErrorCode:
-    """As in Kafka, whoever may read or write a topic may ask what it is."""
+    """As in Kafka, a user that may read or write a topic may describe it."""
     access = session.access
     return _of_topic(allowed=access.read(topic) or access.write(topic))
 

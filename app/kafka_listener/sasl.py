@@ -179,7 +179,7 @@ async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
 
 
 async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
-    """Whoever is denied is told so, and let go."""
+    """A client that is denied is told so, and disconnected."""
     login: SaslSession | None = session.login
     if login is None:
         return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")

@@ -35,7 +35,7 @@ def back_up(folder: Path, target: Path, told: Callable[[int, int], None]) -> Non
     ``told``: pages copied, and all. Raises OSError and apsw.Error.
     """
     with closing(open_reader(folder, None)) as reading, closing(_new(target)) as writing:
-        reading.execute("BEGIN")  # one moment, however long it takes: a writer would start it anew
+        reading.execute("BEGIN")  # one moment, however long it takes: a writer would restart it
         reading.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with writing.backup("main", reading, "main") as copying:
             while not copying.done:

@@ -55,7 +55,7 @@ class Engine:
         self._forget()
 
     def _forget(self) -> None:
-        """What is known is read from the file anew at each start."""
+        """What is known is read from the file at each start."""
         settings = self.settings
         self.positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
@@ -128,7 +128,7 @@ class Engine:
 
     async def delete_topic(self, name: str) -> None:
         """With its records, the places of groups in it and what is known of its producers: one of its
-        name would begin anew. Raises BrokerRefused, while a subscription reads it also."""
+        name would begin without a position. Raises BrokerRefused, while a subscription reads it also."""
         topic = await self._writing().run(lambda db: self._changes.delete(db, name))
         for partition in topic.partitions:
             for notify in self._watchers.pop(partition, set()):
@@ -224,7 +224,7 @@ class Engine:
         return self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
 
     def forget(self, group: str) -> asyncio.Future[None]:
-        """A group that is no more; one of its name would begin anew."""
+        """A group that is no more; one of its name would begin without a position."""
         return self._writing().run(lambda db: self.positions.forget(db, group))
 
     def forget_places(self, group: str, places: Sequence[Partition]) -> asyncio.Future[None]:

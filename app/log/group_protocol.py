@@ -30,7 +30,7 @@ class Code(enum.Enum):
 
 
 class Join(msgspec.Struct, frozen=True, kw_only=True):
-    """``instance``   a name that outlives the process (KIP-345): whoever comes with it takes the place.
+    """``instance``   a name that outlives the process (KIP-345): the member that joins with it takes the place.
     ``returning``  the member has been let in before: it is refused where nobody knows it.
     ``protocols``  assignment strategies the member knows, best first, each with its metadata.
     Times in seconds."""

@@ -154,7 +154,7 @@ class Group:
         return Code.NONE
 
     def _take_place(self, join: Join) -> tuple[list[Answer], bool]:
-        """Whoever comes with the name of an instance takes its place, with what was assigned to it; the
+        """A member that joins with the name of an instance takes its place, with what was assigned to it; the
         one before is fenced. Returns its answers, and whether there was one."""
         if join.instance is None:
             return [], False
@@ -171,7 +171,7 @@ class Group:
         return fenced, True
 
     def _changes(self, member: Member, join: Join, replaced: bool) -> bool:
-        """Whether this join of a stable group makes it assign anew. A leader asks for that by joining
+        """Whether this join of a stable group makes it rebalance. A leader asks for that by joining
         again, unless it is new in an old place."""
         leads = join.member == self.leader and not replaced
         return leads or member.join.protocols != join.protocols

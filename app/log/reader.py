@@ -134,7 +134,7 @@ class Reader:
             except apsw.Error as error:
                 unavailable = BrokerUnavailable(f"the log's file cannot be read: {error}")
                 self._hop.refuse(future, unavailable)
-            except Exception as error:  # noqa: BLE001 - handed to whoever awaits the job
+            except Exception as error:  # noqa: BLE001 - handed to the task that awaits the job
                 self._hop.refuse(future, error)
             else:
                 self._hop.answer(future, result)

@@ -128,7 +128,7 @@ class Writer:
         try:
             self._db = opening()
             self.storing.open(self._db)
-        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the start
+        except BaseException as error:  # noqa: BLE001 - handed to the task that awaits the start
             self._hop.refuse(opened, error)
             return
         self._hop.answer(opened, None)
@@ -191,7 +191,7 @@ class Writer:
             result = job(self._db)
         except apsw.Error as error:
             self._hop.refuse(future, self.storing.explain(error))
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the job
+        except Exception as error:  # noqa: BLE001 - handed to the task that awaits the job
             self._hop.refuse(future, error)
         else:
             self._hop.answer(future, result)

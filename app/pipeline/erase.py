@@ -111,7 +111,7 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
 
 def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
     """A manifest remembers the files that were taken out of it, with the least and the greatest text of each
-    column: one of these may be the very text. Written anew, it lists what is there. Iceberg's procedure leaves
+    column: one of these may be the very text. Written again, it lists what is there. Iceberg's procedure leaves
     a table with a single manifest as it is.
     """
     table = lake.table(name)

@@ -24,7 +24,7 @@ _DOOMED: Final = "skybridge_doomed"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """``made``: milliseconds since 1970, by the clock of whoever committed."""
+    """``made``: milliseconds since 1970, by the clock of the committing process."""
 
     id: int
     made: int

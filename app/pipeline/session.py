@@ -60,7 +60,7 @@ def open_session(
 
     ``brief``: it is for one piece of work, and then ends.
 
-    Catalogs belong to a session: two lakes in one process do not meet. Whoever came first ends Spark with
+    Catalogs belong to a session: two lakes in one process do not meet. The first one ends Spark with
     ``session.stop()``. Raises SetupError without the extra, without Java, without the jars.
     """
     requirements()

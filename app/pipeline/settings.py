@@ -1,5 +1,5 @@
 """What the verbs of the pipeline are told, as plain values. ``runtime.pipeline`` and ``runtime.reroute`` make them
-from the configuration; whoever submits a job to a cluster may make them himself.
+from the configuration; a program that submits a job to a cluster may make them itself.
 """
 
 from __future__ import annotations

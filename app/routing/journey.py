@@ -53,7 +53,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
 class Hop(msgspec.Struct, frozen=True, kw_only=True):
     """A place that the event comes to: by its route, or by the mirror ``by``.
 
-    ``record``         as it is written there by a route; None behind a mirror, which writes it anew.
+    ``record``         as it is written there by a route; None behind a mirror, which writes it again.
     ``subscriptions``  all that read there, whether they want it or not.
     ``untold``         those of the broker that may read it, where an exchange of RabbitMQ decides that.
     """

@@ -1,6 +1,6 @@
 """Which partition a key belongs to: murmur2 as in Kafka's Java client, on every log.
 
-A key must land in the same partition whoever writes it, so this is the Java client's function to
+A key must land in the same partition with every writer, so this is the Java client's function to
 the bit, tested against values the Java client gave.
 """
 

@@ -56,7 +56,7 @@ async def declare_subscriptions(
 async def forget_group(
     config: Config, logs: Mapping[str, PortableLog], subscription: Subscription
 ) -> None:
-    """Of a subscription that is deleted: one made later under its id begins anew. Other brokers keep
+    """Of a subscription that is deleted: one made later under its id begins without a position. Other brokers keep
     groups for as long as they are set to."""
     log = logs.get(subscription.source.broker)
     if log is not None and isinstance(log.driver, embedded.EmbeddedDriver):

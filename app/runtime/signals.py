@@ -46,7 +46,7 @@ class Signals:
             self._loop.remove_signal_handler(signal.SIGHUP)
 
     def _on_hang_up(self) -> None:
-        """Whoever closes the terminal of a service wants it to end."""
+        """A user that closes the terminal of a service wants it to end."""
         (self.asked if self._terminal and not has_terminal() else self.hung_up).set()
 
     def _on_signal(self) -> None:

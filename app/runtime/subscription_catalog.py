@@ -1,6 +1,6 @@
 """Every subscription there is: those of the file, and those that the store keeps.
 
-Read anew when the store's revision has grown, whichever process made it grow. A stored document that
+Read again when the store's revision has grown, through any process. A stored document that
 cannot run any more, say because its broker left the file, is kept and reported; it stops nobody else.
 """
 
@@ -46,7 +46,7 @@ class SubscriptionCatalog:
     """All of it is as of the last ``refresh``.
 
     ``halts``  why some deliver nothing.
-    ``look``   makes workers of this process take up what is new; whoever follows the store fills it.
+    ``look``   makes workers of this process take up what is new; the watcher of the store fills it.
     """
 
     def __init__(self, loaded: Loaded, store: Store | None, vault: Vault) -> None:

@@ -15,7 +15,7 @@ from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import Credentials, NoToken, StaticHeaders
 
-RENEW = 86_400.0  # seconds after which a consent is asked for anew; it counts meanwhile
+RENEW = 86_400.0  # seconds after which a consent is asked for again; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
 REQUIRED_AGAIN = (60.0, 3_600.0)  # likewise one that must consent: doubled from one to the other
 

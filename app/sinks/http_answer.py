@@ -40,7 +40,7 @@ class AnswerReader:
     follow it.
 
     Targets repeat themselves: a short answer that came in one piece is known again by its bytes, and they are
-    not parsed anew.
+    not parsed again.
     """
 
     __slots__ = (

@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def close(self, fault: Fault | None = None) -> None:
-        """``fault``: for whoever waits for an answer."""
+        """``fault``: for the request that waits for an answer."""
         if self._answer is not None:
             self._fail(fault or Fault("reset", BROKEN))
         elif not self.closed:

@@ -66,7 +66,7 @@ class Pool:
         return answer
 
     def close(self) -> None:
-        """Whoever waits for an answer is told that none comes."""
+        """Requests that wait for an answer are told that none comes."""
         for connection in tuple(self._open):
             connection.close(Fault("reset", "the client was stopped"))
         if self._sweep is not None:

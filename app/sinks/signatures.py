@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class Signatures:
-    """``secrets``: the current one first, looked at anew in each second. ``now``: the wall clock."""
+    """``secrets``: the current one first, looked at again in each second. ``now``: the wall clock."""
 
     def __init__(self, secrets: Sequence[LiveSecret], now: Callable[[], float]) -> None:
         self._secrets = tuple(secrets)

@@ -1,6 +1,6 @@
 """A sink with spans: one of each attempt at an event, and below it one of the request that carries it.
 
-The first is the child of what came beside the event in its record, whoever wrote it there. What goes out carries
+The first is the child of what came beside the event in its record, from any producer. What goes out carries
 the second, where its subscription forwards ``traceparent`` at all: the request to a webhook as its header, the record
 of a mirror beside the event. A request of several events belongs to no trace of theirs: it begins one, which is linked
 with the attempt at each (messaging conventions, batches).

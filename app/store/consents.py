@@ -38,7 +38,7 @@ class Consents(Storing):
         here = (_c.digest == digest) & _c.called_ms.is_(None) & (_c.until_ms > now_ms)
         if connection.execute(select(_c.digest).where(here)).first() is None:
             return False
-        revision.grow(connection)  # whoever asked looks when it grows
+        revision.grow(connection)  # the subscription that asked looks when it grows
         called = (
             update(consents)
             .where(here)

@@ -14,7 +14,9 @@ from app.store.rows import insert, kept_of, kept_values, text
 from app.store.tables import dead_letters
 from app.store.transactions import Storing, Transactions, transaction
 
-STRIDE = 1_000  # rows after which is counted anew: other processes write too, and people discard
+STRIDE = (
+    1_000  # rows after which they are counted again: other processes write too, and people discard
+)
 
 
 class Room:

@@ -1,7 +1,7 @@
 """Secrets at rest: what the store keeps of a credential can be read with the key alone.
 
 Fernet (AES-128-CBC with HMAC-SHA256) of ``cryptography``; two keys while the key changes. The key is
-not in the store: whoever has a copy of the database has no credentials by that.
+not in the store: a copy of the database alone gives no credentials.
 """
 
 # ruff: noqa: PLC0415 - cryptography takes 7 MB, and few stores are encrypted
@@ -75,7 +75,7 @@ class Vault:
             raise Unreadable("it was sealed under another key") from None
 
     def is_present(self, sealed: dict[str, str]) -> bool:
-        """Whether the present key reads it: one under the key before is to be sealed anew."""
+        """Whether the present key reads it: one under the key before is to be sealed again."""
         if self._present is None:
             return False
         from cryptography.fernet import InvalidToken

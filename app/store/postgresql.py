@@ -2,7 +2,7 @@
 
 READ COMMITTED, with the row of the owner locked before a fenced write (``owners``) and the rows that are
 handed out locked while they are (``SKIP LOCKED``): two processes wait for each other or pass each other
-by, and neither has to begin anew for the sake of a row that nobody else wants.
+by, and neither has to restart for the sake of a row that nobody else wants.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.store import schema
 
 SETTING = "store.dsn"
 _BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
-_LOCK = 0x736B79  # of whoever changes the schema; the number means nothing elsewhere
+_LOCK = 0x736B79  # held while the schema changes; the number means nothing elsewhere
 
 # Of the connection, where the DSN does not say otherwise: one whose other end vanished is noticed.
 _MANNERS = {
@@ -45,7 +45,7 @@ def name_of(dsn: str) -> str:
 
 
 def engine_of(dsn: str, timeout: float) -> Engine:
-    """One connection at a time, made anew when its server went away. ``timeout`` bounds a statement, the
+    """One connection at a time, made again when its server went away. ``timeout`` bounds a statement, the
     wait for a lock, and how long a process that stands still may keep one."""
     connection: dict[str, Any] = {
         **_MANNERS,

@@ -16,12 +16,12 @@ from app.store.pulled_sql import Values, statements
 from app.store.rows import message_of, text, written
 from app.store.transactions import Transactions
 
-BURIAL = 60_000  # milliseconds that whoever buries worn-out messages has for it
+BURIAL = 60_000  # milliseconds that a process has to bury worn-out messages
 
 
 class PullQueue:
     """Fills ``interfaces.PullQueue``. The oldest of a lane is the one that was offered first. Tokens
-    fence what is done with a message that was handed out, not epochs: whoever pulls owns nothing.
+    fence what is done with a message that was handed out, not epochs: a client that pulls owns nothing.
 
     A token is a secret and the id of its row. What was handed out together shares the secret: all of it
     went to one consumer."""

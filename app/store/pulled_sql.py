@@ -1,9 +1,9 @@
 # ruff: noqa: S608 - made of the names of columns and of marks, once
 """The statements of ``pulled`` as text, one of each for a whole batch: SQLAlchemy would build the parameters of every
-row anew, which cost more than the database itself.
+row again, which cost more than the database itself.
 
 Both databases have the same statements. They differ in the mark of a parameter, in how a list is one parameter
-(SQLite reads it from JSON), and in the locks of rows, which SQLite has no need of: whoever writes is alone.
+(SQLite reads it from JSON), and in the locks of rows, which SQLite has no need of: it has one writer.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def kept_of(
     row: Row[Any],
     epochs: Mapping[Partition, int] | None = None,
 ) -> Kind:
-    """``epochs``: of whoever reads it; None: the message bears that of its writer."""
+    """``epochs``: of the reader; None: the message bears that of its writer."""
     columns = row._asdict()
     event = EventName(*(columns[name] for name in EVENT))
     message = message_of(*(columns[name] for name in PLACE + RECORD))

@@ -67,7 +67,7 @@ def _bring_up(engine: Engine, path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A copy of the database that is whole, whoever writes to it meanwhile: they wait. Through SQLite,
+    """A copy of the database that is whole: writers wait meanwhile. Through SQLite,
     because what is in its journal belongs to it. ``target`` becomes it in one step, or not at all."""
     keep_private(target)
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)

@@ -62,7 +62,7 @@ def _load(
 def _start(
     connection: Connection, broker: str, group: str, commits: Mapping[Partition, Commit]
 ) -> None:
-    """Nobody owns these yet; whoever was first has said where the group begins (rule 10)."""
+    """Nobody owns these yet; the first member has said where the group begins (rule 10)."""
     for partition, commit in commits.items():
         row = _row(broker, group, 0, partition, commit)
         connection.execute(insert(connection, stream_offsets).values(row).on_conflict_do_nothing())

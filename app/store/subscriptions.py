@@ -17,7 +17,7 @@ _ITS_OWN = (halts, commands, consents, replays, parked, pulled)  # go with it
 
 class SubscriptionRegistry(Storing):
     """Fills ``interfaces.SubscriptionRegistry``. A version is the revision of its change: one that was
-    deleted and made anew bears no version that it had before."""
+    deleted and made again bears no version that it had before."""
 
     @transaction
     def all(self, connection: Connection) -> list[StoredSubscription]:

@@ -180,7 +180,7 @@ def shared_transaction(
 
 
 def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
-    """Begun anew where the database gave it up for another process's (PostgreSQL: a deadlock)."""
+    """Begun again where the database gave it up for another process's (PostgreSQL: a deadlock)."""
     for _ in range(TRIES - 1):
         try:
             with engine.begin() as connection:
@@ -218,7 +218,7 @@ def _said(name: str, error: SQLAlchemyError) -> StoreUnavailable:
 
 
 def _met_another(error: SQLAlchemyError) -> bool:
-    """Nothing is wrong with it: begun anew, the same transaction succeeds."""
+    """Nothing is wrong with it: begun again, the same transaction succeeds."""
     return _state(error) in _MET_ANOTHER
 
 

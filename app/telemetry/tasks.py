@@ -51,7 +51,7 @@ class Failures:
         self._troubles: dict[tuple[TaskName, str], str] = {}
 
     def count(self, name: TaskName, of: str, error: BaseException) -> None:
-        """Logged and counted; whoever calls tells health by itself."""
+        """Logged and counted; the caller tells health by itself."""
         _log.error("%s", _words(name, of, error), exc_info=error)
         self.counters.add("task_failures", name)
 

@@ -62,7 +62,7 @@ def close_traces() -> None:
 
 
 class Traces:
-    """Begins spans. Whoever begins one ends it."""
+    """Begins spans. The caller ends each one."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace import SpanKind as Kind  # noqa: PLC0415 - the extra
@@ -98,7 +98,7 @@ class Traces:
         began: float | None = None,
     ) -> Span:
         """A span of several messages, which is linked with one of each and a child of none; ``carried``: of
-        whoever asked for them; ``began``: seconds since the epoch, None for now."""
+        the caller; ``began``: seconds since the epoch, None for now."""
         from opentelemetry.trace import Link  # noqa: PLC0415
 
         links = [Link(each) for each in others if each.is_valid]

@@ -58,7 +58,7 @@ class Watcher:
         if each.state != "paused":
             self._paused.discard(name)
         elif each.paused_for is not None and name not in self._paused:  # a person's pause is told
-            self._paused.add(name)  # by whoever is asked for it
+            self._paused.add(name)  # by the one that is asked for it
             seconds = round(each.paused_for, 3)
             self._notify(PAUSED, name, {"cause": each.cause, "seconds": seconds})
         oldest = each.oldest or 0.0

@@ -172,7 +172,7 @@ class AttemptLog:
         self._filter_errors.note(event.attributes, expression, failure.reason)
 
     def assigned(self) -> None:
-        """The log gave partitions to this member, or all of them anew."""
+        """The log gave partitions to this member, or all of them again."""
         self.counters.add("rebalances", self._subscription)
 
     def parked(self) -> None:

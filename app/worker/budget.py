@@ -36,7 +36,7 @@ class Budget:
         self._refused.pop(part, None)
 
     def wake_one(self) -> None:
-        """Whoever was refused first."""
+        """The one that was refused first."""
         for part in self._refused:
             self.forget(part)
             part.wake()

@@ -32,7 +32,7 @@ async def obey(
     command: Command, subscription: Subscription, sink: Sink, kind: str, clock: Clock
 ) -> bytes:
     """The answer, as JSON. ``kind``: of the broker that its messages come from. The event goes past
-    lanes, filters, pauses and rates: whoever tests wants to know what the target says now."""
+    lanes, filters, pauses and rates: a test asks what the target says now."""
     started = clock.monotonic()
     try:
         answer = await sink.send(_test_event(command, subscription, kind, clock))

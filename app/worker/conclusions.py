@@ -65,7 +65,7 @@ class Conclusions(DispatcherPart):
             case Park() | DeadLetterIt():
                 delivery.steps += not delivery.due and isinstance(verdict.decision, Park)
                 await self._keep(lane, verdict)
-            case Disable(cause):  # in flight till it is stored: whoever stops waits for it
+            case Disable(cause):  # in flight till it is stored: a stop waits for it
                 await self._gate.disable(cause)
                 await self._hold_on(lane, self._clock.monotonic())
 

@@ -134,7 +134,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
         went wrong otherwise, one error or a group of them: a member that its broker has failed may
-        own nothing from then on, without a word, so whoever runs us begins anew."""
+        own nothing from then on, without a word, so the dispatcher is restarted."""
         try:
             await self._halt_if_asked()
             subscription = self._subscription
@@ -167,7 +167,7 @@ class Dispatcher:
         await self._stopped.wait()
 
     def enable(self) -> None:
-        """Send again after a 410, or a pause; whoever asks has told the store."""
+        """Send again after a 410, or a pause; the caller has told the store."""
         self._scheduler.allow()
         self._nudge()
 

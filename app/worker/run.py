@@ -1,4 +1,4 @@
-"""One subscription as it is kept running: begun anew when it dies, ended in order."""
+"""One subscription as it is kept running: restarted when it dies, ended in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.telemetry.tasks import FAILURES, cause_of
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died begins anew
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died restarts
 LOOK = 0.02  # seconds between looks at one that begins
 BEGINNING = frozenset({"starting", "restarting"})
 HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
@@ -94,7 +94,7 @@ class Run:
             try:
                 await self.dispatcher.run()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it died of, it is said and begun anew
+            except Exception as error:  # noqa: BLE001 - whatever it died of, it is logged and restarted
                 deaths = 1 if self._clock.monotonic() - begun > HEALTHY else deaths + 1
                 self._restarts += 1
                 self._death = cause_of(error)

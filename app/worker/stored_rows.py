@@ -110,7 +110,7 @@ class StoredRows(DispatcherPart):
         return any(each.row.message.partition in partitions for each in self._leaving.values())
 
     def look(self) -> None:
-        """Partitions were taken from us: whoever waits for their rows need not wait any more."""
+        """Partitions were taken from us: nothing waits for their rows any more."""
         self.left.set()
 
     async def _delete_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs one dispatcher a subscription, begins one anew that died, and says so: never silently.
+"""Runs one dispatcher a subscription, and restarts one that died: never silently.
 
 Which subscriptions there are may change while it runs (``apply``): one that is new begins, one that is
 gone or different ends in order first, and the others notice nothing.

@@ -58,7 +58,7 @@ class EmbeddedDriver:
 
     @property
     def coordinator(self) -> Coordinator:
-        """Of all groups, whoever their members are. While it runs."""
+        """Of all groups, with members of any process. While it runs."""
         return self._running().coordinator
 
     async def start(self) -> None:

@@ -168,7 +168,7 @@ class Membership:
             await asyncio.sleep(self._times.retry_interval)
 
     async def _hold(self) -> End:
-        """Beat, with all other members, until the group wants to share anew, or has given us up."""
+        """Beat, with all other members, until the group rebalances, or has removed this member."""
         self._beats.add(self._beat_or_stir)
         try:
             while True:

@@ -62,7 +62,7 @@ Ask = Callable[[], Due | None]
 
 
 class CommitRounds:
-    """Asks whoever settled messages to commit along with the next commit group of the log, and everybody at the
+    """Asks consumers with settled messages to commit with the next commit group of the log, and all consumers at the
     latest ``interval`` seconds after a message was settled or a position moved. No timer runs while nothing
     moves.
 
@@ -103,7 +103,7 @@ class CommitRounds:
             self._timer = asyncio.get_running_loop().call_later(self._wait, self._round)
 
     def ride(self) -> None:
-        """A commit group is about to be closed: whoever settled something goes along."""
+        """A commit group is about to be closed: consumers that settled something commit with it."""
         now = asyncio.get_running_loop().time()
         if self._settled and now >= self._ride_from and self._may_store(now):
             self._ride_from = now + self._commit(self._settled) / RIDING_A_SECOND

@@ -47,7 +47,7 @@ class Batcher:
     def fill(self, batch: Any) -> bool:
         """Move what is still unanswered from the queue into ``batch``; whether anything is in it.
 
-        Rule 9: whoever has had his answer, or went away, is dropped here: it is not on the wire.
+        Rule 9: a record whose caller has an answer, or went away, is dropped here: it is not on the wire.
         (Cancelling aiokafka's own futures would not stop a send: reliability 5.1.)
         """
         queue, aboard, append = self.queue, self.aboard, batch.append

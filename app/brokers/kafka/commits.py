@@ -92,7 +92,7 @@ class Commits:
                 await self._at_rest_or_due()
                 if not await self.now():
                     await asyncio.sleep(PUT_OFF)
-        except Exception as error:  # noqa: BLE001 - whoever polls is to raise it
+        except Exception as error:  # noqa: BLE001 - the next poll raises it
             self._failed(error)
 
     async def _at_rest_or_due(self) -> None:

@@ -127,7 +127,7 @@ class Connection:
         self.client.force_metadata_update()
 
     async def _reason(self) -> Exception | None:
-        """Why the first broker of the list does not let us in: the client tells it to nobody. None
+        """Why the first broker of the list rejects the connection: the client tells it to nobody. None
         when it does by now."""
         host, port, _ = collect_hosts(self._settings.bootstrap_servers, randomize=False)[0]
         options = self._settings.one_connection()

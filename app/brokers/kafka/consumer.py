@@ -1,4 +1,4 @@
-"""One member of a consumer group, at the pace of whoever polls it.
+"""One member of a consumer group, at the pace of its caller.
 
 aiokafka runs the group in a task of its own and calls us when ownership changes. Those changes become
 events of ``poll``; a revocation waits, within a bound, until the next poll says that it was dealt with.

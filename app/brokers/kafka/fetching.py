@@ -132,7 +132,7 @@ class Node:
             found = await self._found(f"fetch-{number}", request_for(wants, wait))
             for place, same in wants.items():
                 self._tell(place, same, found.get(place))
-        except Exception as error:  # noqa: BLE001 - whoever asked tries again, or raises it
+        except Exception as error:  # noqa: BLE001 - the caller tries again, or raises it
             self._fail(wants, error)
         except BaseException:
             self._fail(wants, NodeNotReadyError("closing"))
@@ -208,7 +208,7 @@ class Fetching:
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
     def only(self, topics: Collection[str]) -> None:
-        """Others are asked for no more: to ask for one that was deleted may make it anew."""
+        """Others are asked for no more: to ask for one that was deleted may create it."""
         if self._client is not None:
             self._client.set_topics(topics)
 

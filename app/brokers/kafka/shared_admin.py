@@ -22,7 +22,7 @@ class _Kept:
 
 
 class Standing:
-    """Opened by the first question, and anew by the first one after it failed. At most one is kept;
+    """Opened by the first question, and again by the first one after it failed. At most one is kept;
     one that failed is closed when the last question to it has ended."""
 
     def __init__(self, settings: KafkaSettings) -> None:

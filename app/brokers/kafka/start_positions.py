@@ -2,7 +2,7 @@
 
 The start is committed for *all* partitions of a topic before the member joins. While the group is
 empty Kafka takes such commits from anybody; once it has members it takes them from none but these,
-so whoever comes second fails harmlessly and cannot move a position that is in use.
+so the second member fails harmlessly and cannot move a position that is in use.
 """
 
 from __future__ import annotations

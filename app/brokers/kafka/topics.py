@@ -51,7 +51,7 @@ class Topics(Asking[Topic]):
             partitions = cluster.partitions_for_topic(name)
             if partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
-                self._forget(name, gone)  # whoever publishes next asks, and is told for certain
+                self._forget(name, gone)  # the next publisher asks, and is told for certain
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))
 

@@ -1,4 +1,4 @@
-"""One member of a Failover subscription, at the pace of whoever polls it.
+"""One member of a Failover subscription, at the pace of its caller.
 
 Each partition has a consumer of its own in the client library, so that it can be paused by itself.
 A message is acknowledged as soon as it is finished (rule 2); what is not comes again, to the next

@@ -3,7 +3,7 @@
 The broker chooses the owner among the consumers of a Failover subscription and tells each of them,
 but the client library hands that news to nobody. So the administration is asked, twice a second, once
 a topic for all members; and at once when a member joins, or a message arrives at one that owns
-nothing. A topic where nothing is open or changing is asked for every two seconds only: whoever has
+nothing. A topic where nothing is open or changing is asked for every two seconds only: a member that has
 nothing to deliver cannot deliver beside a new owner, and a message that arrives is itself news.
 What follows from that: an owner learns of its loss up to ``ownership_check`` late, within
 the second that the broker lets pass before the next owner reads; beyond that second (the

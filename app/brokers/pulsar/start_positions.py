@@ -5,7 +5,7 @@ administration, before any member joins. Two deaths could spoil that. Ours, betw
 who comes next would take the rest for new ones. And the broker's: it makes a subscription at the
 latest message, and only then moves it, which no bookie may be at hand for. So all places are written
 down first, as a property of the first partition's subscription, which is stored in the same step that
-makes it; whoever finds the property there finishes the work, and only then takes it away. That may be
+makes it; a member that finds the property there finishes the work, and only then removes it. That may be
 we ourselves, when the broker answers that it could not do all of it.
 """
 
@@ -44,7 +44,7 @@ async def prepare(
     patience: float = OTHERS_WITHIN,
 ) -> None:
     """Make the subscription ``group`` in each topic of which it has no partition, beginning at ``start``. In one
-    of which it has some, the others are new partitions: whoever joins there makes it, at earliest, in one
+    of which it has some, the others are new partitions: the member that joins there makes it, at earliest, in one
     step. Raises PositionOutOfRange, or AdminError, when the broker lacks for too long what it needs.
     """
 
@@ -62,7 +62,7 @@ async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patienc
     if not there:
         places = await _resolve(admin, topic, wires, start)
         intent = {INTENT: msgspec.json.encode(places).decode()}
-        # Whoever makes the first partition's decides for all of them.
+        # The member that makes the first partition's decides for all of them.
         if await admin.create_subscription(wires[0], group, places[0], intent):
             await _finish(admin, group, wires, places, there)
             return
@@ -119,7 +119,7 @@ async def _finish(
     async def begin(number: int) -> None:
         wire, place = wires[number], places.get(number, BEGINNING)
         if wire not in there and not number:
-            return  # whoever calls us made it just now
+            return  # the caller made it just now
         if wire in there or not await admin.create_subscription(wire, group, place):
             await admin.move(wire, group, place)
 
@@ -132,7 +132,7 @@ async def _finish(
 
 async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: StartAt) -> Places:
     """All of them before the first is made: a start that is out of range leaves nothing behind, and
-    whoever finishes it later begins where it was meant at the time."""
+    a member that finishes it later begins where it was meant at the time."""
 
     async def place(number: int) -> Position:
         return await _resolved(admin, Partition(topic, number), wires[number], start)

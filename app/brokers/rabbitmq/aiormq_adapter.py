@@ -175,7 +175,7 @@ class Core(Connection):
             if frame.reply_code == _LOGIN_REFUSED:
                 raise amqp.ProbableAuthenticationError(frame.reply_text)
             raise amqp.ConnectionClosed(frame.reply_code, frame.reply_text)
-        return frame  # whoever asked looks at its kind
+        return frame  # the caller looks at its kind
 
     def write(self, frames: bytes) -> None:
         """Whole frames, now; does not wait. Dropped when the connection is gone."""

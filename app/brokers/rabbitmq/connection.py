@@ -159,7 +159,7 @@ async def close_channel(channel: Channel | AbstractChannel) -> None:
 async def connect(
     settings: RabbitSettings, client_id: str = "", changed: Callable[[], None] = lambda: None
 ) -> Wire:
-    """To the first node that lets us in. Raises the error of the last one tried. They share the time of
+    """To the first node that accepts the connection. Raises the error of the last one tried. They share the time of
     one request, so that a node that never answers cannot keep those behind it from being tried."""
     last: BaseException = ConnectionError("no address is given")
     urls = settings.urls(client_id)

@@ -1,4 +1,4 @@
-"""One member of a group, at the pace of whoever polls it.
+"""One member of a group, at the pace of its caller.
 
 A task of its own keeps the connection and a fair share of the queues; what changes becomes events of
 ``poll``. A hand-over waits, within a bound, until the next poll says that it was dealt with.

@@ -213,7 +213,7 @@ class Producer:
         return channel
 
     def _certain(self, batchers: Batchers) -> bool:
-        """Whether what leads nowhere will lead nowhere. A node that starts lets us in before its
+        """Whether what leads nowhere will lead nowhere. A node that starts accepts connections before its
         streams have leaders, and until then it returns what goes there as if there were no queue."""
         if self._wire is None or batchers.found_on != self._wire.number:
             return False  # nobody has asked for its queues since

@@ -71,7 +71,7 @@ class Targets(Asking[Batchers]):
         super().refuse(name, error)
 
     def forget(self, exchange: str) -> None:
-        """Whoever publishes to it next asks, and is told for certain."""
+        """The next publisher to it asks, and is told for certain."""
         for name, batchers in list(self.known.items()):
             if batchers.target.exchange == exchange:
                 del self.known[name]

@@ -80,7 +80,7 @@ def _counted(session: SparkSession, lake: Lake, attribute: Attribute, text: str)
 
 
 def _ask(found: list[Erased], attribute: Attribute, text: str, *, yes: bool, quiet: bool) -> None:
-    """The count stands there in any case: whoever said --yes too sees it before it is too late to stop."""
+    """The count is printed in any case: a user that gave --yes sees it too, before it is too late to stop."""
     counts = ", ".join(f"{each.rows} of {each.table}" for each in found)
     if not quiet:
         printing.err().print(f"{attribute} {text}: rows to remove: {counts}", markup=False)

@@ -98,7 +98,7 @@ def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tupl
 
 
 def _asking() -> AbstractContextManager[object]:
-    """For whoever waits at a terminal: what draws it takes a while to import."""
+    """For a user at a terminal: what draws it takes a while to import."""
     if not sys.stderr.isatty():
         return nullcontext()
     return printing.err().status("asking", spinner="line")

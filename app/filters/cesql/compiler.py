@@ -258,7 +258,7 @@ def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
     try:
         return _constant(evaluate(_NO_EVENT))
     except Failure:
-        return evaluate  # it fails for each event anew
+        return evaluate  # it fails for each event
 
 
 def _called(node: nodes.Call, function: Function) -> Evaluator[Value]:

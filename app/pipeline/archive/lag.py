@@ -1,4 +1,4 @@
-"""How far the lake is behind its topics, for whoever watches: ``skybridge_archive_lag_seconds``.
+"""How far the lake is behind its topics, for monitoring: ``skybridge_archive_lag_seconds``.
 
 What is known is a moment for each topic: all that was stored before it is in the lake, events made of it
 included. It is the begin of a batch that read to the end of the topic as it was then, once that batch is

@@ -44,7 +44,7 @@ class ArchiveFailed(SkybridgeError):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """For whoever looks on. ``step``: ``copy`` (Kafka to ``events_raw``) or ``derive``. ``done`` of
+    """For an observer. ``step``: ``copy`` (Kafka to ``events_raw``) or ``derive``. ``done`` of
     ``total`` records, the total None where nobody knows; ``derived``: what came of the last range.
     """
 

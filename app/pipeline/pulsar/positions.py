@@ -66,7 +66,7 @@ class Positions:
         return offsets
 
     def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
-        """On a loop of its own: whoever asks has none."""
+        """On a loop of its own: the caller has none."""
 
         async def run() -> T:
             admin = Admin(_settings(self._options))

@@ -42,7 +42,7 @@ class Notes:
         self._here = None if here is None else here / f"replay-{name}"
 
     def begin(self, plan: Plan) -> None:
-        """Anew, whatever is known of an earlier one of that id."""
+        """A new one, whatever is known of an earlier one of that id."""
         self._write(DONE, msgspec.json.encode(Done()))
         self._write(PLAN, msgspec.json.encode(plan))
 

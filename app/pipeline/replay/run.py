@@ -117,7 +117,7 @@ class _Sending:
         self.done = notes.done()
 
     async def through(self, number: int, piece: Slice) -> AsyncIterator[int]:
-        """The rest of a slice. One that has another size than it had, since ``erase`` took rows, begins anew."""
+        """The rest of a slice. One that has another size than it had, since ``erase`` took rows, begins again at its start."""
         before, size = self.done, len(piece.records)
         first = before.records if before.size == size else 0
         read, refused = before.read - before.records + first, Counter(before.refused)

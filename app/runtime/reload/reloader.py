@@ -91,7 +91,7 @@ class Reloader:
             except SetupError as error:
                 told = self._refused(cause, "invalid-configuration", [_fault(error)])
             except SkybridgeError as error:
-                self.seen = UNSEEN  # whoever looks at the file tries again
+                self.seen = UNSEEN  # the next look at the file tries again
                 told = self._refused(cause, "not-now", [Fault("not-now", str(error))])
             except Exception as error:  # noqa: BLE001 - said, and what runs goes on
                 _log.exception("a reload failed unexpectedly")

@@ -230,7 +230,7 @@ livenessProbe:
   periodSeconds: {{ $probes.periodSeconds }}
   timeoutSeconds: 5
   failureThreshold: {{ $probes.failureThreshold }}
-# A subscription that begins anew takes no pod out of the Service of events.
+# A subscription that restarts takes no pod out of the Service of events.
 readinessProbe:
   httpGet: {path: "/readyz?role={{ ternary "worker" "gateway" (eq .role "worker") }}", port: admin, scheme: {{ $scheme }}}
   periodSeconds: {{ $probes.periodSeconds }}

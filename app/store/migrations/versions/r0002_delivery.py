@@ -77,7 +77,7 @@ def _lane(row: sa.RowMapping) -> bytes:
 
 
 def _take_over_owners() -> None:
-    """Given at no time that is known: whoever owns next is later."""
+    """Given at no time that is known: the next owner is later."""
     names = "subscription, broker, topic, partition, epoch"
     op.execute(f"INSERT INTO owners ({names}, since_ms) SELECT {names}, 0 FROM old_owners")  # noqa: S608
 
