@@ -208,7 +208,7 @@ class ReloadView(View):
     outcome: Outcome
     digest: str = Field(description="digest of the configuration in force afterwards")
     changes: list[str] = Field(description="changes by setting; values of secrets are hidden")
-    anew: list[str] = Field(description="restarted subscriptions")
+    restarted: list[str] = Field(description="restarted subscriptions")
     faults: Annotated[list[str], BeforeValidator(_details)] = Field(
         description="reasons of the refusal, each with its line"
     )
@@ -265,7 +265,7 @@ class PlanView(View):
     )
     digest: str = Field(description="digest of the proposed configuration")
     changes: list[PlannedChangeView]
-    anew: list[str] = Field(
+    restarted: list[str] = Field(
         description="subscriptions that would end and continue at their position"
     )
     warnings: list[str] = Field(description="effects of the changes on events that wait")

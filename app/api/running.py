@@ -47,7 +47,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     digest: str
     changes: Sequence[str] = ()
-    anew: Sequence[str] = ()
+    restarted: Sequence[str] = ()
     faults: Sequence[Fault] = ()
     warnings: Sequence[str] = ()
     refusal: Refusal = ""

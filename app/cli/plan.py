@@ -70,7 +70,7 @@ def _print(found: Difference, what: str, digests: tuple[str, str], *, running: b
     printing.err().print(f"{what}: {said}, digest {' -> '.join(dict.fromkeys(digests))}")
     for each in found.changes:
         printing.text_line(f"{each.effect:8}{each}")
-    for name in found.anew:
+    for name in found.restarted:
         printing.text_line(f"reopen  subscription {name} ends and continues at its position")
     for warning in found.warnings:
         printing.text_line(f"warning {warning}")
@@ -96,7 +96,7 @@ def _print_json(found: Difference, against: str, digests: tuple[str, str]) -> No
             "against": against,
             "digest": {"old": digests[0], "new": digests[1]},
             "changes": msgspec.to_builtins(found.changes),
-            "anew": found.anew,
+            "restarted": found.restarted,
             "warnings": found.warnings,
         }
     )

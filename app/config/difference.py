@@ -83,11 +83,11 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Difference(NamedTuple):
-    """``anew``: ids of subscriptions of the file that restart: changed themselves, or what they
+    """``restarted``: ids of subscriptions of the file that restart: changed themselves, or what they
     are built on is."""
 
     changes: tuple[Change, ...]
-    anew: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
 
     @property
     def restarts(self) -> tuple[Change, ...]:
@@ -145,7 +145,7 @@ def difference(old: View, new: View) -> Difference:
         else each
         for each in _changes(old, new)
     )
-    return Difference(changes, tuple(_anew(old.exact, new.exact, changes)))
+    return Difference(changes, tuple(_restarted(old.exact, new.exact, changes)))
 
 
 def without_overrides(found: Difference) -> Difference:
@@ -158,7 +158,7 @@ def without_overrides(found: Difference) -> Difference:
     return found._replace(changes=tuple(kept))
 
 
-def builds_anew(changes: Sequence[Change], *, posts: bool, reply: str) -> bool:
+def rebuilds(changes: Sequence[Change], *, posts: bool, reply: str) -> bool:
     """Whether the sink of a subscription is built otherwise now, though its own settings are the same: what
     all webhooks share changed, or the route that events in answers go by."""
     if not posts:
@@ -240,11 +240,11 @@ def effect_of(setting: str) -> Effect:
     return "live" if live else "restart"
 
 
-def _anew(old: Tree, new: Tree, changes: Sequence[Change]) -> Iterator[str]:
+def _restarted(old: Tree, new: Tree, changes: Sequence[Change]) -> Iterator[str]:
     changed = {each.name for each in changes if each.setting.startswith("subscriptions.")}
     before = {each["id"] for each in old.get("subscriptions", ())}
     for each in new.get("subscriptions", ()):
-        built = builds_anew(changes, posts=isinstance(each["sink"], str), reply=each["reply"])
+        built = rebuilds(changes, posts=isinstance(each["sink"], str), reply=each["reply"])
         if each["id"] in before and (each["id"] in changed or built):
             yield each["id"]
 

@@ -103,12 +103,12 @@ class Registry:
         count = 0
         for stored in await self._store.subscriptions.all():
             try:
-                anew = resealed(stored, self._catalog.vault)
+                renewed = resealed(stored, self._catalog.vault)
             except Unreadable:  # it is reported as broken
                 continue
-            if anew is not None:
+            if renewed is not None:
                 try:
-                    await self._put(stored.id, anew, stored.version)
+                    await self._put(stored.id, renewed, stored.version)
                 except VersionConflict:  # somebody has just done the same
                     continue
                 count += 1

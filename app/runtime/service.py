@@ -150,9 +150,9 @@ class Service:
         self._closing.push_async_callback(bounded, "spools", spools.stop, drain, drain)
         events = self.parts.events
         if events is not None and spools.routes != routes_with_spools(self.parts.config):
-            anew = self._renewal.events(self.parts.config, self.parts.producers)
-            if anew is not None:
-                events.become(anew)
+            renewed = self._renewal.events(self.parts.config, self.parts.producers)
+            if renewed is not None:
+                events.become(renewed)
 
     async def _open_kafka_listener(self, name: str, log: PortableLog, drain: float) -> None:
         """Once its subscriptions have their groups: else a client could set the positions of one that is

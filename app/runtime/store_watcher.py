@@ -108,14 +108,14 @@ class StoreWatcher:
                 return
             wanted, incarnations = self._catalog.subscriptions, self._catalog.incarnations
             known = {each.id for each in wanted}
-            anew = {
+            renewed = {
                 name
                 for name, made in self._incarnations.items()
                 if incarnations.get(name, made) != made
             }
-            left = [each for each in self._applied if each.id not in known - anew]
+            left = [each for each in self._applied if each.id not in known - renewed]
             if left:
-                await self._supervisor.apply([each for each in wanted if each.id not in anew])
+                await self._supervisor.apply([each for each in wanted if each.id not in renewed])
             for each in left:
                 if self._incarnations.get(each.id) != incarnations.get(each.id):
                     await forget_group(self._catalog.loaded.config, self._logs, each)

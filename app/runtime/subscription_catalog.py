@@ -217,13 +217,13 @@ def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
     """Under the present key; None where all of it is. Raises Unreadable."""
     old: list[object] = []
 
-    def anew(sealed: dict[str, str]) -> dict[str, str]:
+    def renewed(sealed: dict[str, str]) -> dict[str, str]:
         if vault.is_present(sealed):
             return sealed
         old.append(sealed)
         return vault.seal(vault.open(sealed))
 
-    changed = msgspec.json.encode(_each_sealed(_decoded(stored), anew))
+    changed = msgspec.json.encode(_each_sealed(_decoded(stored), renewed))
     return changed if old else None
 
 

@@ -80,7 +80,7 @@ class Supervisor:
         self._runs = {each.id: self._run(each, None) for each in subscriptions}
         self._wanted = {each.id: each for each in subscriptions}
         self._broken: dict[str, SubscriptionStatus] = {}
-        self._anew: set[str] = set()
+        self._restarted: set[str] = set()
         self._halts: Mapping[str, Halt] = {}
         self._changing: dict[str, asyncio.Lock] = {}
         self._commands: set[asyncio.Task[None]] = set()
@@ -122,13 +122,13 @@ class Supervisor:
     def renew(
         self,
         sink_for: Callable[[Subscription], Sink],
-        anew: Collection[str],
+        restarted: Collection[str],
         bounds: tuple[int, int],
     ) -> None:
-        """What subscriptions are built on is another from now on. ``anew``: those that ``apply`` ends and
+        """What subscriptions are built on is another from now on. ``restarted``: those that ``apply`` ends and
         begins although their own settings are the same. ``bounds``: as ``Budget`` takes them."""
         self._sink_for = sink_for
-        self._anew |= set(anew)
+        self._restarted |= set(restarted)
         self._budget.rebound(*bounds)
 
     def halt(self, halts: Mapping[str, Halt]) -> None:
@@ -210,7 +210,7 @@ class Supervisor:
         """One that could not be made is tried again: what it lacked may be there now."""
         run = self._runs.get(name)
         found = None if run is None else run.subscription
-        return name in self._broken or name in self._anew or found != self._wanted.get(name)
+        return name in self._broken or name in self._restarted or found != self._wanted.get(name)
 
     async def _change(self, name: str) -> None:
         async with self._lock(name):
@@ -220,7 +220,7 @@ class Supervisor:
                 attempts = run.attempts
                 del self._runs[name]
             self._broken.pop(name, None)
-            self._anew.discard(name)
+            self._restarted.discard(name)
             wanted = self._wanted.get(name)
             if wanted is not None and name not in self._runs and not self._leaving:
                 self._try(wanted, attempts)

@@ -108,7 +108,7 @@ class SpoolHouse:
             await self.log.stop()
 
     def post(self, body: str, key: bytes = b"k") -> asyncio.Future[Any]:
-        return self.spools.switches["main#spool=orders"].submit(
+        return self.spools.publishing["main#spool=orders"].submit(
             "orders.eu", [Record(key, (("ce_id", body.encode()),), body.encode())]
         )
 

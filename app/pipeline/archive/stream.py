@@ -156,16 +156,18 @@ def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: in
 
 def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
     """Whether records are gone that were to be read. Raises SetupError where that is not agreed to."""
-    gone, anew = [], []
+    gone, renewed = [], []
     for topic, each in wanted.items():
         for number, at in each.items():
             if at < first[topic][number]:
                 gone.append(f"{topic}/{number}: offsets {at} to {first[topic][number] - 1}")
             if at > end[topic][number]:
-                anew.append(f"{topic}/{number} ends at {end[topic][number]}, the lake is at {at}")
-    if anew:
+                renewed.append(
+                    f"{topic}/{number} ends at {end[topic][number]}, the lake is at {at}"
+                )
+    if renewed:
         raise SetupError(
-            f"a topic is not the one that was archived: {'; '.join(anew)}",
+            f"a topic is not the one that was archived: {'; '.join(renewed)}",
             setting="pipeline.archive.topics",
             cure="a topic that was created again begins at offset 0: give the broker another name in"
             " the configuration, or take another pipeline.lake.namespace",

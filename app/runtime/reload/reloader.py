@@ -145,7 +145,7 @@ class Reloader:
             outcome=outcome,
             digest=self.digest,
             changes=[str(each) for each in found.changes] if found else (),
-            anew=found.anew if found else (),
+            restarted=found.restarted if found else (),
             warnings=warnings,
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from app.access.who import Producers
 from app.api.access import TokenGuard, demand_token
 from app.api.callers import Access, AccessToken
-from app.config.difference import Change, Difference, builds_anew
+from app.config.difference import Change, Difference, rebuilds
 from app.config.load import Loaded
 from app.config.model import Config
 from app.config.route_resources import load_resources
@@ -130,7 +130,7 @@ class Renewal:
         return [
             each.id
             for each in self.parts.catalog.subscriptions
-            if builds_anew(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
+            if rebuilds(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
         ]
 
     async def _retire(self) -> None:
@@ -146,7 +146,7 @@ async def _try_sinks(
     """A file that cannot be read or a key that is none is told now, not by a subscription that is broken."""
     named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
     for each in config.subscriptions:
-        if each.id in named or each.id in found.anew:
+        if each.id in named or each.id in found.restarted:
             await sink_for(each).stop()
 
 

@@ -52,7 +52,7 @@ def test_the_same_text_differs_in_nothing(differ: Differ) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said", "anew"),
+    ("before", "after", "said", "restarted"),
     [
         ("{type: order}", "{type: sale}", 'routes.orders.filters: [{"exact":{"type":"order"}}] -> [{"exact":{"type":"sale"}}]',
          ("audit",)),
@@ -63,18 +63,18 @@ def test_the_same_text_differs_in_nothing(differ: Differ) -> None:
     ],
 )  # fmt: skip
 def test_a_change_is_named_and_begins_only_what_it_touches_anew(
-    differ: Differ, before: str, after: str, said: str, anew: tuple[str, ...]
+    differ: Differ, before: str, after: str, said: str, restarted: tuple[str, ...]
 ) -> None:
     """A subscription whose settings are the same must not be disturbed at all."""
     found = differ((before, after))
     assert str(found.changes[0]) == said
-    assert found.anew == anew
+    assert found.restarted == restarted
     assert found.restarts == ()
 
 
 def test_what_all_webhooks_share_begins_them_anew_and_no_mirror(differ: Differ) -> None:
     found = differ(behind="timeouts: {webhook_dns: 1s}\n")
-    assert found.anew == ("billing.eu", "audit")
+    assert found.restarted == ("billing.eu", "audit")
 
 
 def test_what_runs_cannot_take_up_is_named(differ: Differ) -> None:
@@ -132,7 +132,7 @@ def test_a_running_one_is_compared_as_far_as_it_is_shown(load_text: Callable[...
 def test_a_secret_of_a_file_that_rotates_is_no_change(
     load_text: Callable[..., Loaded], tmp_path: Path
 ) -> None:
-    """Whoever uses it reads it again by itself: nothing has to begin anew."""
+    """Its users read it again by themselves: nothing has to restart."""
     file = tmp_path / "secret"
     text = FILE.replace("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", f'"${{file:{file}}}"')
     views = []

@@ -125,7 +125,7 @@ async def test_one_that_did_not_change_is_not_disturbed_though_it_is_in_the_midd
         await until(lambda: house.got("one") == ["1"] and house.got("other") == ["1"])
         before = house.runs()
         told = await house.reload(lambda s: s["subscriptions"][1].update(timeout="9s"))
-        assert (told.outcome, told.anew) == ("ok", ("other",))
+        assert (told.outcome, told.restarted) == ("ok", ("other",))
         now = house.runs()
         assert now["one"] is before["one"]
         assert now["other"] is not before["other"]
@@ -151,7 +151,7 @@ async def test_one_that_leaves_the_file_keeps_its_place(house: House) -> None:
 
 
 async def test_one_of_the_api_stays_and_hears_of_what_it_is_built_on(house: House) -> None:
-    """It survives reloads; all that post begin anew where webhooks are bound otherwise."""
+    """It survives reloads; all that post restart where webhooks are bound otherwise."""
     async with house.running() as service:
         await service.parts.registry.make(house.subscription("made"))
         await until(lambda: "made" in house.runs())

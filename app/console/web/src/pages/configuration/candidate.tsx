@@ -176,7 +176,7 @@ function Planned({ plan }: { plan: Plan }) {
           </li>
         ))}
       </ul>
-      {plan.anew.length > 0 && <p>End and continue at their position: {plan.anew.join(", ")}</p>}
+      {plan.restarted.length > 0 && <p>End and continue at their position: {plan.restarted.join(", ")}</p>}
       {plan.warnings.map((each) => (
         <p key={each} class="caution">
           {each}

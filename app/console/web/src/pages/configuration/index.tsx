@@ -119,7 +119,7 @@ function ReloadCard({ title, reload }: { title: string; reload: Reload }) {
             ))}
           </ul>
         )}
-        {reload.anew.length > 0 && <p>Restarted: {reload.anew.join(", ")}</p>}
+        {reload.restarted.length > 0 && <p>Restarted: {reload.restarted.join(", ")}</p>}
       </div>
     </Card>
   );
