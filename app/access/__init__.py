@@ -1,4 +1,4 @@
-"""Pure. Who sends, what a producer may do, and how much. Time is an argument; caches are the callers'.
+"""Pure. The name of a sender, the rights of a producer, and its quota. Time is an argument; caches are the callers'.
 
 ``who``     from a key, a certificate or the claims of a token to a producer
 ``tokens``  JSON Web Tokens: read and verified

@@ -26,7 +26,7 @@ class AccessToken(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Who may use the admin listener. Without tokens everybody on loopback may do everything. ``mask``:
+    """The users of the admin listener. Without tokens everybody on loopback may do everything. ``mask``:
     JSON Pointers into event data, for callers without the scope ``data``."""
 
     tokens: Sequence[AccessToken] = ()

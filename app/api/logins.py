@@ -35,7 +35,7 @@ class Login(BaseModel):
 
 
 class SessionView(BaseModel):
-    """Who asks, and what it may do."""
+    """The caller, and what it may do."""
 
     authenticated: bool
     login_required: bool = Field(description="false: the listener has no token, and is on loopback")
@@ -51,7 +51,7 @@ class SessionView(BaseModel):
 
 @routes.get("", operation_id="session")
 async def look(running: Here, request: Request, response: Response) -> SessionView:
-    """Who the caller is. Answers strangers too, so that a page knows whether to ask for a token."""
+    """The name of the caller. Answers strangers too, so that a page knows whether to ask for a token."""
     response.headers["cache-control"] = "no-store"
     return _view(running, request)
 

@@ -41,7 +41,7 @@ Handed = tuple[Offered, Decoded | None]
 
 
 class Caller:
-    """Who waits, by the name of its token: ``gone`` is set when the connection is lost."""
+    """A waiting client, by the name of its token: ``gone`` is set when the connection is lost."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name

@@ -101,7 +101,7 @@ class Asking(Generic[Found]):
             submission.fail(refusal)
 
     def refuse(self, name: str, error: BrokerError) -> None:
-        """Who waits is told, and so is who comes within a moment."""
+        """Waiting callers are told, and so are those of the next moment."""
         if self._remember_outages or not error.retryable:
             if len(self._refused) >= self._most:
                 self._refused.clear()

@@ -18,7 +18,7 @@ from app.routing.identity import Identity
 
 
 class Ledger(Protocol):
-    """Who counts what is under way."""
+    """The counter of what is under way."""
 
     def release(self, submission: Submission) -> None:
         """Every record of it has its fate."""

@@ -1,4 +1,4 @@
-"""Who reads a partition from where: cursors in the order of their positions, each with its followers.
+"""The readers of a partition: cursors in the order of their positions, each with its followers.
 
 A reader at the position of a cursor joins it. A cursor reads up to the next one and becomes one with it
 there, in one step: no gap and no duplicate. So those who are at the end share one cursor, and so do

@@ -1,4 +1,4 @@
-"""Who may log in at a Kafka listener: producers with ``kafka``, and users of the old form."""
+"""The logins of a Kafka listener: producers with ``kafka``, and users of the old form."""
 
 from __future__ import annotations
 

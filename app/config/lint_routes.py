@@ -35,7 +35,7 @@ def check_routes(report: Report) -> None:
 
 
 def _nothing_comes_by_http(report: Report) -> None:
-    """Who delivers what others write needs no route; who reads nothing of theirs needs one."""
+    """A worker of what others write needs no route; a process that reads nothing of theirs needs one."""
     if not any(
         report.written_by_others(each.source.broker) for each in report.config.subscriptions
     ):

@@ -7,7 +7,7 @@ moment::
 
     taken by one beyond its own part   ≤   bound - taken by all - own parts not used by the others
 
-One unit is always granted to who has none: an event larger than a part must be delivered too.
+One unit is always granted where none is held: an event larger than a part must be delivered too.
 All steps are O(1) but for ``join`` and ``leave``, which are O(members).
 """
 

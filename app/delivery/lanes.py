@@ -1,4 +1,4 @@
-"""Who may be sent next: one in flight per key, many keys at once (rule 3 of delivery).
+"""What may be sent next: one in flight per key, many keys at once (rule 3 of delivery).
 
 A lane is the queue of one key. It is *ready*, *in flight* (its head is being sent, in one request with
 it perhaps a few of those behind) or *waiting* (its head is to be tried again later), never two of

@@ -96,7 +96,7 @@ def webhook_id(decoded: Decoded) -> str:
 
 
 def joint_id(identities: Sequence[str]) -> str:
-    """Of a request of several events, in their order. Who tells repetitions by it alone sees none when
+    """Of a request of several events, in their order. A receiver that tells repetitions by it alone sees none when
     the same events come in other company: their own source and id do."""
     if len(identities) == 1:
         return identities[0]

@@ -50,7 +50,7 @@ class TypeIndex(Generic[T]):
                 del self._prefixes[len(text)]
 
     def of(self, kind: str) -> tuple[T, ...]:
-        """Who may want events of this type, each once, without those that may want any."""
+        """The subscriptions that may want events of this type, each once, without those that may want any."""
         found = self._known.get(kind)
         if found is None:
             if len(self._known) >= REMEMBERED:

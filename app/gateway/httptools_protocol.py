@@ -183,7 +183,7 @@ class HttpProtocol(Connection):
 
 
 class EventsProtocol(HttpProtocol):
-    """The short way: events go to the resource as they are. Who sends is judged by the head."""
+    """The short way: events go to the resource as they are. The sender is judged by the head."""
 
     _listener: EventsResource
     _sans: tuple[San, ...] | None = None

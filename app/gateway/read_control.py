@@ -1,4 +1,4 @@
-"""Who holds the reading of a connection: it goes on when nobody does."""
+"""The holds on the reading of a connection: without any it goes on."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class Log(Protocol):
         """
 
     def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
-        """``submit`` of one record without identity, for who has very many: its fate where that is known at
+        """``submit`` of one record without identity, for callers with very many: its fate where that is known at
         once, otherwise None, and ``told`` gets it later. A log that has no shorter way need not define it.
         """
         stored = self.submit(topic, (record,))

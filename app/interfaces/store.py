@@ -16,7 +16,7 @@ from app.model.metadata import Health
 
 
 class Owners(Protocol):
-    """Who owns a partition, for the writes that are fenced by it (rule 5)."""
+    """The owner of a partition, for the writes that are fenced by it (rule 5)."""
 
     async def own(
         self,

@@ -13,7 +13,7 @@ NOBODY_ASKED = -(1 << 31)  # what a client may do is not told
 
 
 async def describe_cluster(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """Who asks for controllers is told that this is none."""
+    """Requests for controllers are told that this is none."""
     shapes = request.shapes
     kind = getattr(request.payload, "endpoint_type", NODES)
     host, port = node.address

@@ -48,7 +48,7 @@ class Principal(NamedTuple):
 
 
 class Logins(Protocol):
-    """Who may come, and by which mechanisms (``sasl``)."""
+    """The users, and their mechanisms (``sasl``)."""
 
     mechanisms: tuple[str, ...]
 

@@ -51,7 +51,7 @@ class Room:
 
 
 class Share:
-    """What one request has of a room. Taken once, for who has some and waits for more would wait for
+    """What one request has of a room. Taken once: a request that holds some and waits for more would wait for
     others who do; it may be given back bit by bit, and is at the end."""
 
     def __init__(self, room: Room) -> None:

@@ -39,7 +39,7 @@ class Denied(Exception):
 
 
 class SaslSession(Protocol):
-    """One login under way. ``user``: the name of who it is, once it is proven."""
+    """One login under way. ``user``: its name, once it is proven."""
 
     user: str | None
 
@@ -48,7 +48,7 @@ class SaslSession(Protocol):
 
 
 class Logins:
-    """Who may come, and how. Making it takes some milliseconds a user: before anybody waits."""
+    """The users, and how they log in. Making it takes some milliseconds a user: before anybody waits."""
 
     def __init__(
         self,

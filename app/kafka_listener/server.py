@@ -17,7 +17,7 @@ from app.kafka_listener.room import Room
 
 READ_AHEAD = 64 << 10
 """Bytes of one connection. Beyond twice of it no more is taken from the system before it is asked for: what is
-read ahead is in no room, also of strangers and of who has to wait."""
+read ahead is in no room, also of strangers and of clients that have to wait."""
 _log = logging.getLogger("skybridge.kafka_listener")
 
 

@@ -132,7 +132,7 @@ class Engine:
         topic = await self._writing().run(lambda db: self._changes.delete(db, name))
         for partition in topic.partitions:
             for notify in self._watchers.pop(partition, set()):
-                notify()  # who waits for it to grow sees that it is gone
+                notify()  # a reader that waits for it to grow sees that it is gone
 
     def topics(self) -> Mapping[str, Topic]:
         return self._catalogue.topics
@@ -160,7 +160,7 @@ class Engine:
         )
 
     def at_hand(self, partition: PartitionLog, offset: int, until: int, most: int) -> Page | None:
-        """As ``page``, without the reading thread, of what was stored a moment ago: for who is told that the
+        """As ``page``, without the reading thread, of what was stored a moment ago: for a reader that is told that the
         partition has grown, while it is told. None: it has to be read."""
         newest = self._newest
         if newest is None or newest.partition is not partition or offset < newest.base:

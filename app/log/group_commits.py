@@ -39,7 +39,7 @@ class GroupCommits:
         return future
 
     def _store(self, db: apsw.Connection, taken: list[Waiting]) -> Callable[[], None]:
-        """In the writer thread. Who comes after this asks for a round of its own."""
+        """In the writer thread. A later caller asks for a round of its own."""
         self._take(taken)
         return self._positions.store(db, [one for commits, _ in taken for one in commits])
 

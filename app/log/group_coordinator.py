@@ -98,7 +98,7 @@ class Coordinator:
         return code
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
-        """For who commits by itself, with others."""
+        """For a caller that commits by itself, with others."""
         return self._group(name).may_commit(member, generation) is Code.NONE
 
     def watch(self, name: str, notify: Callable[[], None]) -> None:

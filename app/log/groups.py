@@ -188,7 +188,7 @@ class Group:
         return Code.NONE
 
     def _prepare(self, now: float) -> list[Answer]:
-        """Begin a rebalance, unless one has begun. Who waits for an assignment must join again."""
+        """Begin a rebalance, unless one has begun. Members that wait for an assignment must join again."""
         if self.state is State.PREPARING:
             return []
         answers: list[Answer] = []

@@ -1,4 +1,4 @@
-"""What is stored, as it is stored: for who writes it on without making messages of it."""
+"""What is stored, as it is stored: for a reader that passes it on without making messages of it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 An event is the same when its producer, ``source`` and ``id`` are, and a repeat of it when its data is, too
 (core 3.1: source and id together name an event). What is remembered of it has one form in memory and on
-the disk: the digest of who it is, and beside it a ``note`` of its data, how long it counts, and its place.
+the disk: the digest of its identity, and beside it a ``note`` of its data, how long it counts, and its place.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class Guide:
     def _verdicts(
         self, event: CloudEvent, named: str | None, *, filtered: bool
     ) -> Iterator[RouteVerdict]:
-        """Who names a route has decided: no filter is asked, but that route's where ``filtered``."""
+        """A request that names a route has decided: no filter is asked, but that route's where ``filtered``."""
         found = False
         for route in self._routes.values():
             is_named = route.name == named

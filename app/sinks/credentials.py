@@ -1,4 +1,4 @@
-"""What is shown to a webhook as proof of who asks (spec 5.2)."""
+"""The credentials that a webhook is shown (spec 5.2)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_STORE: Header = ("Cache-Control", "no-store")  # a URL with a token in it is 
 
 
 class NoToken(OSError):
-    """No access token was granted. ``said``: the words of who should have, masked; they are not in the
+    """No access token was granted. ``said``: the words of the token server, masked; they are not in the
     message, which may be logged."""
 
     def __init__(self, why: str, said: str = "") -> None:

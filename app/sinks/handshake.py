@@ -117,7 +117,7 @@ class Handshake:
             seconds = max(1.0, self._due - self._monotonic())
             return SinkAnswer(None, "no-consent", self.why, hold=seconds)
         seconds = self.wait()
-        if seconds:  # who waited for the same answer goes first
+        if seconds:  # a send that waited for the same answer goes first
             return SinkAnswer(None, "paced", "the rate that the webhook allows", hold=seconds)
         return None
 
@@ -125,7 +125,7 @@ class Handshake:
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait((self._asking,))
-        self._ready = lambda: None  # who would send has gone
+        self._ready = lambda: None  # the sender has gone
         await self._close_callback()
 
     async def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Who owns a partition, the fence that every write of an owner passes, and the numbers of what is parked
+"""The owner of a partition, the fence that every write of an owner passes, and the numbers of what is parked
 in the order of its coming (rule 5). No clock is asked: those of two machines may differ."""
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ class Dispatcher:
             await self._act_on(event, consumer)
 
     def _patience(self) -> float:
-        """How long a poll may wait. Who makes work for a turn while nothing is held must nudge."""
+        """How long a poll may wait. Code that makes work for a turn while nothing is held must nudge."""
         if self._scheduler.busy:
             return BUSY
         at_work = self._lanes.held or len(self._commits) or self._parking.unwritten

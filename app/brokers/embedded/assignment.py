@@ -1,4 +1,4 @@
-"""Who gets which partitions: Kafka's range strategy and its wire form, so that members in this
+"""The assignment of partitions: Kafka's range strategy and its wire form, so that members in this
 process and members behind a Kafka listener can share one group.
 """
 

@@ -57,7 +57,9 @@ class PulsarConsumer(Member):
         self._by_partition: dict[Partition, OwnedPartition] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
         self._turn = 0
-        self._returning: dict[str, asyncio.Task[None]] = {}  # who sits down again, by the same name
+        self._returning: dict[
+            str, asyncio.Task[None]
+        ] = {}  # members that join again, by the same name
 
     async def start(self) -> None:
         """Join. Raises PositionOutOfRange for a start that the log does not hold, AdminError,
@@ -188,7 +190,7 @@ class PulsarConsumer(Member):
             gone.append(owned)
 
     async def look(self) -> None:
-        """Who has lost the connection may have lost the partition; who does not get it back by
+        """A member without a connection may have lost the partition; one that does not get it back by
         himself is helped: the library tries again once a minute only. Nobody waits for that here, else
         one topic that is out of reach would let the leases of all others run out."""
         now = time.monotonic()

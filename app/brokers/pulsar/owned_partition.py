@@ -20,7 +20,7 @@ from app.brokers.pulsar.positions import Position, place_of
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
-STANDBY = 0  # the epoch of who owns nothing
+STANDBY = 0  # the epoch of a member that owns nothing
 
 
 class Counts:

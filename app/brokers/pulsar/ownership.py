@@ -1,4 +1,4 @@
-"""Who owns which partition, as the broker says.
+"""The owner of each partition, as the broker says.
 
 The broker chooses the owner among the consumers of a Failover subscription and tells each of them,
 but the client library hands that news to nobody. So the administration is asked, twice a second, once

@@ -189,7 +189,7 @@ class Producer:
             self._send(batcher, batcher.queue.popleft())
 
     def _not_opened(self, batcher: Batcher, error: BaseException) -> None:
-        """Who waits is told at once, and so is who comes: not only after the publish time-out."""
+        """Waiting records are answered at once, and so are later ones: not only after the publish time-out."""
         meaning = self._meaning(error)
         if isinstance(meaning, BrokerRefused) and meaning.kind in {
             "unknown-topic",

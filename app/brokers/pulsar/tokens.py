@@ -1,4 +1,4 @@
-"""What the administration is shown as proof of who asks."""
+"""The credentials for the administration."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ClientCredentials(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Who asks meanwhile waits for the token that is asked for. Raises AdminError with the words
+        """Callers wait meanwhile for the token that is asked for. Raises AdminError with the words
         of an issuer that refuses."""
         async with self._asking:
             if time.monotonic() >= self._until:

@@ -61,7 +61,7 @@ class Topics(Asking[Topic]):
             batcher.give_up(error)
 
     async def refresh(self) -> None:
-        """Partitions may have been added, topics deleted. Who cannot be asked changes nothing."""
+        """Partitions may have been added, topics deleted. A failed question changes nothing."""
         for name, topic in list(self.known.items()):
             try:
                 wires = await self._admin.wires(name)
@@ -75,7 +75,7 @@ class Topics(Asking[Topic]):
                 topic.grow(wires.values())
 
     async def _find(self, name: str) -> Topic:
-        """Until it is found or refused. Who waits is told of the first failure."""
+        """Until it is found or refused. Waiting callers are told of the first failure."""
         delay = ASK_AGAIN
         try:
             while not isinstance(found := await self._try(name), Topic):

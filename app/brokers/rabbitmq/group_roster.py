@@ -1,4 +1,4 @@
-"""Who else is of our group: a queue that nobody writes to, at which every member stands as a consumer.
+"""The members of our group: a queue that nobody writes to, at which every member is a consumer.
 
 AMQP tells how many consumers a queue has, and nothing else about them; a count is all that sharing
 needs. The same question, answered, proves that the broker still knows us.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Right = Literal["archive", "upkeep"]
-"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. Who needs both takes them so."""
+"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. A verb that needs both takes them in this order."""
 
 LASTS: Final = 120.0  # seconds without a renewal until somebody else may take it
 _CURE: Final = "wait until it has ended, or stop it"
