@@ -20,11 +20,13 @@ def cpu_seconds(pid: int) -> float:
 def tree(pid: int) -> list[int]:
     """The process and all that it and its children have started and that still run; empty once it has ended."""
     try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        files = [each / "children" for each in tasks]
-        below = [int(child) for each in files for child in each.read_text().split()]
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:  # it has ended
         return []
+    below: list[int] = []
+    for thread in threads:
+        with contextlib.suppress(OSError):  # the thread has ended, not the process
+            below += map(int, (thread / "children").read_text().split())
     return [pid, *(each for child in below for each in tree(child))]
 
 
