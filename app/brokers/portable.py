@@ -277,7 +277,9 @@ class PortableLog(Log):
         self._timer = None
         self._expire(self._loop.time())
         head = next(iter(self._waiting), None)
-        if head is not None:
+        if (
+            head is not None and self._timer is None
+        ):  # else a caller that was told has published again
             self._timer = self._loop.call_at(head.deadline, self._on_deadline)
 
     def _expire(self, now: float) -> None:

@@ -19,7 +19,6 @@ from app.routing.identity import Identity, Recent, judge, note_of
 
 Stored = asyncio.Future[list[PublishResult]]
 Identities = Sequence[Identity | None]
-_Place = tuple[str, str]  # route and topic
 
 
 class RecentEvents:
@@ -34,8 +33,8 @@ class RecentEvents:
         self._broker = broker
         self._submit = submit
         self._now = now_ms
-        self._recent: dict[_Place, Recent] = {}
-        self._under_way: dict[tuple[_Place, bytes], tuple[bytes, Stored]] = {}
+        self._recent: dict[str, Recent] = {}  # by route: topics may be without number
+        self._under_way: dict[tuple[str, bytes], tuple[bytes, Stored]] = {}
 
     @property
     def count(self) -> int:
@@ -52,12 +51,12 @@ class RecentEvents:
     def _one(self, topic: str, record: Record, identity: Identity | None) -> Stored:
         if identity is None:
             return self._submit(topic, (record,))
-        place = (identity.window.route, topic)
-        before = self._under_way.get((place, identity.key))
+        route, key = at = _place(topic, identity)
+        before = self._under_way.get(at)
         if before is not None and before[0] == identity.data:
             return self._after(before[1], topic, record, identity)
-        recent = self._recent.get(place)
-        note = None if recent is None else recent.get(identity.key)
+        recent = self._recent.get(route)
+        note = None if recent is None else recent.get(key)
         verdict, receipt = judge(note, identity, self._now(), self._broker, topic)
         if receipt is not None:
             return _known(receipt)
@@ -66,7 +65,7 @@ class RecentEvents:
 
     def _publish(self, topic: str, record: Record, identity: Identity, *, differs: bool) -> Stored:
         stored = self._submit(topic, (record,))
-        at = ((identity.window.route, topic), identity.key)
+        at = _place(topic, identity)
         mine = self._under_way[at] = (identity.data, stored)
 
         def settle(stored: Stored) -> None:
@@ -83,9 +82,9 @@ class RecentEvents:
 
     def _remember(self, identity: Identity, receipt: Receipt) -> None:
         now, window = self._now(), identity.window
-        recent = self._recent.setdefault((window.route, receipt.topic), Recent())
+        route, key = _place(receipt.topic, identity)
         note = note_of(identity, now, receipt.partition, receipt.position)
-        recent.remember([(identity.key, note)], window.most, now)
+        self._recent.setdefault(route, Recent()).remember([(key, note)], window.most, now)
 
     def _after(self, first: Stored, topic: str, record: Record, identity: Identity) -> Stored:
         """The fate of the first is that of the repeat, if it was stored."""
@@ -103,6 +102,11 @@ class RecentEvents:
 
         first.add_done_callback(settle)
         return waits
+
+
+def _place(topic: str, identity: Identity) -> tuple[str, bytes]:
+    """The route, and the identity within the topic."""
+    return identity.window.route, identity.key + topic.encode("utf-8", "surrogatepass")
 
 
 def _receipt_of(stored: Stored) -> Receipt | None:

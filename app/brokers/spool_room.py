@@ -12,6 +12,7 @@ from app.interfaces import Log, PublishResult
 
 MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
 KNOWN_LIMITS = 1_000  # topics whose limit is remembered
+KNOWN = 60.0  # seconds
 TOO_LARGE = "record-too-large"
 
 
@@ -36,7 +37,7 @@ class SpoolRoom:
         self._waits = waits
         self._under_way = self._durable = 0  # bytes
         self._measured = float("-inf")
-        self._limits: dict[str, int] = {}  # the smallest record that a topic refused as too large
+        self._limits: dict[str, tuple[int, float]] = {}  # as ``learn`` found them, and until when
 
     def has(self, size: int) -> bool:
         """Whether so many bytes more may wait."""
@@ -57,7 +58,7 @@ class SpoolRoom:
     def refusal(self, topic: str, record: Record) -> BrokerRefused | None:
         """Why the target could never store it, by what is known of its limits."""
         size, most = size_of(record), self._target.capabilities.max_record
-        limit = self._limits.get(topic, 0)
+        limit = self._limit(topic)
         if (not most or size <= most) and (not limit or size < limit):
             return None
         return BrokerRefused(
@@ -67,9 +68,18 @@ class SpoolRoom:
         )
 
     def learn(self, topic: str, record: Record, result: PublishResult | None) -> None:
-        """What the target answered for a record."""
+        """What the target answered for a record: the smallest that a topic refused as too large is remembered for
+        a while, for an operator may raise the limit."""
         if not isinstance(result, BrokerRefused) or result.kind != TOO_LARGE:
             return
         if topic in self._limits or len(self._limits) < KNOWN_LIMITS:
             size = size_of(record)
-            self._limits[topic] = min(size, self._limits.get(topic, size))
+            self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + KNOWN
+
+    def _limit(self, topic: str) -> int:
+        """0: none is known."""
+        limit, until = self._limits.get(topic, (0, 0.0))
+        if limit and monotonic() >= until:
+            del self._limits[topic]
+            return 0
+        return limit

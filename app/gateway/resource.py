@@ -14,6 +14,7 @@ from app.gateway.answers import (
     BUG,
     METHODS,
     Answer,
+    busy,
     code_of,
     from_sender_error,
     method_not_allowed,
@@ -100,8 +101,7 @@ class EventsResource(Listener):
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
         if request.pending is not None:
-            self._wait(request, request.pending, done)
-            return None
+            return self._wait(request, request.pending, done)
         try:
             if request.intake is not None:
                 limit = self.limits.body
@@ -170,10 +170,16 @@ class EventsResource(Listener):
         self.counters.add("events_refused", code or code_of(answer))
         return answer
 
-    def _wait(self, request: Request, pending: Pending, done: Done) -> None:
-        """The body is there, and the question is not answered yet: at most once a minute and issuer."""
+    def _wait(self, request: Request, pending: Pending, done: Done) -> Answer | None:
+        """The body is there, and the question is not answered yet: at most once a minute and issuer. Nobody
+        knows who sends it, so what waits counts as what is unfinished (reliability G4)."""
+        size = len(request.body)
+        if self.receiving + size > self.limits.receiving:
+            return self.refused(busy("Too many request bodies wait for the keys of an issuer"))
+        self.receiving += size
 
         def judge(_: object) -> None:
+            self.receiving -= size
             verdict = None if self.door is None else self.door.judge_again(pending)
             if isinstance(verdict, Answer):
                 done(self.refused(verdict))
@@ -183,6 +189,7 @@ class EventsResource(Listener):
                 done(answer)
 
         pending.asking.add_done_callback(judge)
+        return None
 
     def _open(self, request: Request) -> None:
         """The body without its coding, but for a caller that has used up its quota: that costs no more than its

@@ -8,6 +8,7 @@ becomes the next wire batch when the broker is free. While one batch is in fligh
 from __future__ import annotations
 
 from collections import deque
+from time import monotonic
 from typing import Any
 
 from aiokafka import TopicPartition
@@ -23,6 +24,7 @@ Entry = tuple[Submission, int, Record]
 """A record, and where its fate goes: the submission and the index in it."""
 
 UNLIMITED = 1 << 62
+KNOWN = 60.0  # seconds for which a bound of the broker is remembered
 
 
 class Batcher:
@@ -52,7 +54,7 @@ class Batcher:
         """
         queue, aboard, append = self.queue, self.aboard, batch.append
         most, topic = self.most, self.topic
-        bounded = topic.max_bytes or topic.too_large
+        bounded = topic.knows_bounds()
         while queue and len(aboard) < most:
             entry = queue[0]
             submission, index, record = entry
@@ -100,13 +102,15 @@ class Batcher:
         self.suspects = max(self.suspects, len(self.aboard))
         self.most = max(1, len(self.aboard) // 2)
 
-    def learn_size(self) -> None:
-        """The batch aboard is above the broker's bound: remember how much the topic does take."""
+    def learn_size(self, *, compressed: bool) -> None:
+        """The batch aboard is above the broker's bound: remember for a while how much the topic does take. Where
+        batches are compressed, the size of a record says little about that of another."""
         largest = max(size_of(record) for _, _, record in self.aboard)
         if len(self.aboard) == 1:
-            self.topic.too_large = largest
+            if not compressed:
+                self.topic.learn(too_large=largest)
         elif largest * 2 < self.size:  # too large only because it holds many
-            self.topic.max_bytes = self.size // 2
+            self.topic.learn(max_bytes=self.size // 2)
 
     def again(self) -> None:
         """What is aboard and still unanswered goes back to the head of the queue, in its order."""
@@ -143,7 +147,7 @@ class Batcher:
 class Topic:
     """The lanes of one topic, and which of them takes the records without a key for now."""
 
-    __slots__ = ("_keyless", "lanes", "max_bytes", "name", "too_large")
+    __slots__ = ("_keyless", "_known_until", "lanes", "max_bytes", "name", "too_large")
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
@@ -151,6 +155,22 @@ class Topic:
         self.too_large = 0  # bytes of the smallest record refused, standing alone, for its size
         self.lanes = [Batcher(self, number) for number in range(partitions)]
         self._keyless = 0
+        self._known_until = 0.0
+
+    def learn(self, *, too_large: int = 0, max_bytes: int = 0) -> None:
+        """Bounds of the broker, which an operator may raise at any time."""
+        self.too_large = too_large or self.too_large
+        self.max_bytes = max_bytes or self.max_bytes
+        self._known_until = monotonic() + KNOWN
+
+    def knows_bounds(self) -> bool:
+        """After a while the next large record is tried again."""
+        if not (self.too_large or self.max_bytes):
+            return False
+        if monotonic() >= self._known_until:
+            self.too_large = self.max_bytes = 0
+            return False
+        return True
 
     def lane(self, key: bytes | None) -> Batcher:
         """Records without a key stay on one partition until a wire batch of it leaves (sticky)."""

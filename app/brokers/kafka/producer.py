@@ -47,6 +47,7 @@ class Producer:
         self._waiting: list[Batcher] = []  # something queued, nothing aboard
         self._aboard: dict[Place, tuple[Batcher, asyncio.Future[Any]]] = {}
         self._busy: set[int] = set()  # leaders with a request in flight
+        self._looking = False  # soon, for leaders of partitions that have none
         self._wake = asyncio.Event()
         self._tried = asyncio.Event()  # one attempt to connect has ended
         self._answered = False  # the broker has decided about a batch of this connection
@@ -182,16 +183,25 @@ class Producer:
                 await self._send(connection, lane, leader)
 
     def _await_leader(self, connection: Connection, lane: Batcher) -> None:
+        """Of one partition alone: nothing of it is with the client, and the others go on."""
         self._waiting.append(lane)
-        if lane.drop_answered():
-            self._taint(connection, f"no leader for {lane.tp.topic}/{lane.number}")
+        lane.drop_answered()
         connection.refresh()
-        asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._wake.set)
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = False
+        self._wake.set()
 
     async def _send(self, connection: Connection, lane: Batcher, leader: int) -> None:
-        lane.waiting = False
         batch = connection.create_batch()
-        if not lane.fill(batch):
+        filled = lane.fill(
+            batch
+        )  # a caller that is told of a refusal may publish: the lane still waits
+        lane.waiting = False
+        if not filled:
             return
         lane.topic.left(lane)
         lane.leader = leader
@@ -228,7 +238,7 @@ class Producer:
         verdict = judge(error)
         self._answered = self._answered or verdict is not Next.AGAIN
         if too_large(error):
-            lane.learn_size()
+            lane.learn_size(compressed=self.settings.compression is not None)
         if verdict is Next.NARROW and len(lane.aboard) > 1:
             lane.narrow()
             lane.again()

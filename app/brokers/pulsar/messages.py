@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
@@ -9,6 +10,8 @@ from app.bindings.record import Record
 from app.brokers.pulsar.extension import MessageBuilder
 from app.brokers.pulsar.positions import Position
 from app.model.message import Message, Partition
+
+log = logging.getLogger(__name__)
 
 
 def build(record: Record) -> Any:
@@ -44,8 +47,12 @@ def message_of(raw: Any, place: Position, offset: int, partition: Partition, epo
 
 
 def record_of(raw: Any) -> Record:
-    properties = raw.properties()
-    key = raw.partition_key()
+    """One whose properties or key are no UTF-8 comes without them: it would stop all that stand behind it."""
+    try:
+        properties, key = raw.properties(), raw.partition_key()
+    except UnicodeDecodeError as error:
+        log.warning("a message comes without properties and key, for they are no UTF-8: %s", error)
+        properties, key = {}, ""
     payload = None if raw.has_null_value() else raw.data()
     return from_message(
         PulsarMessage(

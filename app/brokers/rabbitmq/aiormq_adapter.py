@@ -10,6 +10,7 @@ by ``test_internals``.
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from pamqp.base import Frame
 from pamqp.encode import encode_table_value
 from pamqp.exceptions import PAMQPException
 from pamqp.frame import marshal, unmarshal
+from pamqp.header import ContentHeader
 from yarl import URL
 
 __all__ = [
@@ -52,8 +54,11 @@ READ = 64 * 1024  # bytes of one read
 
 _HEAD = Struct(">BHI")  # of a frame: kind, channel, bytes of its payload (AMQP 0-9-1, 4.2.3)
 _CONFIRM = Struct(">BHIHHQBB")  # a whole basic.ack: head, class, method, tag, multiple, end
+_SIZED = Struct(">HHQ")  # of a content header: class, weight, bytes of the body (4.2.6.1)
 _ACK = (60, 80)
-_METHOD, _END = 1, 0xCE
+_METHOD, _CONTENT, _END = 1, 2, 0xCE
+
+_log = logging.getLogger(__name__)
 
 Arrived = tuple[int, int, Any]
 """A frame as the library's own receiver tells it: bytes, channel, frame."""
@@ -92,6 +97,7 @@ class Incoming:
         self._reader = reader
         self._rest = b""
         self._whole: deque[Arrived] = deque()
+        self._fault: Exception | None = None  # of what stands behind them
 
     def __aiter__(self) -> Self:
         return self
@@ -99,6 +105,8 @@ class Incoming:
     async def __anext__(self) -> Arrived:
         """Raises AMQPConnectionError when the connection ends, InvalidFrameError for what is no frame."""
         while not self._whole:
+            if self._fault is not None:
+                raise self._fault
             try:
                 data = await self._reader.read(READ)
             except OSError as error:
@@ -114,7 +122,11 @@ class Incoming:
             end = at + _HEAD.size + _HEAD.unpack_from(data, at)[2] + 1
             if end > size:
                 break
-            self._whole.append(_arrived(data[at:end]))
+            try:
+                self._whole.append(_arrived(data[at:end]))
+            except amqp.InvalidFrameError as fault:
+                self._fault = fault
+                return
             at = end
         self._rest = data[at:]
 
@@ -128,7 +140,18 @@ def _arrived(raw: bytes) -> Arrived:
     try:
         return unmarshal(raw)
     except PAMQPException as error:
+        if raw[0] == _CONTENT and len(raw) >= _HEAD.size + _SIZED.size and raw[-1] == _END:
+            return _unread(raw, error)
         raise amqp.InvalidFrameError(str(error)) from error
+
+
+def _unread(raw: bytes, error: PAMQPException) -> Arrived:
+    """A message whose properties the library cannot read (a time in the year 57868, a name that is no UTF-8)
+    comes without them. The broker would deliver it again for ever to a connection that ends."""
+    _log.warning("a message comes without its properties, for they cannot be read: %s", error)
+    _, channel, _ = _HEAD.unpack_from(raw)
+    size = _SIZED.unpack_from(raw, _HEAD.size)[2]
+    return len(raw), channel, ContentHeader(0, size, spec.Basic.Properties())
 
 
 class Core(Connection):

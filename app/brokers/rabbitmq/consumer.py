@@ -145,7 +145,8 @@ class RabbitConsumer(Member):
             for number in range(count):
                 queues[Partition(topic, number)] = self._topology.queue(topic, number, self.group)
             if not self._queues:
-                await self._topology.inspect(wire, topic, list(queues.values()))
+                own = [queue for place, queue in queues.items() if place.topic == topic]
+                await self._topology.inspect(wire, topic, own)
         self._queues = queues
 
     async def _disconnect(self) -> None:

@@ -324,3 +324,34 @@ async def test_a_vendors_error_is_explained_and_a_bug_is_not_hidden(
     driver.error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
         await quick.metadata()
+
+
+async def test_one_timer_waits_whatever_callers_do_when_they_are_told(driver: FakeDriver) -> None:
+    """A connection with pipelined requests publishes the next one in the step that tells it of the last."""
+    log = await started(driver, publish_timeout=0.02)
+    loop = asyncio.get_running_loop()
+    real, times = log._on_deadline, 0
+
+    def counted() -> None:
+        nonlocal times
+        times += 1
+        real()
+
+    log._on_deadline = counted  # type: ignore[method-assign]
+    told = 0
+
+    def again(_: object) -> None:
+        nonlocal told
+        told += 1
+        if told < 200:
+            log.submit_one("t", RECORD, again)
+
+    for _ in range(5):
+        log.submit_one("t", RECORD, again)
+        await asyncio.sleep(0.003)
+    async with asyncio.timeout(60):
+        while told < 200:
+            await asyncio.sleep(0.01)
+    assert times <= told + 5, "each firing tells of at least one record"
+    assert loop is log._loop
+    await log.driver.stop()

@@ -109,3 +109,19 @@ async def test_a_batch_ends_also_where_a_part_breaks_its_word(house, broken):
     with pytest.raises(asyncio.CancelledError if broken is None else RuntimeError):
         async with asyncio.timeout(10):
             await batch
+
+
+async def test_a_route_remembers_no_more_however_many_topics_it_has(house):
+    """Topics of RabbitMQ are routing keys: a template makes as many as a sender likes."""
+    for number in range(50):
+        house.recent.submit(f"orders.{number}", [RECORD], [identity(number)])
+        await house.settled(number)
+    assert house.recent.count == WINDOW.most
+    assert len(house.recent._recent) == 1
+
+
+async def test_one_identity_on_two_topics_is_two_events(house):
+    for number, topic in enumerate(("a", "b")):
+        house.recent.submit(topic, [RECORD], [identity()])
+        await house.settled(number)
+    assert house.sent == 2

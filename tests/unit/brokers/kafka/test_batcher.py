@@ -10,6 +10,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED
+from app.brokers.kafka import batcher
 from app.brokers.kafka.batcher import Batcher, Entry, Topic
 from app.brokers.portable import Submission
 from app.errors import BrokerRefused
@@ -181,3 +182,28 @@ async def test_a_key_keeps_its_partition_whatever_leaves() -> None:
         assert topic.lane(key).number == partition_of(key, 8)
         topic.left(topic.lane(key))
         assert topic.lane(key).number == partition_of(key, 8)
+
+
+async def test_what_was_learnt_of_a_size_is_forgotten_after_a_while(
+    lane: Batcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator raises max.message.bytes: nobody is told 413 for ever."""
+    now = 100.0
+    monkeypatch.setattr(batcher, "monotonic", lambda: now)
+    topic = lane.topic
+    topic.learn(too_large=1, max_bytes=2)
+    assert topic.knows_bounds()
+    now += batcher.KNOWN
+    assert not topic.knows_bounds()
+    assert (topic.too_large, topic.max_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(("compressed", "learnt"), [(False, True), (True, False)])
+async def test_a_compressed_record_says_nothing_of_the_size_of_another(
+    lane: Batcher, owner: Owner, compressed: bool, learnt: bool
+) -> None:
+    """One of 120 kB that does not compress is refused; the next may be a few hundred bytes on the wire."""
+    queue(lane, owner, "large")
+    assert lane.fill(batch())
+    lane.learn_size(compressed=compressed)
+    assert lane.topic.knows_bounds() is learnt

@@ -81,6 +81,56 @@ async def test_what_a_failed_shipment_held_goes_out_with_the_next_connection() -
     assert healthy.sent == [[b"1", b"2"]]
 
 
+async def test_a_record_that_comes_while_another_is_refused_is_in_one_batch_alone() -> None:
+    """A connection's next request may publish in the step that tells the last one of its refusal. Its partition
+    must not be queued again meanwhile, or two batches would be told the fate of the first (rule 1)."""
+    producer = Producer(SETTINGS)
+    topic = producer.topics.known["orders"] = Topic("orders", 1)
+    topic.learn(too_large=50)
+    second = submitted(b"2")
+
+    class Publishing(Ledger):
+        def release(self, submission: Submission) -> None:
+            super().release(submission)
+            producer.publish(second)
+
+    first = submitted(b"1" * 60)
+    first.owner = Publishing()
+    producer.publish(first)
+    client = Connection(None)
+    async with asyncio.timeout(60):
+        await producer._ship_until_tainted(client)
+    (lane,) = topic.lanes
+    assert client.sent == [[b"2"]]
+    assert (lane.waiting, producer._waiting) == (False, [])
+
+
+async def test_a_partition_without_a_leader_holds_back_itself_alone() -> None:
+    """Also when its records were told that their time is over: the others keep their producer."""
+    producer = Producer(SETTINGS)
+    topic = producer.topics.known["orders"] = Topic("orders", 2)
+
+    class Leaderless(Connection):
+        asked = 0
+
+        def leader(self, place: Any) -> int | None:  # type: ignore[override]
+            return None if place.partition == 0 else 1
+
+        def refresh(self) -> None:
+            self.asked += 1
+
+    stuck, well = submitted(b"stuck"), submitted(b"well")
+    for lane, each in zip(topic.lanes, (stuck, well), strict=True):
+        lane.queue.append((each, 0, each.records[0]))
+        producer._await_turn(lane)
+    stuck.set_result([])  # its time is over
+    client = Leaderless(None)
+    await producer._ship(client, producer._waiting[:])
+    assert client.sent == [[b"well"]]
+    assert client.asked == 1
+    assert stuck.open == 0  # out of the bounds
+
+
 async def test_an_error_that_nobody_expects_ends_no_producer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -112,3 +112,23 @@ async def test_a_connection_that_ends_within_a_frame_gives_no_half() -> None:
     )
     assert [frame.delivery_tag for _, _, frame in arrived] == [1]
     assert isinstance(error, AMQPConnectionError)
+
+
+UNREADABLE = marshal(ContentHeader(0, 3, Basic.Properties(content_type="a/b")), 4)
+UNREADABLE = UNREADABLE.replace(b"a/b", b"a/\xe9")  # Latin-1, which AMQP does not have
+
+
+async def test_a_message_whose_properties_cannot_be_read_comes_without_them() -> None:
+    """The broker would deliver it for ever to a connection that ends, and nothing behind it."""
+    behind = marshal(ContentBody(b"abc"), 4) + marshal(Basic.Ack(9, multiple=False), 4)
+    arrived, _ = await read([UNREADABLE + behind])
+    (_, channel, header), (_, _, body), (_, _, ack) = arrived
+    assert (channel, header.body_size, header.properties.content_type) == (4, 3, None)
+    assert (body.value, ack.delivery_tag) == (b"abc", 9)
+
+
+async def test_what_stands_before_a_bad_frame_is_handed_out() -> None:
+    good = marshal(Basic.Ack(1, multiple=False), 1)
+    arrived, error = await read([good + marshal(ContentBody(b"abc"), 1)[:-1] + b"\x00" + good])
+    assert [type(frame).__name__ for *_, frame in arrived] == ["Ack"]
+    assert isinstance(error, InvalidFrameError)
