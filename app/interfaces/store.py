@@ -154,6 +154,10 @@ class SubscriptionRegistry(Protocol):
         """False: there was none. Its halt, commands, consents, replays, parked and offered rows go too; dead
         letters stay until somebody discards them."""
 
+    async def clear(self, subscription: str) -> None:
+        """The same rows of a subscription that is not there, which its worker wrote until it had ended: one
+        that is made later under its id must not inherit them. Nothing of one that is there."""
+
     async def revision(self) -> int:
         """Grows with every change of a subscription, a halt, a command, a replay or a redrive, and with a
         consent: cheap to ask."""

@@ -88,6 +88,8 @@ class Spools:
         self._open: dict[str, _Spool] = {}  # by route
         self._drains: dict[str, Supervisor] = {}  # of those that have begun
         self._watches: list[asyncio.Task[None]] = []
+        self._expected: frozenset[str] = frozenset()  # routes of the configuration that is coming
+        self._closing = asyncio.Lock()
         self.publishing: dict[str, Log] = dict(logs)
         for wanted in _wanted(config):
             self._make(wanted)
@@ -104,7 +106,13 @@ class Spools:
         self._watches = [keep("spools", self._look_on), keep("spools", self._look_after, "targets")]
 
     async def prepare(self, config: Config) -> None:
-        """Spools of this configuration are open when it returns; none of those open now is changed."""
+        """Spools of this configuration are open when it returns; none of those open now is changed, and none is
+        closed until ``become``, or the next ``prepare``, has another one."""
+        self._expected = frozenset(each.name for each in config.routes)
+        async with self._closing:
+            await self._prepare(config)
+
+    async def _prepare(self, config: Config) -> None:
         for wanted in _wanted(config):
             now = self._open.get(wanted.route)
             if now is not None and now.wanted[:4] != wanted[:4]:
@@ -123,7 +131,7 @@ class Spools:
 
     def become(self, config: Config) -> None:
         """Those that are not wanted any more take nothing new of their own accord, and drain."""
-        self._config = config
+        self._config, self._expected = config, frozenset()
         wanted = {each.route: each for each in _wanted(config)}
         for route, spool in self._open.items():
             now = wanted.get(route)
@@ -232,7 +240,8 @@ class Spools:
                 if looks % TRY_STORE == 0:
                     await self._tell_of_store(route)
                 if spool.wanted.when == "never" and not self._routed(route) and spool.log.idle:
-                    await self._close(route)
+                    async with self._closing:
+                        await self._close(route)
 
     async def _look_after(self) -> None:
         while True:
@@ -247,9 +256,12 @@ class Spools:
 
     def _routed(self, route: str) -> bool:
         """A route that has lost its setting keeps its switch: the router knows it by that name."""
-        return any(each.name == route for each in self._config.routes)
+        return route in self._expected or any(each.name == route for each in self._config.routes)
 
     async def _close(self, route: str) -> None:
+        """Unless a reload has begun meanwhile that has the route."""
+        if self._routed(route):
+            return
         spool = self._open.pop(route)
         drain = self._drains.pop(route)
         self.publishing.pop(spool.log.name, None)

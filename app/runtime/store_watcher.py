@@ -23,6 +23,7 @@ from app.worker.supervisor import Supervisor
 
 LOOK = 1.0  # seconds between looks at the store's revision
 
+_HALFWAY = -1  # the old ones are forgotten, the new ones not begun
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +45,9 @@ class StoreWatcher:
         self._callbacks = callbacks
         self._applied: tuple[Subscription, ...] = catalog.loaded.config.subscriptions
         self._incarnations: Mapping[str, int] = {}
-        self._halfway = False  # the old ones are forgotten, the new ones not begun
+        self._wanted = self._done = (
+            0  # of what subscriptions are built on: times that it was another
+        )
         self._seen = UNREAD
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,7 +67,7 @@ class StoreWatcher:
 
     def renew(self) -> asyncio.Task[None]:
         """The file is another: what differs ends and begins, what it is built on too. Done with the task."""
-        self._halfway = True
+        self._wanted += 1
         return self._spawn(self._said("subscriptions", self._change))
 
     async def _follow(self) -> None:
@@ -98,7 +101,10 @@ class StoreWatcher:
     def _differs(self) -> bool:
         catalog = self._catalog
         known = self._applied, self._incarnations
-        return self._halfway or known != (catalog.subscriptions, catalog.incarnations)
+        return self._done != self._wanted or known != (
+            catalog.subscriptions,
+            catalog.incarnations,
+        )
 
     async def _change(self) -> None:
         """One that was deleted and made again is forgotten in between, or it would go on where the
@@ -106,6 +112,7 @@ class StoreWatcher:
         async with self._changing:
             if self._supervisor is None or not self._differs():
                 return
+            built_on = self._wanted
             wanted, incarnations = self._catalog.subscriptions, self._catalog.incarnations
             known = {each.id for each in wanted}
             renewed = {
@@ -119,11 +126,13 @@ class StoreWatcher:
             for each in left:
                 if self._incarnations.get(each.id) != incarnations.get(each.id):
                     await forget_group(self._catalog.loaded.config, self._logs, each)
-            self._applied, self._incarnations, self._halfway = wanted, incarnations, True
+                    await self._catalog.clear(each.id)
+            self._applied, self._incarnations = wanted, incarnations
+            self._done = _HALFWAY
             await self._supervisor.apply(wanted)
             for name, log in self._logs.items():
                 await declare_subscriptions(self._catalog.loaded.config, name, log, wanted)
-            self._halfway = False
+            self._done = built_on
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(step)

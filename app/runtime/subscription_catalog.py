@@ -105,6 +105,11 @@ class SubscriptionCatalog:
             self.revision = revision
             return True
 
+    async def clear(self, subscription: str) -> None:
+        """What a worker wrote of one that the API had deleted. Raises StoreUnavailable."""
+        if self._store is not None:
+            await self._store.subscriptions.clear(subscription)
+
     async def _nobody_looks(self) -> None:
         return
 

@@ -62,13 +62,23 @@ class SubscriptionRegistry(Storing):
         revision.grow(connection)
         found = _get(connection, subscription)
         _demand(subscription, found, expected)
-        for table in _ITS_OWN:
-            connection.execute(delete(table).where(table.c.subscription == subscription))
+        _clear(connection, subscription)
         connection.execute(delete(subscriptions).where(_c.id == subscription))
         return found is not None
 
+    @transaction
+    def clear(self, connection: Connection, subscription: str) -> None:
+        revision.grow(connection)  # its lock keeps the subscription from being made meanwhile
+        if _get(connection, subscription) is None:
+            _clear(connection, subscription)
+
     async def revision(self) -> int:
         return await self._transactions.run(revision.read)
+
+
+def _clear(connection: Connection, subscription: str) -> None:
+    for table in _ITS_OWN:
+        connection.execute(delete(table).where(table.c.subscription == subscription))
 
 
 def _get(connection: Connection, subscription: str) -> StoredSubscription | None:

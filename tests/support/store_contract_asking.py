@@ -246,6 +246,18 @@ class RegistryContract:
         assert left == ["audit"] * 7
         assert len(await store.letters.find(ALL)) == 2
 
+    async def test_what_a_worker_wrote_after_the_deletion_is_not_inherited(self, store):
+        """It runs until it has seen the deletion: a subscription made later under the id gets nothing of it."""
+        await store.subscriptions.put("audit", b"{}", expected=0, now_ms=NOW)
+        for name in (SUBSCRIPTION, "audit"):
+            await store.parked.park([a_row(subscription=name)])
+            await store.pulled.offer([an_offer(subscription=name)])
+            await store.halts.halt(name, "disabled", "410", NOW)
+            await store.subscriptions.clear(name)
+        assert list(await store.halts.all()) == list(await store.parked.count()) == ["audit"]
+        offered = [await store.pulled.count(name) for name in (SUBSCRIPTION, "audit")]
+        assert offered == [0, 1]
+
     async def test_the_revision_grows_with_all_that_workers_take_up_and_nothing_else(self, store):
         """They ask for it each second."""
         await store.letters.add(a_letter())

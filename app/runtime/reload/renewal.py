@@ -23,6 +23,7 @@ from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
+from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.routing.plan import Resources
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
@@ -146,7 +147,8 @@ async def _try_sinks(
     """A file that cannot be read or a key that is none is told now, not by a subscription that is broken."""
     named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
     for each in config.subscriptions:
-        if each.id in named or each.id in found.restarted:
+        is_pulled = isinstance(each.sink, Pull)  # its queue needs nothing that could be wrong
+        if not is_pulled and (each.id in named or each.id in found.restarted):
             await sink_for(each).stop()
 
 

@@ -190,6 +190,22 @@ async def test_what_cannot_be_made_is_refused_before_anything_changes(house: Hou
         ).outcome == "unchanged"
 
 
+async def test_a_subscription_that_is_pulled_can_be_added_and_changed(house: House) -> None:
+    pulled = {
+        "id": "pulled",
+        "source": house.settings["subscriptions"][0]["source"],
+        "sink": {"pull": {}},
+    }
+    async with house.running():
+        added = await house.reload(lambda s: s["subscriptions"].append(pulled))
+        assert (added.outcome, added.faults) == ("ok", ())
+        changed = await house.reload(
+            lambda s: s["subscriptions"][-1].update(filters=[{"exact": {"type": "t"}}])
+        )
+        assert (changed.outcome, changed.restarted) == ("ok", ("pulled",))
+        assert "pulled" in house.runs()
+
+
 async def test_a_bound_that_is_lower_holds_at_once(house: House) -> None:
     async with house.running() as service:
         await house.reload(

@@ -94,6 +94,23 @@ async def test_a_spool_can_be_added_while_the_service_runs(house: SpoolHouse) ->
         assert stored.topic == "__spool.orders"
 
 
+async def test_a_route_that_a_reload_brings_back_keeps_the_spool_that_was_to_be_closed(
+    house: SpoolHouse,
+) -> None:
+    """Else its events would be answered 500, or go to a spool that nothing drains."""
+    async with house.running():
+        await house.reload(NONE)
+        back = house.config(ROUTES)
+        await house.spools.prepare(back)
+        await house.spools._close("orders")  # by a look that began before the reload
+        house.spools.become(back)
+        (stored,) = await house.post("0")
+        assert stored.topic == "__spool.orders"
+        house.back()
+        await house.until_state("empty")
+    assert house.target.bodies == ["0"]
+
+
 async def test_another_target_for_a_spool_needs_a_restart(house: SpoolHouse) -> None:
     """What waits is bound to the old target; the file is refused, and what runs goes on."""
     async with house.running():

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -228,3 +229,38 @@ async def test_a_change_that_met_trouble_is_taken_up_by_a_later_look(
         await stored.delete("made", expected=None)
         await until(lambda: declared == [["made"], []])
         assert len(asked) == 4
+
+
+class Draining:
+    """A supervisor whose first change takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+        self.built_on: set[str] = set()
+        self.applied: list[set[str]] = []
+
+    async def apply(self, _: Any) -> None:
+        taken, self.built_on = self.built_on, set()
+        self.applied.append(taken)
+        if len(self.applied) == 1:
+            await self.may_end.wait()
+
+
+async def test_what_is_built_on_other_settings_while_a_change_is_under_way_restarts_too() -> None:
+    """A reload reports success: no webhook may go on with the old address guard."""
+    config = SimpleNamespace(subscriptions=(), brokers={})
+    made = SimpleNamespace(id="made", source=SimpleNamespace(broker="main"))
+    catalog: Any = SimpleNamespace(
+        loaded=SimpleNamespace(config=config), subscriptions=(made,), incarnations={}
+    )
+    supervisor = Draining()
+    watcher = store_watcher.StoreWatcher(catalog, supervisor, {}, SystemClock())  # type: ignore[arg-type]
+    first = watcher.renew()
+    await until(lambda: supervisor.applied)
+    supervisor.built_on = {"made"}
+    second = watcher.renew()
+    supervisor.may_end.set()
+    async with asyncio.timeout(60):
+        await asyncio.gather(first, second)
+    assert supervisor.applied == [set(), {"made"}]
+    assert not watcher._left_undone()
