@@ -7,7 +7,7 @@ Changes are asked for twice: ``:redrive`` and ``:discard`` only count unless the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
@@ -22,6 +22,7 @@ from app.api.problems import Refused
 from app.api.running import Running, now_ms, store_of
 from app.api.shown import Shown
 from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
+from app.model.spool import drained_route
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 INTERVALS = 1_000  # of one count
@@ -230,14 +231,14 @@ async def _redrive(
     """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
     for a subscription that was named and is not there: its rows would wait for ever."""
     known = {each.id: each.paused for each in await running.declared()}
-    if choice.subscription is not None and choice.subscription not in known:
+    if choice.subscription is not None and not _is_there(choice.subscription, known, running):
         raise Refused(409, "no-such-subscription", f"{choice.subscription}: {NOBODY}")
     at_ms = now_ms(running)
     found = await store.letters.count(choice)
     totals: Counter[str] = Counter()
     for (subscription, _), count in found.items():
         totals[subscription] += count
-    able = [name for name in sorted(totals) if name in known]
+    able = [name for name in sorted(totals) if _is_there(name, known, running)]
     moved = 0 if dry_run else await _move(running, store, choice, able, rate=rate, limit=limit)
     return kept.Redriven(
         dry_run=dry_run,
@@ -249,10 +250,16 @@ async def _redrive(
         skipped=[
             kept.Skipped(subscription=name, count=count, why=NOBODY)
             for name, count in sorted(totals.items())
-            if name not in known
+            if name not in able
         ],
         waiting=await _waiting(store, able, known),
     )
+
+
+def _is_there(subscription: str, known: Collection[str], running: Running) -> bool:
+    """One of a user, or that of a spool: a route of the configuration has it, and no one can create it."""
+    spooling = {route.name for route in running.routes if route.spool is not None}
+    return subscription in known or drained_route(subscription) in spooling
 
 
 async def _move(
@@ -278,7 +285,7 @@ async def _move(
 
 async def _waiting(store: Store, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
     halts = await store.halts.all()
-    why = {name: "paused by its configuration" for name in able if paused[name]}
+    why = {name: "paused by its configuration" for name in able if paused.get(name)}
     for name in able:
         if name in halts:
             why[name] = f"{halts[name].kind}: {halts[name].cause}"

@@ -50,6 +50,13 @@ def spool_subscription(route: str, log: str = "") -> str:
     return _SUBSCRIPTION + route + (_OF_LOG + log if log else "")
 
 
+def drained_route(subscription: str) -> str | None:
+    """The route whose spool the subscription drains; None for a subscription of a user."""
+    if not subscription.startswith(_SUBSCRIPTION):
+        return None
+    return without_log(subscription).removeprefix(_SUBSCRIPTION)
+
+
 def without_log(subscription: str) -> str:
     """The id as the embedded log itself knows it: for its group there is one log."""
     return subscription.partition(_OF_LOG)[0]

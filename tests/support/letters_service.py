@@ -10,6 +10,7 @@ from typing import Any
 from app.bindings.record import Record
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, Waiting
 from app.model.message import Message, Partition
+from app.model.route import Route
 from app.model.subscription import Subscription
 from app.store import open_store
 from app.telemetry import Counters
@@ -25,6 +26,7 @@ class Service:
     def __init__(self, folder: Path) -> None:
         self.store: Any = open_store(folder / "store.db", timeout=60)
         self.names = ["billing", "mail"]
+        self.routes: list[Route] = []
         self.paused: set[str] = set()
         self.remembered: list[Attempt] = []
         self.log = FakeLog()

@@ -18,6 +18,7 @@ from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
+from app.model.route import Route
 from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
@@ -315,6 +316,22 @@ async def test_a_named_subscription_that_is_gone_is_409(
         answer = await client.post(path, json=body)
         assert answer.status_code == 409
         assert answer.json()["type"] == "urn:skybridge:problem:no-such-subscription"
+
+
+@pytest.mark.parametrize("name", ["spool:orders", "spool:orders@a-log"])
+async def test_letters_of_a_spool_are_redriven_though_nobody_can_create_its_subscription(
+    service: Service, client: httpx.AsyncClient, name: str
+) -> None:
+    """What the target refused for good was acknowledged, and goes on once the target is mended."""
+    to = {"broker": "log", "topic": "orders"}
+    spool = {"broker": "kept", "max": "1GiB"}
+    await fill(service, a_letter(0, subscription=name))
+    gone = await client.post(f"{PATH}:redrive", json={"subscription": name})
+    assert gone.status_code == 409  # no route has such a spool
+    service.routes = [Route.model_validate({"name": "orders", "to": to, "spool": spool})]
+    answer = await client.post(f"{PATH}:redrive", json={"subscription": name, "dry_run": False})
+    assert (answer.json()["redriven"], answer.json()["skipped"]) == (1, [])
+    assert list(await service.store.parked.count()) == [name]
 
 
 async def test_a_redrive_says_whose_letters_will_wait(
