@@ -5,7 +5,7 @@ the key, the topic with its length, so that no two lanes share a text::
 
     k<number>:<bytes of topic>:<topic>:<key>     the record key, within its partition
     a<value>                                     the value of ``order_by``, wherever it comes from
-    o<number>:<bytes of topic>:<topic>:<offset>  no order: a lane of its own
+    o<number>:<bytes of topic>:<topic>:<position>  no order: a lane of its own
     d<digest>                                    of one of these that is longer than an index takes
 """
 
@@ -19,15 +19,15 @@ from app.model.message import Partition
 LONGEST = 1_000  # bytes; PostgreSQL has no index over more than 2,700, its other columns included
 
 
-def lane_id(key: bytes | None, attribute: str | None, partition: Partition, offset: int) -> bytes:
+def lane_id(key: bytes | None, attribute: str | None, partition: Partition, position: str) -> bytes:
     """Rule 3 of delivery. ``attribute``: the value, of an attribute or in the data, that the subscription orders by, which then is all
-    that counts; ``key``: of the record. With neither, each message stands alone. An empty key is
-    a key."""
+    that counts; ``key``: of the record. With neither, each message stands alone: by its position, which no other message has; offsets of
+    RabbitMQ begin again in each channel. An empty key is a key."""
     if attribute is not None:
         return _bounded(b"a" + attribute.encode("utf-8", "surrogatepass"))
     if key is not None:
         return _bounded(b"k" + _place(partition) + key)
-    return b"o" + _place(partition) + b"%d" % offset
+    return _bounded(b"o" + _place(partition) + position.encode())
 
 
 def _bounded(lane: bytes) -> bytes:

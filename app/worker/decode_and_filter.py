@@ -123,4 +123,4 @@ class DeliveryReader:
             key = message.record.key
         elif self._ordered and decoded is not None and self._order_of is not None:
             value = self._order_of(decoded.event)
-        return lane_id(key, value, message.partition, message.offset)
+        return lane_id(key, value, message.partition, message.position)

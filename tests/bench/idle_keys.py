@@ -37,7 +37,7 @@ def a_row(number: int) -> Parked:
     key = b"customer-%012d" % number
     record = Record(key, (("ce_id", b"%d" % number),), b"x" * 100)
     message = Message(record, partition, str(number), number, 0, 1)
-    lane = lane_id(key, None, partition, number)
+    lane = lane_id(key, None, partition, str(number))
     return Parked(
         subscription="billing", broker="log", message=message, lane=lane, due_ms=10**15, at_ms=1
     )

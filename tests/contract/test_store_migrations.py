@@ -111,9 +111,9 @@ async def test_an_older_store_is_brought_up_with_everything_in_it(database):
     assert bare == Record(None, RECORD.headers, None, None)
     assert odd == Record(b"", (("\udcff\udcfeb", b"odd"),), b"\x00body\xff", None)
     assert [each.lane for each in newest] == [
-        lane_id(b"", None, ORDERS, 9),
-        lane_id(None, None, ORDERS, 8),
-        lane_id(RECORD.key, None, ORDERS, 7),
+        lane_id(b"", None, ORDERS, "9"),
+        lane_id(None, None, ORDERS, "8"),
+        lane_id(RECORD.key, None, ORDERS, "7"),
     ]
     assert (newest[1].status, newest[2].status, newest[2].detail) == (None, 415, "no such format é")
     since = 1_795_249_811_000  # 2026-11-21 08:30:11

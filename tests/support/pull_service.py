@@ -62,7 +62,7 @@ class PullService(Service):
             subscription="billing",
             broker="log",
             message=Message(record, EVENTS, str(place), place, time_ms, 1),
-            lane=lane_id(record.key, None, EVENTS, place),
+            lane=lane_id(record.key, None, EVENTS, str(place)),
             at_ms=time_ms,
             event=EventName(dict(record.headers).get("ce_id", b"").decode()),
         )

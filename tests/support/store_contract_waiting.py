@@ -69,7 +69,7 @@ class ParkedContract:
         """Rule 8 lets 64 KiB in; a database has no index over so much, and a key that cannot park would
         hold its lane for ever."""
         key = random.Random(1).randbytes(20_000)
-        lane = lane_id(key, None, ORDERS, 7)
+        lane = lane_id(key, None, ORDERS, "7")
         await store.parked.park([a_row(7, lane)])
         assert offsets(await self.rows(store, lane)) == [7]
 

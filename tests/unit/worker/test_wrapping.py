@@ -48,9 +48,9 @@ def lane_of(body: bytes, *headers: tuple[str, bytes]) -> bytes:
 def test_records_of_others_are_in_line_by_a_value_of_their_data() -> None:
     """With no key and no content type, as most are; without a value each stands alone."""
     where = Partition("orders", 2)
-    own = lane_id(None, None, where, 7)
-    assert lane_of(b'{"customer": {"id": "c7"}}') == lane_id(None, "c7", where, 7)
-    assert lane_of(b'{"customer": {"id": 12}}') == lane_id(None, "12", where, 7)
+    own = lane_id(None, None, where, "7")
+    assert lane_of(b'{"customer": {"id": "c7"}}') == lane_id(None, "c7", where, "7")
+    assert lane_of(b'{"customer": {"id": 12}}') == lane_id(None, "12", where, "7")
     assert lane_of(b'{"customer": {"id": null}}') == own
     assert lane_of(b"1,2") == own
     assert lane_of(b'{"customer": {"id": "c7"}}', ("content-type", b"text/plain")) == own
@@ -88,7 +88,7 @@ def test_its_lane_is_that_of_its_key_or_attribute() -> None:
         if isinstance(held, Delivery)
     ]
     partition = message().partition
-    assert lanes == [lane_id(b"k", None, partition, 0), lane_id(None, "k", partition, 0)]
+    assert lanes == [lane_id(b"k", None, partition, "0"), lane_id(None, "k", partition, "0")]
 
 
 @pytest.mark.parametrize("lasting", [True, False])
