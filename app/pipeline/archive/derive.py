@@ -96,6 +96,14 @@ def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
     )
 
 
+def resumed(spark: SparkSession, lake: Lake, piece: Range) -> Range:
+    """What is left of a range whose work ended with an error: either table may have its commit."""
+    done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
+    before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
+    start, before = progress.joined(piece.start, done), progress.joined(piece.before, before)
+    return Range(start, piece.end, before)
+
+
 def finished(whole: Range) -> Range:
     """What comes behind it: nothing yet."""
     return Range(whole.end, whole.end, whole.end)

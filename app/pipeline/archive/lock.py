@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import socket
 import threading
@@ -24,6 +25,8 @@ from app.pipeline.settings import Lake, folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 Right = Literal["archive", "upkeep"]
 """``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. A verb that needs both takes them in this order."""
@@ -76,12 +79,19 @@ def _leased(spark: SparkSession, lake: Lake, right: Right) -> Iterator[None]:
     finally:
         ended.set()
         renewing.join()
-        spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{name}')")
+        if _lease(spark, lake, name)[0] == own:
+            spark.sql(f"ALTER TABLE {_table(lake)} UNSET TBLPROPERTIES IF EXISTS ('{name}')")
 
 
 def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threading.Event) -> None:
+    """A process that stood still for too long has lost it: what it still does would be done twice."""
     while not ended.wait(LASTS / 4):
         with contextlib.suppress(Exception):  # a catalog that is away: the next one comes in time
+            holder = _lease(spark, lake, name)[0]
+            if holder != own:
+                _log.error("this process stood still, and the lake is now written by %s", holder)
+                spark.stop()
+                return
             _write(spark, lake, name, own)
 
 

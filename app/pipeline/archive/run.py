@@ -22,6 +22,7 @@ from app.pipeline.archive.derive import (
     further,
     pending,
     pieces,
+    resumed,
 )
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.stream import Plan
@@ -247,13 +248,15 @@ def _derive_all(
 
 
 def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
-    """Again where ``maintain`` has rewritten files under our hands: a range may be done twice."""
+    """Again where ``maintain`` has rewritten files under our hands, or nobody knows whether a commit was made:
+    what the tables have by then is not done twice."""
     for _ in range(RETRIES):
         try:
             return derive(spark, lake, piece, observe)
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
+            piece = resumed(spark, lake, piece)
     return derive(spark, lake, piece, observe)
 
 

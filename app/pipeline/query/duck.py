@@ -61,7 +61,10 @@ def rows_of(lake: Lake, sql: str = "") -> dict[str, Rows]:
         from app.pipeline.query.scan import Rows  # noqa: PLC0415 - heavy
 
     named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
-    return {name: Rows(opened(lake, name)) for name in named or tables.COLUMNS}
+    wanted = [name for name in tables.COLUMNS if name in named or not named]
+    # The last that an archive writes is opened first: what it counts as done, the others have.
+    found = {name: Rows(opened(lake, name)) for name in reversed(wanted)}
+    return {name: found[name] for name in wanted}
 
 
 class _NoPandas:
