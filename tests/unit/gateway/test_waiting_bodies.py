@@ -1,0 +1,34 @@
+"""Requests that wait until an issuer has told its keys: nobody knows by then who sends them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from app.gateway.answers import Answer, not_found
+from app.gateway.limits import Limits
+from app.gateway.request import Pending, Request
+from app.gateway.resource import EventsResource
+from app.telemetry import Counters
+
+
+class Door:
+    def judge_again(self, _: Pending) -> Answer:
+        return not_found()
+
+
+async def test_their_bodies_are_bounded_together() -> None:
+    """Reliability G4: tokens of an unknown key may come as fast as the line is."""
+    door: Any = Door()
+    resource = EventsResource(door, Limits(receiving=10), Counters(), door=door)
+    asking: Any = asyncio.get_running_loop().create_future()
+    pending = Pending(asking, b"token", b"digest")
+    answers: list[Answer] = []
+    waiting = Request([], {}, b"12345678", None, b"", None, pending, None)
+    assert resource.post(waiting, answers.append) is None
+    refused = resource.post(waiting, answers.append)
+    assert refused is not None
+    assert (refused.status, resource.receiving, answers) == (503, 8, [])
+    asking.set_result(None)
+    await asyncio.sleep(0)
+    assert ([each.status for each in answers], resource.receiving) == ([404], 0)

@@ -1,0 +1,80 @@
+"""What an archive does where nobody knows whether it did it: nothing twice."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from app.pipeline import tables
+from app.pipeline.archive import derive, lock, progress, run
+from app.pipeline.archive.derive import Derived, Range
+from app.pipeline.query import duck
+from app.pipeline.settings import Catalog, Lake
+
+LAKE = Lake(catalog=Catalog(kind="rest", uri="http://127.0.0.1:9", warehouse="s3://lake/"))
+START, HALF, END = ({"main": {"orders": {0: n}}} for n in (0, 50, 100))
+
+
+def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog may not say whether a commit was made: ``quarantine`` must not get its rows twice."""
+    at = {LAKE.table(tables.QUARANTINE_TABLE): HALF, LAKE.table(tables.EVENTS_TABLE): END}
+    monkeypatch.setattr(progress, "read", lambda _, table: at[table])
+    done: list[Range] = []
+
+    def deriving(_spark: Any, _lake: Lake, piece: Range, _observe: Any) -> Derived:
+        done.append(piece)
+        if len(done) == 1:
+            raise RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: 503")
+        return Derived(records=1)
+
+    monkeypatch.setattr(run, "derive", deriving)
+    spark: Any = None
+    assert run._derive(spark, LAKE, Range(START, END, START), lambda _: None).records == 1
+    assert done == [Range(START, END, START), Range(HALF, END, END)]
+
+
+def test_what_is_left_of_a_range_that_is_finished_is_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "read", lambda *_: END)
+    spark: Any = None
+    left = derive.resumed(spark, LAKE, Range(START, END, START))
+    assert progress.covers(left.start, left.end)
+    assert progress.covers(left.before, left.end)
+
+
+class Spark:
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize(("holder", "stopped"), [("another", True), ("own", False)])
+def test_a_lease_that_another_process_has_is_not_taken_back(
+    monkeypatch: pytest.MonkeyPatch, holder: str, stopped: bool
+) -> None:
+    """A process that stood still for longer than it lasts: what both write would be there twice."""
+    ended, written = threading.Event(), []
+
+    def write(*_: object) -> None:
+        written.append(True)
+        ended.set()
+
+    monkeypatch.setattr(lock, "LASTS", 0.004)
+    monkeypatch.setattr(lock, "_lease", lambda *_: (holder, 0.0))
+    monkeypatch.setattr(lock, "_write", write)
+    spark: Any = Spark()
+    lock._renew(spark, LAKE, "skybridge.archive.lease", "own", ended)
+    assert (spark.stopped, bool(written)) == (stopped, not stopped)
+
+
+def test_the_table_that_is_written_last_is_opened_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``quarantine`` says is finished, the tables that are opened behind it have."""
+    order: list[str] = []
+    monkeypatch.setattr(duck, "opened", lambda _, name: order.append(name) or name)
+    monkeypatch.setattr("app.pipeline.query.scan.Rows", lambda opened: opened)
+    assert list(duck.rows_of(LAKE)) == list(tables.COLUMNS)
+    assert order == [tables.QUARANTINE_TABLE, tables.EVENTS_TABLE, tables.RAW_TABLE]
