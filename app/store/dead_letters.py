@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, select
 
@@ -10,7 +11,7 @@ from app.errors import StoreFull
 from app.interfaces import DeadLetter, LetterChoice
 from app.store import parked, revision
 from app.store.owners import fence
-from app.store.rows import insert, kept_of, kept_values, text
+from app.store.rows import insert, kept_of, kept_values, make_way, text
 from app.store.tables import dead_letters
 from app.store.transactions import Storing, Transactions, transaction
 
@@ -121,13 +122,10 @@ class DeadLetters(Storing):
     def write(self, connection: Connection, letter: DeadLetter) -> None:
         """A second write of the same message changes nothing, also where there is no room (rule 5)."""
         values = kept_values(letter, dead_letters, detail=text(letter.detail))
-        written = connection.execute(
-            insert(connection, dead_letters)
-            .values(values)
-            .on_conflict_do_nothing()
-            .returning(_c.id)
-        )
-        if written.first() is not None and not self._room.take(connection):
+        written = _insert(connection, values)
+        if not written and make_way(connection, dead_letters, [values]):
+            written = _insert(connection, values)
+        if written and not self._room.take(connection):
             raise StoreFull(
                 f"{self._max_rows} dead letters are stored, which is the bound: redrive or discard some, or raise"
                 " store.dead_letters.max_rows"
@@ -139,6 +137,12 @@ class DeadLetters(Storing):
         self.write(connection, letter)
         if row is not None:
             parked.remove(connection, [row])
+
+
+def _insert(connection: Connection, values: Mapping[str, Any]) -> bool:
+    """Whether it was not there."""
+    wanted = insert(connection, dead_letters).values(values).on_conflict_do_nothing()
+    return connection.execute(wanted.returning(_c.id)).first() is not None
 
 
 def _discard(connection: Connection, choice: LetterChoice) -> int:

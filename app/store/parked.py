@@ -23,16 +23,15 @@ from sqlalchemy import (
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
 from app.store.owners import fence_all, numbers
-from app.store.rows import in_partition, insert, kept_of, kept_values, text
+from app.store.rows import ONCE, in_partition, insert, kept_of, kept_values, make_way, text
 from app.store.tables import parked
 from app.store.transactions import Storing, shared_transaction, transaction
 
 _c = parked.c
 _how_many_redriven = func.sum(case((_c.redriven, 1), else_=0))
 
-_PLACE = ("subscription", "broker", "topic", "partition", "position")
 _DONE_WITH = delete(parked).where(
-    _c.redriven, *(_c[name] == bindparam(f"its_{name}") for name in _PLACE)
+    _c.redriven, *(_c[name] == bindparam(f"its_{name}") for name in ONCE)
 )
 
 
@@ -48,7 +47,7 @@ class ParkedMessages(Storing):
             values = [kept_values(row, parked, detail=text(row.detail)) for row in rows]
             if numbered:
                 _number(connection, rows, values)
-            connection.execute(insert(connection, parked).on_conflict_do_nothing(), values)
+            _insert(connection, values)
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
@@ -168,6 +167,13 @@ class ParkedMessages(Storing):
         return await self._transactions.run(forget, subscription)
 
 
+def _insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    wanted = insert(connection, parked).on_conflict_do_nothing()
+    written = connection.execute(wanted, rows).rowcount
+    if written < len(rows) and make_way(connection, parked, rows):
+        connection.execute(wanted, rows)
+
+
 def forget(connection: Connection, subscription: str) -> int:
     return connection.execute(delete(parked).where(_c.subscription == subscription)).rowcount
 
@@ -190,8 +196,9 @@ def give_back(
         due = ahead.get(letter.subscription, now_ms - gap) + gap
         ahead[letter.subscription] = due = max(due, now_ms)
         rows.append(_given_back(letter, int(due), now_ms))
-    connection.execute(_DONE_WITH, [{f"its_{name}": row[name] for name in _PLACE} for row in rows])
-    connection.execute(insert(connection, parked).on_conflict_do_nothing(), rows)
+    make_way(connection, parked, rows)
+    connection.execute(_DONE_WITH, [{f"its_{name}": row[name] for name in ONCE} for row in rows])
+    _insert(connection, rows)
 
 
 def _on_their_way(connection: Connection) -> dict[str, float]:

@@ -12,8 +12,9 @@ from app.interfaces import DeadLetter, EventName, Offered
 from app.model.message import Partition
 from app.store.dead_letters import DeadLetters
 from app.store.owners import fence_all
-from app.store.pulled_sql import Values, statements
-from app.store.rows import message_of, text, written
+from app.store.pulled_sql import OFFERED, Values, statements
+from app.store.rows import make_way, message_of, text, written
+from app.store.tables import pulled
 from app.store.transactions import Transactions
 
 BURIAL = 60_000  # milliseconds that a process has to bury worn-out messages
@@ -102,7 +103,11 @@ def _offer(connection: Connection, rows: Sequence[Offered]) -> None:
         values = [
             (row.subscription, row.broker, row.lane, row.at_ms, *written(row)) for row in rows
         ]
-        connection.exec_driver_sql(sql.insert, sql.offered(values))
+        offered = sql.offered(values)
+        count = connection.exec_driver_sql(sql.insert, offered).rowcount
+        named = (dict(zip(OFFERED, each, strict=True)) for each in values)
+        if count < len(rows) and make_way(connection, pulled, named):
+            connection.exec_driver_sql(sql.insert, offered)
 
 
 def _receive(

@@ -5,14 +5,14 @@ A column and a field that mean the same bear the same name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.msgpack import Ext
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, select, update
 from sqlalchemy.dialects import sqlite
 
 from app.bindings.record import NO_NATIVES, Header, Record
@@ -203,6 +203,28 @@ def _read(stored: bytes) -> tuple[Header, ...]:
             (name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"), value)
             for name, value in _decode_any(stored)
         )
+
+
+ONCE = ("subscription", "broker", "topic", "partition", "position")
+"""A message is kept once for each subscription (rule 5 of delivery)."""
+_CONTENT = ("key", "headers", "body")
+
+
+def make_way(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether other messages were at the positions of ``rows``, which must not be taken for these: the topic was
+    created again, or the broker is another cluster. They stay, under a position that no log gives."""
+    moved = False
+    columns = table.c
+    for row in rows:
+        place = and_(*(columns[name] == row[name] for name in ONCE))
+        found = connection.execute(
+            select(columns.id, *(columns[name] for name in _CONTENT)).where(place)
+        ).first()
+        if found is not None and any(getattr(found, name) != row[name] for name in _CONTENT):
+            aside = f"{row['position']}@{found.id}"
+            connection.execute(update(table).where(columns.id == found.id).values(position=aside))
+            moved = True
+    return moved
 
 
 def insert(connection: Connection, table: Table) -> Any:

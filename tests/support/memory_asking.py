@@ -130,6 +130,12 @@ class SubscriptionRows:
         self._demand(subscription, expected)
         self._store.grow()
         del self.rows[subscription]
+        await self.clear(subscription)
+        return True
+
+    async def clear(self, subscription: str) -> None:
+        if subscription in self.rows:
+            return
         store = self._store
         store.halts.rows.pop(subscription, None)
         for rows in (store.commands.rows, store.consents.rows, store.replays.rows):
@@ -137,7 +143,6 @@ class SubscriptionRows:
                 del rows[each]
         store.pulled.rows = [row for row in store.pulled.rows if row.subscription != subscription]
         await store.parked.forget(subscription)
-        return True
 
     async def revision(self) -> int:
         return self._store.revision

@@ -30,7 +30,10 @@ def claim_of(kept: Any) -> tuple[Claim, int]:
 
 
 def _place(kept: Any) -> tuple[Any, ...]:
-    return kept.subscription, kept.broker, kept.message.partition, kept.message.position
+    """With the content: another message may come to the same position."""
+    message, record = kept.message, kept.message.record
+    what = record.key, record.headers, record.body
+    return kept.subscription, kept.broker, message.partition, message.position, what
 
 
 def known(kept: Any, rows: Iterable[Any]) -> bool:
@@ -248,7 +251,7 @@ class PulledRows:
         self, subscription: str, broker: str, partition: Partition, position: str
     ) -> Offered | None:
         wanted = subscription, broker, partition, position
-        return next((row for row in self.rows if _place(row) == wanted), None)
+        return next((row for row in self.rows if _place(row)[:-1] == wanted), None)
 
     async def named(self, event_id: str, most: int) -> list[Offered]:
         newest = sorted(self.rows, key=lambda row: row.id)[-most:]

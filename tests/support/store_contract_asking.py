@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from app.bindings.record import Record
 from app.errors import StaleOwner, VersionConflict
 from app.interfaces import (
     AttemptChoice,
@@ -17,6 +18,7 @@ from app.interfaces import (
     AuditEntry,
     Command,
     Commit,
+    EventName,
     Halt,
     RequestCycle,
 )
@@ -245,6 +247,27 @@ class RegistryContract:
         ]
         assert left == ["audit"] * 7
         assert len(await store.letters.find(ALL)) == 2
+
+    async def test_another_message_at_a_position_that_is_taken_is_kept_too(self, store):
+        """A topic is created again, or the broker is another cluster: offsets begin at 0 again. What was stored
+        is told to be finished, so nothing may be left out (rule 1); a redelivery is still kept once (rule 5)."""
+        name = EventName("new", "/s", "t")
+        record = Record(b"k", (), b"new")
+        made = (a_row, store.parked.park), (an_offer, store.pulled.offer)
+        for make, keep in made:
+            old = make()
+            new = replace(old, message=replace(old.message, record=record), event=name)
+            for rows in ([old], [new], [new]):
+                await keep(rows)
+        letter = a_letter()
+        new = replace(letter, message=replace(letter.message, record=record), event=name)
+        for each in (letter, new, new):
+            await store.letters.add(each)
+        assert await store.pulled.count(SUBSCRIPTION) == 2
+        assert [each.event.id for each in await store.letters.find(ALL)] == ["new", letter.event.id]
+        assert [each.event.id for each in await store.parked.find()] == ["7", "new"]
+        assert await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9) == 2
+        assert [each.event.id for each in await store.parked.find()] == ["7", "new"]
 
     async def test_what_a_worker_wrote_after_the_deletion_is_not_inherited(self, store):
         """It runs until it has seen the deletion: a subscription made later under the id gets nothing of it."""
