@@ -65,7 +65,9 @@ class PulsarBroker(Strict):
         description="text in properties: plain, or quoted as JSON as the binding demands",
     )
     receiver_queue: Annotated[Count, Field(ge=1, le=10_000)] = Field(
-        200, description="most messages of one partition fetched ahead"
+        200,
+        description="most messages of one partition fetched ahead, beside limits.held_bytes: lower "
+        "it where messages are large",
     )
     max_record: MaxRecord = Field(
         "4MiB",

@@ -76,7 +76,9 @@ class RabbitBroker(Strict):
         "by x-skybridge-key (needs the plugin rabbitmq_consistent_hash_exchange)",
     )
     prefetch: Annotated[Count, Field(ge=1, le=65_535)] = Field(
-        500, description="most unfinished messages of one queue in this process"
+        500,
+        description="most unfinished messages of one queue in this process; fetched ahead, beside "
+        "limits.held_bytes: lower it where messages are large",
     )
     max_record: MaxRecord = Field(
         "16MiB",
