@@ -186,9 +186,9 @@ class Producer:
         """Of one partition alone: nothing of it is with the client, and the others go on."""
         self._waiting.append(lane)
         lane.drop_answered()
-        connection.refresh()
-        if not self._looking:
+        if not self._looking:  # whatever else ships meanwhile
             self._looking = True
+            connection.refresh()
             asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._look_again)
 
     def _look_again(self) -> None:
@@ -197,9 +197,8 @@ class Producer:
 
     async def _send(self, connection: Connection, lane: Batcher, leader: int) -> None:
         batch = connection.create_batch()
-        filled = lane.fill(
-            batch
-        )  # a caller that is told of a refusal may publish: the lane still waits
+        # A caller that is told of a refusal may publish in this step: the lane still waits by then.
+        filled = lane.fill(batch)
         lane.waiting = False
         if not filled:
             return
