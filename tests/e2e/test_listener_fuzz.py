@@ -42,7 +42,7 @@ SEEDS = [
 @pytest.mark.parametrize(
     ("seed", "cases"),
     [
-        (1, 1500),
+        (1, 500),
         pytest.param(2, 1500, marks=pytest.mark.nightly),
         pytest.param(3, 100_000, marks=[pytest.mark.nightly, LONG]),
     ],
