@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.errors import SetupError
-from app.store.tables import alembic_version, metadata, skybridge_schema
+from app.store.tables import HASHED, alembic_version, metadata, skybridge_schema
 
 HEAD = "0007"
 KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", HEAD)
@@ -52,6 +52,9 @@ def bring_up(connection: Connection, revision: str | None) -> None:
 
 def _make(connection: Connection) -> None:
     """A new one. What comes out is what all revisions in turn make of nothing (a test holds it to that)."""
+    if connection.dialect.name == "postgresql":
+        for index in HASHED:
+            index.dialect_options["postgresql"]["using"] = "hash"
     metadata.create_all(connection)
     connection.execute(sa.insert(skybridge_schema).values(version=REFUSED_BY_OLD))
     connection.execute(sa.insert(alembic_version).values(version_num=HEAD))

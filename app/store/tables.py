@@ -93,7 +93,7 @@ dead_letters = Table(
     Column("at_ms", BigInteger, nullable=False),
     _properties(),
     _once(),
-    Index("dead_letters_by_event", "event_id", postgresql_using="hash"),
+    Index("dead_letters_by_event", "event_id"),  # see HASHED
     Index("dead_letters_by_cause", "subscription", "cause", "at_ms"),  # counted without its rows
     sqlite_autoincrement=True,
 )
@@ -114,7 +114,7 @@ parked = Table(
         "parked_by_lane",
         *("subscription", "broker", "topic", "partition", "lane", "redriven", "offset"),
     ),
-    Index("parked_by_event", "event_id", postgresql_using="hash"),
+    Index("parked_by_event", "event_id"),  # see HASHED
     Index("parked_count", "subscription", "lane", "at_ms", "redriven"),  # counted without its rows
     Index("parked_by_due", "subscription", "redriven", "due_ms"),
     sqlite_autoincrement=True,
@@ -261,3 +261,12 @@ audit = Table(
     Index("audit_by_kind", "kind", "id"),
     sqlite_autoincrement=True,
 )
+
+HASHED = [
+    index
+    for table in (dead_letters, parked)
+    for index in table.indexes
+    if index.name == f"{table.name}_by_event"
+]
+"""Hashes on PostgreSQL, whose trees hold no long ids. Said where a schema is made: said with the index, it imports
+that dialect into every process."""

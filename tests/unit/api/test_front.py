@@ -139,6 +139,13 @@ async def test_whoever_leaves_while_it_is_made_leaves_it_to_the_others(making: M
     assert len(making.threads) == 1
 
 
+def test_a_start_on_sqlite_imports_no_dialect_of_another_database() -> None:
+    """An option of an index is enough to import one."""
+    code = "import sys, app.store; print([name for name in sys.modules if 'dialects.postgresql' in name])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_start_imports_no_client_and_no_application() -> None:
     """Each takes megabytes and tenths of a second: it is imported when a configuration or a request needs it."""
     code = (
