@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from typer.testing import CliRunner
 
 from app.cli.commands import app
@@ -155,6 +155,23 @@ def test_a_faulty_event_shows_every_fault_while_it_is_written(stage: Shop, pages
     problem = page.get_by_role("alert")
     for fault in ("id", "source", "type"):
         expect(problem.get_by_role("listitem").filter(has_text=fault).first).to_be_visible()
+
+
+def test_a_sample_that_comes_late_replaces_nothing_that_was_written(
+    stage: Shop, pages: Pages
+) -> None:
+    """The page asks the service for its configuration to make one, which may take a while."""
+    page = pages.open(stage.service, "#/overview")
+    held: list[Route] = []
+    page.route("**/v1/config", lambda route: held.append(route))  # noqa: PLW0108 - it gets an attribute
+    page.evaluate("location.hash = '#/explain'")
+    text = page.get_by_label("An event or a batch, in JSON")
+    text.fill("{")
+    expect(page.get_by_role("heading", name="No JSON yet")).to_be_visible()
+    with page.expect_response("**/v1/config"):
+        held[-1].continue_()
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    expect(text).to_have_value("{")
 
 
 def test_producers_show_what_is_refused_and_the_audit_who_did_it(stage: Shop, pages: Pages) -> None:

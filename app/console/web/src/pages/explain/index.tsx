@@ -1,5 +1,5 @@
 // Explain: what an event would meet, and why. Nothing is sent.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { api, problemOf } from "../../api/client";
 import type { Journey, Json, Message, Problem } from "../../api/types";
@@ -24,12 +24,19 @@ const QUIET_MS = 250; // after the last key, until the service is asked
 function Explain({ query }: PageProps) {
   const start = useStart(query);
   const [asked, set] = useState<Asked>({ text: "", route: query.get("route") ?? "", producer: "", key: "", asFrom: "" });
+  const typed = useRef(false); // what a person has begun to write is not replaced by a sample that comes late
   useEffect(() => {
-    if (start.value) set((old) => ({ ...old, ...start.value }));
+    typed.current = false;
+  }, [query.get("at"), query.get("letter")]);
+  useEffect(() => {
+    if (start.value && !typed.current) set((old) => ({ ...old, ...start.value }));
   }, [start.value]);
   const found = useJourneys(asked);
   const [saving, save] = useState(false);
-  const change = (changed: Partial<Asked>) => set({ ...asked, ...changed });
+  const change = (changed: Partial<Asked>) => {
+    typed.current = true;
+    set({ ...asked, ...changed });
+  };
   return (
     <>
       <Head
