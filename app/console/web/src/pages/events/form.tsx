@@ -1,5 +1,5 @@
 // The form of the search. It holds what is typed; the address of the page holds what was asked.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import type { Topic } from "../../api/types";
 import { go, link } from "../../router";
@@ -25,7 +25,12 @@ interface Props {
 export function SearchForm({ search, topics, onSearch }: Props) {
   const [id, setId] = useState("");
   const [form, set] = useState(search);
-  useEffect(() => set(search), [JSON.stringify(search)]);
+  const before = useRef(search);
+  useEffect(() => {
+    const changed = differing(before.current, search);
+    before.current = search;
+    set((old) => ({ ...old, ...changed }));
+  }, [JSON.stringify(search)]);
   const type = (name: keyof Search) => (event: { currentTarget: HTMLInputElement | HTMLSelectElement }) =>
     set({ ...form, [name]: event.currentTarget.value });
   const submit = (event: Event) => {
@@ -56,6 +61,12 @@ export function SearchForm({ search, topics, onSearch }: Props) {
       </button>
     </form>
   );
+}
+
+/** What is another in `now`: the topic comes late, and must not take back what was typed meanwhile. */
+function differing(before: Search, now: Search): Partial<Search> {
+  const names = Object.keys(now) as (keyof Search)[];
+  return Object.fromEntries(names.filter((name) => now[name] !== before[name]).map((name) => [name, now[name]]));
 }
 
 function TopicField(props: { form: Search; topics: Topic[]; onChange: (broker: string, topic: string) => void }) {
