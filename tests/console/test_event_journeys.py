@@ -93,7 +93,7 @@ def test_topics_that_come_late_take_back_nothing_that_was_typed(stage: Shop, pag
     page = pages.open(stage.service, "#/overview")
     held: list[Route] = []
     page.route("**/v1/topics", lambda route: held.append(route))  # noqa: PLW0108 - it gets an attribute
-    page.evaluate("location.hash = '#/events?from=1h'")
+    page.get_by_role("link", name="Events", exact=True).click()
     page.get_by_label("Type").fill(f"{ORDERS}re*")
     let_go(page, "/v1/topics", held)
     expect(page.get_by_label("Topic")).to_contain_text("log/orders")
@@ -185,7 +185,7 @@ def test_a_sample_that_comes_late_replaces_nothing_that_was_written(
     page = pages.open(stage.service, "#/overview")
     held: list[Route] = []
     page.route("**/v1/config", lambda route: held.append(route))  # noqa: PLW0108 - it gets an attribute
-    page.evaluate("location.hash = '#/explain'")
+    page.get_by_role("link", name="Explain").click()
     text = page.get_by_label("An event or a batch, in JSON")
     text.fill("{")
     expect(page.get_by_role("heading", name="No JSON yet")).to_be_visible()
