@@ -277,9 +277,8 @@ class PortableLog(Log):
         self._timer = None
         self._expire(self._loop.time())
         head = next(iter(self._waiting), None)
-        if (
-            head is not None and self._timer is None
-        ):  # else a caller that was told has published again
+        # A caller that was told may have published again, which has set it.
+        if head is not None and self._timer is None:
             self._timer = self._loop.call_at(head.deadline, self._on_deadline)
 
     def _expire(self, now: float) -> None:
@@ -341,6 +340,10 @@ def _tell(submission: Submission, results: list[PublishResult]) -> None:
 
 def _elapsed_ms() -> int:
     return round(monotonic() * 1000)
+
+
+LIMIT_KNOWN = 60.0
+"""Seconds for which a size that a topic has refused is remembered: an operator may raise the limit."""
 
 
 def size_of(record: Record) -> int:

@@ -6,13 +6,12 @@ from time import monotonic
 from typing import Protocol
 
 from app.bindings.record import Record
-from app.brokers.portable import size_of
+from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.errors import BrokerRefused
 from app.interfaces import Log, PublishResult
 
 MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
 KNOWN_LIMITS = 1_000  # topics whose limit is remembered
-KNOWN = 60.0  # seconds
 TOO_LARGE = "record-too-large"
 
 
@@ -74,7 +73,7 @@ class SpoolRoom:
             return
         if topic in self._limits or len(self._limits) < KNOWN_LIMITS:
             size = size_of(record)
-            self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + KNOWN
+            self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + LIMIT_KNOWN
 
     def _limit(self, topic: str) -> int:
         """0: none is known."""

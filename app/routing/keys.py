@@ -56,6 +56,8 @@ Keys = Callable[[Run, bytes | None], Iterable[bytes | None] | None]
 def compile_keys(policy: KeyPolicy) -> Keys:
     """What the mapper of the policy says of each event, where that follows from a column."""
     keys = _alike(policy)
+    if keys is None:
+        return lambda _run, _request_key: None
     if policy.missing != "none":
         return keys
 
@@ -63,22 +65,21 @@ def compile_keys(policy: KeyPolicy) -> Keys:
         found = keys(run, request_key)
         return repeat(None) if found is None else found
 
-    return or_none if policy.mapper in _OF_COLUMNS else keys
+    return or_none
 
 
-_OF_COLUMNS = frozenset({"partitionkey", "attribute", "from_request", "none"})
-
-
-def _alike(policy: KeyPolicy) -> Keys:
-    """None also where no event has a key."""
+def _alike(policy: KeyPolicy) -> Keys | None:
+    """None for a mapper that looks at each event. What it returns says None where no event has a key."""
     match policy.mapper:
         case "partitionkey" | "attribute" as mapper:
             name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
             return lambda run, _request_key: run.column(name)
         case "from_request":
             return lambda _run, key: None if key is None else repeat(key)
-        case _:
+        case "none":
             return lambda _run, _request_key: None
+        case _:
+            return None
 
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]

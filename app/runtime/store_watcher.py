@@ -45,9 +45,8 @@ class StoreWatcher:
         self._callbacks = callbacks
         self._applied: tuple[Subscription, ...] = catalog.loaded.config.subscriptions
         self._incarnations: Mapping[str, int] = {}
-        self._wanted = self._done = (
-            0  # of what subscriptions are built on: times that it was another
-        )
+        # Of what subscriptions are built on: how often it was another, and what has been applied of that.
+        self._wanted = self._done = 0
         self._seen = UNREAD
         self._changing = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,10 +100,8 @@ class StoreWatcher:
     def _differs(self) -> bool:
         catalog = self._catalog
         known = self._applied, self._incarnations
-        return self._done != self._wanted or known != (
-            catalog.subscriptions,
-            catalog.incarnations,
-        )
+        wanted = catalog.subscriptions, catalog.incarnations
+        return self._done != self._wanted or known != wanted
 
     async def _change(self) -> None:
         """One that was deleted and made again is forgotten in between, or it would go on where the

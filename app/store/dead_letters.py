@@ -15,9 +15,7 @@ from app.store.rows import insert, kept_of, kept_values, make_way, text
 from app.store.tables import dead_letters
 from app.store.transactions import Storing, Transactions, transaction
 
-STRIDE = (
-    1_000  # rows after which they are counted again: other processes write too, and people discard
-)
+STRIDE = 1_000  # rows after which all are counted again: other processes write, and people discard
 
 
 class Room:

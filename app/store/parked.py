@@ -23,8 +23,8 @@ from sqlalchemy import (
 from app.interfaces import Parked, ParkedCount, ParkedKey, ParkedLane
 from app.model.message import Partition
 from app.store.owners import fence_all, numbers
-from app.store.rows import ONCE, in_partition, insert, kept_of, kept_values, make_way, text
-from app.store.tables import parked
+from app.store.rows import in_partition, insert, kept_of, kept_values, make_way, text
+from app.store.tables import ONCE, parked
 from app.store.transactions import Storing, shared_transaction, transaction
 
 _c = parked.c

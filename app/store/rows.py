@@ -18,6 +18,7 @@ from sqlalchemy.dialects import sqlite
 from app.bindings.record import NO_NATIVES, Header, Record
 from app.interfaces import DeadLetter, EventName, Offered, Parked
 from app.model.message import Message, Partition
+from app.store.tables import ONCE
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[Header, ...]).decode
@@ -205,8 +206,6 @@ def _read(stored: bytes) -> tuple[Header, ...]:
         )
 
 
-ONCE = ("subscription", "broker", "topic", "partition", "position")
-"""A message is kept once for each subscription (rule 5 of delivery)."""
 _CONTENT = ("key", "headers", "body")
 
 

@@ -77,9 +77,13 @@ def _properties() -> Column[bytes]:
     return Column("properties", LargeBinary)
 
 
+ONCE = ("subscription", "broker", "topic", "partition", "position")
+"""Columns that a message is known by."""
+
+
 def _once() -> UniqueConstraint:
     """Rule 5 of delivery: a message delivered again after a crash cannot be kept twice."""
-    return UniqueConstraint("subscription", "broker", "topic", "partition", "position")
+    return UniqueConstraint(*ONCE)
 
 
 dead_letters = Table(

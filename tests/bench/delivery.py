@@ -87,9 +87,9 @@ class Way:
         folder.mkdir()
         return lab.Sink(folder)
 
-    def drain(self, sink: lab.Sink, name: str, **settings: Any) -> float:
+    def drain(self, sink: lab.Sink, name: str) -> float:
         """Microseconds a delivery. ``sink`` has received nothing yet."""
-        hook = subscription(name, sink.port, **settings)
+        hook = subscription(name, sink.port)
         found = lab.drain(self.service, hook, sink.count, self.total)
         self._note(found.memory)
         return found.cost
@@ -202,7 +202,7 @@ class FromRabbit(Way):
             self.service.stop()
 
 
-def subscription(name: str, port: int, **settings: Any) -> dict[str, Any]:
+def subscription(name: str, port: int) -> dict[str, Any]:
     return {
         "id": name,
         "source": {"broker": "target", "topics": [lab.TOPIC]},
@@ -210,7 +210,6 @@ def subscription(name: str, port: int, **settings: Any) -> dict[str, Any]:
         "sink": f"http://127.0.0.1:{port}/",
         "concurrency": 64,
         "filters": FILTERS,
-        **settings,
     }
 
 

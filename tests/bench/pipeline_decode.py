@@ -3,8 +3,8 @@
     python tests/bench/pipeline_decode.py [--short] [--events N] [--rounds N]
 
 Events in binary mode, and the mix of modes and versions. Each way runs in turn, ``rounds`` times after a round that warms
-up, on at most 500,000 events; the least CPU counts. CPU is that of the JVM and of its Python workers, which a busy machine changes less than the
-time. HotSpot compiles for a million events: a few rounds of few events are all cold.
+up, on at most 500,000 events; the least CPU counts. CPU is that of the JVM and of its Python workers, which a busy machine
+changes less than the time. HotSpot compiles for a million events: a few rounds of few events are all cold.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from aiokafka import TopicPartition
 
 from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
-from app.brokers.portable import size_of
+from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.errors import BrokerError, BrokerRefused
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
@@ -24,7 +24,6 @@ Entry = tuple[Submission, int, Record]
 """A record, and where its fate goes: the submission and the index in it."""
 
 UNLIMITED = 1 << 62
-KNOWN = 60.0  # seconds for which a bound of the broker is remembered
 
 
 class Batcher:
@@ -161,7 +160,7 @@ class Topic:
         """Bounds of the broker, which an operator may raise at any time."""
         self.too_large = too_large or self.too_large
         self.max_bytes = max_bytes or self.max_bytes
-        self._known_until = monotonic() + KNOWN
+        self._known_until = monotonic() + LIMIT_KNOWN
 
     def knows_bounds(self) -> bool:
         """After a while the next large record is tried again."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Right = Literal["archive", "upkeep"]
-"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. A verb that needs both takes them in this order."""
+"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. A verb that needs both takes them in
+this order."""
 
 LASTS: Final = 120.0  # seconds without a renewal until somebody else may take it
 _CURE: Final = "wait until it has ended, or stop it"

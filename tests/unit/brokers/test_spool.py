@@ -13,7 +13,10 @@ import pytest
 from app.bindings.record import Record
 from app.bindings.spooled import restored
 from app.brokers import spool as module
+from app.brokers import spool_room
+from app.brokers.portable import LIMIT_KNOWN
 from app.brokers.spool import SpoolingLog, When
+from app.brokers.spool_room import SpoolRoom
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
 from app.model.receipt import Receipt
@@ -389,3 +392,18 @@ async def test_a_target_that_fails_is_tried_again_when_nothing_waits_that_could_
     house.post("2")
 
     assert house.direct == ["1", "2"]
+
+
+def test_a_size_that_a_topic_refused_is_forgotten_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An operator raises the limit of the topic: nobody is told 413 until a restart."""
+    now = 100.0
+    monkeypatch.setattr(spool_room, "monotonic", lambda: now)
+    house = House()
+    room = SpoolRoom(house.target, house.waits, 1 << 20)  # type: ignore[arg-type]
+    large, larger = (Record(None, (), bytes(size)) for size in (100, 101))
+    room.learn("orders", large, TOO_LARGE)
+    assert room.refusal("orders", larger) is not None
+    now += LIMIT_KNOWN
+    assert room.refusal("orders", larger) is None

@@ -12,7 +12,7 @@ from app.bindings.record import Record
 from app.brokers.driver import DROPPED
 from app.brokers.kafka import batcher
 from app.brokers.kafka.batcher import Batcher, Entry, Topic
-from app.brokers.portable import Submission
+from app.brokers.portable import LIMIT_KNOWN, Submission
 from app.errors import BrokerRefused
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
@@ -193,7 +193,7 @@ async def test_what_was_learnt_of_a_size_is_forgotten_after_a_while(
     topic = lane.topic
     topic.learn(too_large=1, max_bytes=2)
     assert topic.knows_bounds()
-    now += batcher.KNOWN
+    now += LIMIT_KNOWN
     assert not topic.knows_bounds()
     assert (topic.too_large, topic.max_bytes) == (0, 0)
 
