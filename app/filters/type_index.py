@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from app.event.memo import LENGTH
 from app.filters.index import Types
 
 T = TypeVar("T")
-REMEMBERED = 1_024  # types whose answer is kept; events of a log repeat theirs
+REMEMBERED = 1_024  # types whose answer is kept; events of a log repeat theirs, and long ones are not kept
 
 Members = dict[T, None]  # in the order they came
 
@@ -53,9 +54,11 @@ class TypeIndex(Generic[T]):
         """The subscriptions that may want events of this type, each once, without those that may want any."""
         found = self._known.get(kind)
         if found is None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            found = self._known[kind] = self._find(kind)
+            found = self._find(kind)
+            if len(kind) <= LENGTH:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[kind] = found
         return found
 
     def _find(self, kind: str) -> tuple[T, ...]:

@@ -13,6 +13,7 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 CACHED_KEYS = 65_536
+_SHORT = 256  # bytes of a key that is remembered: a cache of longer ones would take gigabytes (rule 8)
 
 
 def murmur2(data: bytes) -> int:
@@ -30,7 +31,13 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-@lru_cache(CACHED_KEYS)
 def partition_of(key: bytes, partitions: int) -> int:
     """The partition of ``key`` among ``partitions``, as ``DefaultPartitioner`` of Kafka's Java client."""
+    return _remembered(key, partitions) if len(key) <= _SHORT else _computed(key, partitions)
+
+
+def _computed(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+_remembered = lru_cache(CACHED_KEYS)(_computed)

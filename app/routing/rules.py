@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from app.bindings.run import Run
 from app.errors import Fault, SenderError
+from app.event.memo import LENGTH
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
@@ -99,11 +100,13 @@ class Rules(Generic[T]):
 
     def _of_type(self, kind: str | None) -> tuple[tuple[Predicate, T], ...]:
         """The routes that may want such an event, in order; an event without a type fails every filter on it."""
-        if len(self._by_type) >= REMEMBERED:
-            self._by_type.clear()
         found = [*self._index.anything, *(() if kind is None else self._index.of(kind))]
-        self._by_type[kind] = tuple([self._ordered[n] for n in sorted(found)])
-        return self._by_type[kind]
+        ordered = tuple([self._ordered[n] for n in sorted(found)])
+        if kind is None or len(kind) <= LENGTH:
+            if len(self._by_type) >= REMEMBERED:
+                self._by_type.clear()
+            self._by_type[kind] = ordered
+        return ordered
 
     def __bool__(self) -> bool:
         """Whether there is any."""

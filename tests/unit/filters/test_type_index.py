@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.event.memo import LENGTH
 from app.filters.index import Types
 from app.filters.type_index import REMEMBERED, TypeIndex
 
@@ -40,3 +41,12 @@ def test_types_without_end_take_no_memory_without_end() -> None:
     for number in range(3 * REMEMBERED):
         assert index.of(f"t{number}") == (1,)
         assert len(index._known) <= REMEMBERED
+
+
+def test_long_types_are_found_and_not_remembered() -> None:
+    """A type may be as long as a body: 1,024 of them would fill the memory (rule 8)."""
+    index: TypeIndex[int] = TypeIndex()
+    index.add(1, Types(prefixes=frozenset(["t"])))
+    long = "t" * (LENGTH + 1)
+    assert index.of(long) == (1,)
+    assert long not in index._known

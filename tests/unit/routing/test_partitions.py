@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.routing.partitions import murmur2, partition_of
+from app.routing.partitions import _remembered, murmur2, partition_of
 
 # key in hex, Utils.murmur2 (signed), partition of 8: printed by kafka-clients 4.3.1
 JAVA = [
@@ -43,3 +43,11 @@ def test_the_hash_is_the_java_clients(key: str, signed: int, partition: int) -> 
 def test_a_partition_is_one_of_those_there_are(key: bytes, partitions: int) -> None:
     """The sign of the hash must not leak into the number: Kafka clears it, it does not negate."""
     assert 0 <= partition_of(key, partitions) < partitions
+
+
+def test_long_keys_have_their_partition_and_are_not_remembered() -> None:
+    """Senders choose the keys: 65,536 of a megabyte each would fill the memory (rule 8)."""
+    before = _remembered.cache_info().misses
+    key = bytes(range(256)) * 2
+    assert partition_of(key, 8) == (murmur2(key) & 0x7FFFFFFF) % 8
+    assert _remembered.cache_info().misses == before

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.event.memo import LENGTH
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Route
@@ -69,3 +70,11 @@ def test_types_that_senders_make_up_are_remembered_within_bounds() -> None:
     for n in range(5_000):
         assert found.first(event(f"made up {n}")) == f"r{2 * FEW}"
     assert len(found._by_type) <= 1_024
+
+
+def test_long_types_are_routed_and_not_remembered() -> None:
+    """A type may be as long as a body: a thousand of them would fill the memory (rule 8)."""
+    found = rules([[{"prefix": {"type": f"t{n}."}}] for n in range(FEW + 1)])
+    long = "t3." + "x" * LENGTH
+    assert found.first(event(long)) == "r3"
+    assert long not in found._by_type
