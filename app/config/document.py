@@ -6,7 +6,7 @@ once and a time stays the text that it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from yaml.error import MarkedYAMLError, YAMLError
@@ -15,7 +15,13 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from app.config.finding import BadConfiguration, Finding, Location, Path, written
 from app.config.yaml_core import CORE, compose
 
+REPEATED = 100_000
+"""Values that aliases may repeat: a few hundred bytes could mean billions of them (rule 8)."""
+
+DEEPEST = 100  # collections in each other
+
 _MERGE = f"{CORE}merge"
+_DIGITS = 1_000  # of an integer; Python itself reads 4,300, and writes as many
 _TABS = "write spaces instead: YAML indents only with spaces"
 _QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
 
@@ -55,7 +61,7 @@ def parse(raw: bytes) -> Document:
     except YAMLError as error:
         raise _refused(*_translated(error, text)) from None
     except RecursionError:
-        raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
+        raise _too_deep(Location(1, 1)) from None
     document = Document()
     if root is None:
         raise _refused("the file is empty", "skybridge init writes a first file", Location(1, 1))
@@ -87,6 +93,10 @@ def _translated(error: YAMLError, text: str) -> tuple[str, str, Location]:
     return f"no YAML: {problem}", _TABS if is_tab else _QUOTES, place
 
 
+def _too_deep(place: Location) -> BadConfiguration:
+    return _refused("nested too deeply", "write it flatter", place)
+
+
 def _refused(message: str, cure: str, place: Location) -> BadConfiguration:
     return BadConfiguration(
         [Finding(level="error", setting="", message=message, cure=cure, place=place)]
@@ -103,9 +113,14 @@ class _Reader:
 
     def __init__(self, document: Document) -> None:
         self._document = document
+        self._read: set[int] = set()  # nodes, by their id: the tree keeps them alive
+        self._repeated = 0
 
     def value(self, node: Node, path: Path, above: tuple[int, ...]) -> Any:
         self._document.places.setdefault(path, _place(node))
+        self._count(node)
+        if len(above) > DEEPEST:  # what aliases nest is not nested in the text
+            raise _too_deep(_place(node))
         if id(node) in above:
             self._document.wrong(
                 path, "an alias to a node that contains it", "write it out", _place(node)
@@ -146,6 +161,7 @@ class _Reader:
     ) -> Iterator[tuple[Node, Node]]:
         """The pairs of ``<<: *alias`` or ``<<: [*one, *two]``, nearest first: the first one wins."""
         for source in node.value if isinstance(node, SequenceNode) else [node]:
+            self._count(source)
             if not isinstance(source, MappingNode) or id(source) in above:
                 self._document.wrong(
                     path, "<< takes other mappings", "name an anchor", _place(node)
@@ -157,6 +173,14 @@ class _Reader:
                 if key_node.tag == _MERGE:
                     yield from self._merged(value_node, path, (*above, id(source)))
 
+    def _count(self, node: Node) -> None:
+        """Raises BadConfiguration for aliases of aliases that mean more than memory holds."""
+        self._repeated += id(node) in self._read
+        self._read.add(id(node))
+        if self._repeated > REPEATED:
+            message = f"its aliases repeat more than {REPEATED} values"
+            raise _refused(message, "write fewer aliases of aliases", _place(node))
+
     def _key(self, node: Node, path: Path) -> str | int:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
         if isinstance(key, str) or type(key) is int:
@@ -165,31 +189,40 @@ class _Reader:
         return str(node.value)
 
     def _scalar(self, node: Node, path: Path) -> Any:
-        text: str = node.value
-        match str(node.tag).removeprefix(CORE):
-            case "str":
-                return text
-            case "null":
-                return None
-            case "bool":
-                return text.lower() == "true"
-            case "int":
-                return _integer(text)
-            case "float":
-                return float(
-                    text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
-                )
-            case other:
-                self._document.wrong(
-                    path, f"unknown tag {other}", "leave the tag out", _place(node)
-                )
-                return text
+        text, tag = str(node.value), str(node.tag).removeprefix(CORE)
+        read = _SCALARS.get(tag)
+        if read is None:
+            self._document.wrong(path, f"unknown tag {tag}", "leave the tag out", _place(node))
+            return text
+        try:
+            return read(text)
+        except (ValueError, KeyError):  # 0x_, thousands of digits, or a tag that somebody wrote
+            self._document.wrong(
+                path, f"is no {tag} that can be read", "correct it, or quote it", _place(node)
+            )
+            return text
 
 
 def _integer(text: str) -> int:
     """YAML 1.2: ``010`` is ten, ``0o10`` is eight."""
     digits = text.replace("_", "")
+    if len(digits) > _DIGITS:
+        raise ValueError(len(digits))
     try:
         return int(digits, 0)
     except ValueError:
         return int(digits)
+
+
+def _float(text: str) -> float:
+    return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+_SCALARS: Mapping[str, Callable[[str], Any]] = {
+    "str": str,
+    "null": lambda _text: None,
+    "bool": lambda text: {"true": True, "false": False}[text.lower()],
+    "int": _integer,
+    "float": _float,
+}
+"""By tag, from the text of a scalar to its value."""

@@ -101,6 +101,13 @@ def test_a_merge_of_a_merge_works() -> None:
         (b"[1]: 1\n", "line 1: error: the name of a setting must be text"),
         (b"a: {<<: 5}\n", "line 1: error a: << takes other mappings"),
         (b"a: &a {<<: *a}\n", "line 1: error a: << takes other mappings"),
+        (b"a: 0b_\n", "line 1: error a: is no int that can be read"),
+        (b"a: 0x_\n", "line 1: error a: is no int that can be read"),
+        (b"a: " + b"9" * 5_000, "line 1: error a: is no int that can be read"),
+        (b"a: 0x" + b"f" * 5_000, "line 1: error a: is no int that can be read"),
+        (b"a: !!int x\n", "line 1: error a: is no int that can be read"),
+        (b"a: !!float x\n", "line 1: error a: is no float that can be read"),
+        (b"a: !!bool x\n", "line 1: error a: is no bool that can be read"),
     ],
 )
 def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) -> None:
@@ -133,6 +140,29 @@ def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
     (finding,) = refused.value.findings
     assert str(finding).startswith(message)
     assert finding.cure
+
+
+_LAUGHS = b"a0: &a0 [x, x]\n" + b"".join(
+    b"a%d: &a%d [%b]\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 12)
+)
+_MERGES = b"a0: &a0 {x: 1}\n" + b"".join(
+    b"a%d: &a%d {<<: [%b]}\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 12)
+)
+_CHAIN = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d]\n" % (n, n, n - 1) for n in range(1, 3_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (_LAUGHS, "its aliases repeat more than 100000 values"),
+        (_MERGES, "its aliases repeat more than 100000 values"),
+        (_CHAIN, "nested too deeply"),
+    ],
+)
+def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
+    """The API reads configurations of callers: a few hundred bytes must not take all memory (rule 8)."""
+    with pytest.raises(BadConfiguration, match=message):
+        parse(text)
 
 
 @pytest.mark.parametrize(
