@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.config.finding import Path
 from app.config.lint_routes import fits_broker
-from app.config.reach import feeds, may_both_match, ways_home
+from app.config.reach import Ways, feeds, may_both_match
 from app.config.report import Report
 from app.model.pull import Pull
 from app.model.route import Target
@@ -25,9 +25,10 @@ def check_mirrors(report: Report) -> None:
         fits_broker(report, at, target)
         if isinstance(target, Target):
             hops.append((n, subscription, target))
-    for hop in hops:
+    ways = Ways(hops, lambda hop, other: _leads_to(hop, other[1]))
+    for number, hop in enumerate(hops):
         if not _own_source(report, hop):
-            _circle(report, hop, hops)
+            _circle(report, number, hop, ways)
 
 
 def _own_source(report: Report, hop: Hop) -> bool:
@@ -52,10 +53,10 @@ def _own_source(report: Report, hop: Hop) -> bool:
     return True
 
 
-def _circle(report: Report, start: Hop, hops: list[Hop]) -> None:
+def _circle(report: Report, number: int, start: Hop, ways: Ways[Hop]) -> None:
     """Two mirrors that feed each other, or more of them: told at the first of them in the file."""
-    ways = ways_home([start], hops, _may_follow)
-    way = next((each for each in ways if len(each) > 1), None)
+    found = ways.home(number, _may_follow)
+    way = next((each for each in found if len(each) > 1), None)
     if way is None or start[0] != min(n for n, _, _ in way):
         return
     names = " → ".join(repr(subscription.id) for _, subscription, _ in (*way, start))
@@ -77,6 +78,4 @@ def _leads_to(hop: Hop, reader: Subscription) -> bool:
 
 def _may_follow(way: list[Hop], hop: Hop) -> bool:
     """Whether some event may pass the filters of all of them."""
-    return _leads_to(way[-1], hop[1]) and all(
-        may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way
-    )
+    return all(may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way)

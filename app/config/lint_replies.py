@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.config.finding import Path, did_you_mean
-from app.config.reach import feeds, ways_home
+from app.config.reach import Ways, feeds
 from app.config.report import Report
 from app.model.pull import Pull
 from app.model.route import Exchange, Route, Target
@@ -22,7 +22,9 @@ def check_replies(report: Report) -> None:
         report.warning(
             ("routes", n, "name"), "no reply can name this route", f"a name other than {IGNORE}"
         )
-    for n, subscription in enumerate(report.config.subscriptions):
+    subscriptions = report.config.subscriptions
+    ways = Ways(subscriptions, lambda one, other: _reads(other, tuple(_written(one, routes))))
+    for n, subscription in enumerate(subscriptions):
         if subscription.reply == IGNORE:
             continue
         at: Path = ("subscriptions", n, "reply")
@@ -33,22 +35,14 @@ def check_replies(report: Report) -> None:
                 did_you_mean(subscription.reply, routes),
             )
         else:
-            _circle(report, at, subscription, routes)
+            _circle(report, at, next(ways.home(n), None))
 
 
-def _circle(report: Report, at: Path, subscription: Subscription, routes: dict[str, Route]) -> None:
+def _circle(report: Report, at: Path, way: list[Subscription] | None) -> None:
     """What a webhook answers is not known: its filters may keep its own answers from it."""
-    way = next(
-        ways_home(
-            [subscription],
-            report.config.subscriptions,
-            lambda way, reader: _reads(reader, tuple(_written(way[-1], routes))),
-        ),
-        None,
-    )
     if way is None:
         return
-    names = " → ".join(repr(each.id) for each in (*way, subscription))
+    names = " → ".join(repr(each.id) for each in (*way, way[0]))
     report.warning(
         at,
         f"answers may loop: {names}: the bound on replies ends the loop",

@@ -7,8 +7,9 @@ A filter list is a conjunction of *atoms*, each about one attribute, as far as i
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from app.model.route import Exchange, Filter, KeyPolicy, Target
 from app.routing.templates import placeholders
@@ -16,6 +17,7 @@ from app.routing.templates import placeholders
 Node = TypeVar("Node")
 Atom = tuple[str, str, str]
 """Dialect, attribute, text."""
+STEPS = 5_000  # of a search for a circle: where nodes feed each other, ways are as many as their orders
 
 _ALWAYS_THERE = {"specversion", "id", "source", "type"}
 
@@ -112,9 +114,10 @@ def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> b
     leads is for the broker's bindings to say: anywhere. ``filters``: those of the publisher."""
     if isinstance(target, Exchange):
         return True
+    if not placeholders(target.topic):
+        return target.topic == topic
     known = {name: text for dialect, name, text in atoms(filters) if dialect == "exact"}
-    pattern = "".join(_patterns(target.topic, known))
-    return re.fullmatch(pattern, topic) is not None
+    return re.fullmatch(_pattern(target.topic, known), topic) is not None
 
 
 def may_be_one_topic(one: str, other: str) -> bool:
@@ -132,10 +135,35 @@ def _ends(template: str) -> tuple[str, str]:
     return template.partition("{")[0], template.rpartition("}")[2]
 
 
-def _patterns(template: str, known: dict[str, str]) -> Iterator[str]:
-    """An attribute that the filters fix stands for itself, another for anything legal."""
+def _pattern(template: str, known: dict[str, str]) -> str:
+    """An attribute that the filters fix stands for itself, another for anything legal. In linear time: each text
+    between two attributes is taken where it fits first, and never looked for again, which is enough."""
+    head, *rest = _parts(template, known)
+    if not rest:
+        return re.escape(head)
+    atoms_between = "".join(f"(?>{_wild(n)}?{re.escape(text)})" for n, text in rest[:-1])
+    count, tail = rest[-1]
+    return f"{re.escape(head)}{atoms_between}{_wild(count)}{re.escape(tail)}"
+
+
+def _wild(count: int) -> str:
+    return f"[a-zA-Z0-9._-]{{{count},}}"
+
+
+def _parts(template: str, known: dict[str, str]) -> tuple[str, *tuple[tuple[int, str], ...]]:
+    """The text before the first attribute that may be anything; then, how many of them stand side by side and the
+    text behind them."""
+    head, rest = "", list[tuple[int, str]]()
     for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", template):
-        yield re.escape(literal or known[name]) if literal or name in known else "[a-zA-Z0-9._-]+"
+        text = literal or known.get(name)
+        if text is None:
+            side_by_side = bool(rest) and not rest[-1][1]
+            rest.append((1 + rest.pop()[0] if side_by_side else 1, ""))
+        elif rest:
+            rest[-1] = (rest[-1][0], rest[-1][1] + text)
+        else:
+            head += text
+    return head, *rest
 
 
 def may_have_no_key(policy: KeyPolicy) -> bool:
@@ -153,14 +181,57 @@ def may_have_no_key(policy: KeyPolicy) -> bool:
             return True
 
 
-def ways_home(
-    way: list[Node], nodes: Sequence[Node], may_follow: Callable[[list[Node], Node], bool]
-) -> Iterator[list[Node]]:
-    """Every way from the last of ``way`` back to its first, with no node twice."""
-    for node in nodes:
-        if not may_follow(way, node):
-            continue
-        if node is way[0]:
-            yield way
-        elif node not in way:
-            yield from ways_home([*way, node], nodes, may_follow)
+class Ways(Generic[Node]):
+    """Ways of events between ``nodes`` that feed each other. ``leads``: whether one feeds another."""
+
+    def __init__(self, nodes: Sequence[Node], leads: Callable[[Node, Node], bool]) -> None:
+        self._nodes = nodes
+        self._leads = leads
+        self._following: dict[int, list[int]] = {}
+
+    def home(
+        self, start: int, may_follow: Callable[[list[Node], Node], bool] = lambda _way, _node: True
+    ) -> Iterator[list[Node]]:
+        """The ways from a node, by its number, back to itself, with no node twice, the shortest first; none after
+        ``STEPS``. ``may_follow``: whether a node may, behind all of a way."""
+        loop = self._loop(start)
+        ahead, left = deque([[start]]), STEPS
+        while ahead and left > 0:
+            way = ahead.popleft()
+            found = [self._nodes[each] for each in way]
+            for number in self._after(way[-1]):
+                left -= 1
+                if number not in loop or number in way[1:]:
+                    continue
+                if may_follow(found, self._nodes[number]):
+                    if number == start:
+                        yield found
+                    else:
+                        ahead.append([*way, number])
+
+    def _after(self, number: int) -> list[int]:
+        found = self._following.get(number)
+        if found is None:
+            node = self._nodes[number]
+            found = [n for n, each in enumerate(self._nodes) if self._leads(node, each)]
+            self._following[number] = found
+        return found
+
+    def _loop(self, start: int) -> set[int]:
+        """The nodes that a way from the start and back may pass: the others lead nowhere."""
+        before: dict[int, list[int]] = {start: []}
+        ahead = [start]
+        while ahead:
+            number = ahead.pop()
+            for each in self._after(number):
+                if each not in before:
+                    before[each] = []
+                    ahead.append(each)
+                before[each].append(number)
+        found, ahead = {start}, [start]
+        while ahead:
+            for each in before[ahead.pop()]:
+                if each not in found:
+                    found.add(each)
+                    ahead.append(each)
+        return found

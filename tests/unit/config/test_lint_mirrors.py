@@ -122,3 +122,35 @@ def test_forward_is_for_topics_only(refusal: Callable[..., list[Finding]]) -> No
     text = text.replace("{broker: log, topic: 'b'}", "'https://example.org/'")
     (found,) = refusal(text, minimal=True)
     assert "needs a topic as sink" in found.message
+
+
+def several(*hops: tuple[str, str, str]) -> str:
+    """Mirrors that read several topics each; the last of each is its settings."""
+    each = (
+        f"{{id: m{n}, source: {{broker: log, topics: [{sources}]}}, "
+        f"sink: {{broker: log, topic: {topic}}}, {more}}}"
+        for n, (sources, topic, more) in enumerate(hops)
+    )
+    return f"{ROUTE}subscriptions: [{', '.join(each)}]\n"
+
+
+def test_layers_of_mirrors_are_looked_at_in_no_time(lint_text: Lint) -> None:
+    """There are 2^58 ways through them, and none leads back: with 18 of them the check took minutes, and the
+    API makes it at each subscription that a caller creates (rule 8)."""
+    tops = ["a", *(f"t{n}" for n in range(1, 60))]
+    layers = [(", ".join(tops[:n]), tops[n], "ordering: none") for n in range(1, 60)]
+    assert lint_text(several(*layers)) == []
+
+
+def test_the_search_for_a_circle_ends(lint_text: Lint) -> None:
+    """The only way back excludes the only way on: every order of what is in between would be tried."""
+    middle = [f"t{n}" for n in range(14)]
+    hops = [
+        ("a, back", "first", "ordering: none"),
+        ("first", "t0", "ordering: none, filters: [{exact: {subject: x}}]"),
+        *((", ".join({*middle} - {t}), t, "ordering: none") for t in middle),
+        (", ".join(middle), "back", "ordering: none, filters: [{exact: {subject: y}}]"),
+    ]
+    found = [each for each in lint_text(several(*hops)) if "is a loop" in each]
+    assert found
+    assert not [each for each in found if "m0" in each]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +67,7 @@ def test_what_excludes_each_other_never_matches_together(
         assert may_both_match(one, other)
 
 
-@given(FILTERS, EVENT, st.sampled_from(["t", "t.{x}", "{x}.{y}", "{y}"]))
+@given(FILTERS, EVENT, st.sampled_from(["t", "t.{x}", "{x}.{y}", "{y}", "{x}{y}", "a{y}-{x}a", "{x}{y}.{x}"]))
 def test_a_topic_that_is_made_is_a_topic_that_is_fed(
     filters: list[Filter], event: dict[str, str], template: str
 ) -> None:
@@ -80,3 +81,20 @@ def test_a_topic_that_is_made_is_a_topic_that_is_fed(
     except BadTopic:
         return
     assert feeds(target, Route.model_validate(settings).filters, topic)
+
+
+@pytest.mark.parametrize(
+    ("template", "topic", "fed"),
+    [
+        ("{x}{y}", "a", False),
+        ("{x}{y}", "ab", True),
+        ("{x}-{y}-b", "a-b-b-b", True),
+        ("{x}-{y}-b", "a-b", False),
+        ("a{x}a", "aa", False),
+        ("".join(f"{{x{n}}}" for n in range(30)) + "!", "a" * 249, False),
+        ("-".join(f"{{x{n}}}" for n in range(30)) + "!", "-" * 249, False),
+    ],
+)
+def test_a_template_is_matched_in_linear_time(template: str, topic: str, fed: bool) -> None:
+    """Callers of the API write templates: thirty attributes must not be tried in every way (rule 8)."""
+    assert feeds(Target(broker="b", topic=template), (), topic) is fed
