@@ -36,6 +36,7 @@ from app.routing.plan import (
 
 _USUAL = Manner()
 HOPS = 8  # mirrors that are followed, one behind the other
+FOLLOWED = 256  # and of one place: mirrors that read each other's topics have ways without number
 
 
 class RouteVerdict(msgspec.Struct, frozen=True):
@@ -175,7 +176,7 @@ class Guide:
             record = BINDINGS[self._kinds[broker]].encode(decoded, Writing(), key)
         except SenderError as error:
             return Journey(event=decoded.event, routes=(), refused=error)
-        hop = self._hop(broker, topic, "another client", record, ())
+        hop = self._hop(broker, topic, "another client", record, (), _turns())
         return Journey(event=decoded.event, routes=(), hops=(hop,))
 
     def _verdicts(
@@ -216,7 +217,7 @@ class Guide:
         publications = self._router.plan(decoded, request_key, chosen)
         for target, publication in zip(targets, publications, strict=True):
             yield self._hop(
-                target.broker, publication.topic, f"route {chosen}", publication.record, ()
+                target.broker, publication.topic, f"route {chosen}", publication.record, (), _turns()
             )
 
     def _hop(
@@ -226,8 +227,10 @@ class Guide:
         by: str,
         record: Record,
         seen: tuple[str, ...],
+        turns: Iterator[int],
     ) -> Hop:
-        """``seen``: the mirrors that led here, so that a circle ends."""
+        """``seen``: the mirrors that led here, so that a circle ends. ``turns``: one for each mirror that may still
+        be followed."""
         on_broker = [each for each in self._subscriptions if each.source.broker == broker]
         by_exchange = topic.startswith(EXCHANGE)
         return Hop(
@@ -239,7 +242,7 @@ class Guide:
             subscriptions=()
             if by_exchange
             else tuple(
-                self._subscription(each, record, seen)
+                self._subscription(each, record, seen, turns)
                 for each in on_broker
                 if topic in each.source.topics
             ),
@@ -247,7 +250,11 @@ class Guide:
         )
 
     def _subscription(
-        self, subscription: Subscription, record: Record, seen: tuple[str, ...]
+        self,
+        subscription: Subscription,
+        record: Record,
+        seen: tuple[str, ...],
+        turns: Iterator[int],
     ) -> SubscriptionVerdict:
         """It sees what its broker's binding reads, not what the sender wrote."""
         kind = self._kinds.get(subscription.source.broker, "embedded")
@@ -262,7 +269,7 @@ class Guide:
         onward, fault = None, ""
         if wants:
             try:
-                onward = self._onward(subscription, decoded, record, seen)
+                onward = self._onward(subscription, decoded, record, seen, turns)
             except SenderError as error:
                 fault = str(error)
         return SubscriptionVerdict(
@@ -276,11 +283,18 @@ class Guide:
         )
 
     def _onward(
-        self, mirror: Subscription, decoded: Decoded, record: Record, seen: tuple[str, ...]
+        self,
+        mirror: Subscription,
+        decoded: Decoded,
+        record: Record,
+        seen: tuple[str, ...],
+        turns: Iterator[int],
     ) -> Hop | None:
         """A worker never re-keys (K11). Raises SenderError for what cannot be written there."""
         target = mirror.sink
         if not isinstance(target, Target | Exchange) or mirror.id in seen or len(seen) >= HOPS:
+            return None
+        if next(turns, None) is None:
             return None
         kind = self._kinds.get(target.broker, "embedded")
         topic = compile_place(target, kind)(decoded.event.attributes)
@@ -292,7 +306,12 @@ class Guide:
             strings=self._manners.get(target.broker, _USUAL).strings,
         )
         written = BINDINGS[kind].encode(decoded, writing, record.key)
-        return self._hop(target.broker, topic, f"mirror {mirror.id}", written, (*seen, mirror.id))
+        by, seen = f"mirror {mirror.id}", (*seen, mirror.id)
+        return self._hop(target.broker, topic, by, written, seen, turns)
+
+
+def _turns() -> Iterator[int]:
+    return iter(range(FOLLOWED))
 
 
 def _targets_of(

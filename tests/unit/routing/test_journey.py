@@ -15,7 +15,7 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Route
 from app.model.subscription import Subscription
-from app.routing.journey import HOPS, Guide, Journey
+from app.routing.journey import FOLLOWED, HOPS, Guide, Hop, Journey
 from app.routing.plan import Resources, Router
 
 ORDERS = {
@@ -283,3 +283,24 @@ def test_data_that_does_not_match_its_schema_is_told_and_goes_where_it_would() -
         assert [fault.at for fault in journey.routes[0].invalid] == ["/data/id"]
         assert [hop.topic for hop in journey.hops] == ([topic] if topic else [])
         assert (journey.refused is None) == (topic is not None)
+
+
+def test_mirrors_in_layers_are_followed_within_bounds() -> None:
+    """There are millions of ways of eight mirrors through them: whoever may ask what an event would meet could
+    stop the service (rule 8)."""
+    layers = [
+        Subscription.model_validate(
+            {
+                "id": f"m{n}",
+                "source": {"broker": "log", "topics": ["orders", *(f"t{m}" for m in range(n))]},
+                "sink": {"broker": "log", "topic": f"t{n}"},
+            }
+        )
+        for n in range(40)
+    ]
+
+    def followed(hop: Hop) -> int:
+        return sum(1 + followed(each.onward) for each in hop.subscriptions if each.onward)
+
+    (hop,) = a_guide(*layers).explain(an_event(), None).hops
+    assert followed(hop) == FOLLOWED
