@@ -109,13 +109,17 @@ def times_joined(value: bytes) -> int:
 
 
 def parted(value: bytes, times: int) -> list[bytes]:
-    """The ``times`` values that were joined to one: the same one where its parts are equal, else the
-    pieces as they are.
+    """The ``times`` values that were joined to one: the same one where its parts are equal, else the first and
+    the rest, which are enough to tell that they differ, however many they are.
     """
-    part = value[: (len(value) - (times - 1) * len(_SEPARATOR)) // times]
-    if value == _SEPARATOR.join([part] * times):
-        return [part]
-    return value.split(_SEPARATOR)
+    size, over = divmod(len(value) - (times - 1) * len(_SEPARATOR), times)
+    if (
+        size >= 0 and not over
+    ):  # else no part is repeated so often: nothing is built to find that out
+        part = value[:size]
+        if value == _SEPARATOR.join([part] * times):
+            return [part]
+    return value.split(_SEPARATOR, 1)
 
 
 def _unquoted(value: bytes) -> bytes:

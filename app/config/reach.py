@@ -17,7 +17,9 @@ from app.routing.templates import placeholders
 Node = TypeVar("Node")
 Atom = tuple[str, str, str]
 """Dialect, attribute, text."""
-STEPS = 5_000  # of a search for a circle: where nodes feed each other, ways are as many as their orders
+STEPS = (
+    5_000  # of a search for a circle: where nodes feed each other, ways are as many as their orders
+)
 
 _ALWAYS_THERE = {"specversion", "id", "source", "type"}
 

@@ -8,7 +8,9 @@ from app.event.memo import LENGTH
 from app.filters.index import Types
 
 T = TypeVar("T")
-REMEMBERED = 1_024  # types whose answer is kept; events of a log repeat theirs, and long ones are not kept
+REMEMBERED = (
+    1_024  # types whose answer is kept; events of a log repeat theirs, and long ones are not kept
+)
 
 Members = dict[T, None]  # in the order they came
 

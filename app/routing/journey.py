@@ -217,7 +217,12 @@ class Guide:
         publications = self._router.plan(decoded, request_key, chosen)
         for target, publication in zip(targets, publications, strict=True):
             yield self._hop(
-                target.broker, publication.topic, f"route {chosen}", publication.record, (), _turns()
+                target.broker,
+                publication.topic,
+                f"route {chosen}",
+                publication.record,
+                (),
+                _turns(),
             )
 
     def _hop(

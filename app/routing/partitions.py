@@ -13,7 +13,9 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 CACHED_KEYS = 65_536
-_SHORT = 256  # bytes of a key that is remembered: a cache of longer ones would take gigabytes (rule 8)
+_SHORT = (
+    256  # bytes of a key that is remembered: a cache of longer ones would take gigabytes (rule 8)
+)
 
 
 def murmur2(data: bytes) -> int:

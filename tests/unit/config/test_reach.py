@@ -67,7 +67,11 @@ def test_what_excludes_each_other_never_matches_together(
         assert may_both_match(one, other)
 
 
-@given(FILTERS, EVENT, st.sampled_from(["t", "t.{x}", "{x}.{y}", "{y}", "{x}{y}", "a{y}-{x}a", "{x}{y}.{x}"]))
+@given(
+    FILTERS,
+    EVENT,
+    st.sampled_from(["t", "t.{x}", "{x}.{y}", "{y}", "{x}{y}", "a{y}-{x}a", "{x}{y}.{x}"]),
+)
 def test_a_topic_that_is_made_is_a_topic_that_is_fed(
     filters: list[Filter], event: dict[str, str], template: str
 ) -> None:
