@@ -77,11 +77,11 @@ class Service(NamedTuple):
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """The JSON answer. What is empty or None in ``query`` is left out."""
-        return self.request("GET", path, query).json()
+        return read(self.server, self.request("GET", path, query))
 
     def post(self, path: str, json: Any = None, **more: Any) -> Any:
         """The JSON answer. ``more``: as ``request`` takes it."""
-        return self.request("POST", path, json=json, **more).json()
+        return read(self.server, self.request("POST", path, json=json, **more))
 
     def request(
         self,
@@ -108,7 +108,7 @@ class Service(NamedTuple):
                 f"{self.server}{path}",
                 params={name: it for name, it in (query or {}).items() if it not in (None, "", [])},
                 content=content,
-                headers=sent,
+                headers=httpx.Headers(sent, encoding="utf-8"),
                 timeout=httpx.Timeout(WITHIN, connect=10),
                 trust_env=False,
             )
@@ -145,7 +145,21 @@ def subscription_path(name: str, what: str = "") -> str:
 
 
 def authorization(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"} if token else {}
+    return options.authorization(token, "--token")
+
+
+def read(server: str, answer: httpx.Response) -> Any:
+    """The JSON of an answer. Ends the verb where something else answers there."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(answer.content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        printing.fail(
+            f"{server} does not answer as Skybridge does: {answer.status_code}, and no JSON.",
+            cure=_AWAY,
+            code=exits.UNREACHABLE,
+        )
 
 
 def _cures_at(path: str) -> Mapping[int, str]:

@@ -103,7 +103,7 @@ class EventsClient:
         return [fates[index] for index in range(len(events))]
 
     async def _post(self, message: HttpMessage, attempt: int) -> httpx.Response:
-        headers = [*message.headers, *self._headers.items()]
+        headers = httpx.Headers([*message.headers, *self._headers.items()], encoding="utf-8")
         while True:
             try:
                 return await self._http.post(self._url, content=message.body, headers=headers)

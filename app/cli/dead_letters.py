@@ -203,7 +203,7 @@ def _show_counts(found: Mapping[str, Any]) -> None:
 
 def _show(found: Mapping[str, Any]) -> None:
     for name, value in _said(found):
-        printing.text_line(f"{name:<13} {value}")
+        printing.text_line(f"{name:<13} {printing.one_line(str(value))}")
     if found["history"]:
         printing.text_line("")
         printing.listing(_HISTORY, found["history"])

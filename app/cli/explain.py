@@ -68,7 +68,7 @@ def run(
     else:
         body, headers = _made(type_, source, id_, subject, attribute or [], data)
     if key:
-        headers["skybridge-key"] = key
+        headers["skybridge-key"] = options.demanded_value("--key", key)
     journeys = (
         service.post(
             "/v1/explain",

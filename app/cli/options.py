@@ -34,6 +34,12 @@ def attributes(pairs: Sequence[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals:
             printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
+        if not (name.isascii() and name.isalnum()):
+            printing.fail(
+                f"--attribute {pair} does not begin with the name of an attribute.",
+                cure="A name has only a-z and 0-9.",
+                code=exits.SETUP,
+            )
         found[name] = value
     return found
 
@@ -100,6 +106,20 @@ Credential = Annotated[
 ]
 
 
-def authorization(credential: str) -> dict[str, str]:
-    """The header of a request to the events listener."""
-    return {"Authorization": f"Bearer {credential}"} if credential else {}
+def authorization(credential: str, name: str = "--credential") -> dict[str, str]:
+    """The header of a request. White space around a credential comes from the file that it was in."""
+    credential = demanded_value(name, credential.strip())
+    return {"authorization": f"Bearer {credential}"} if credential else {}
+
+
+def demanded_value(name: str, text: str) -> str:
+    """Ends the verb for what no header can carry; the message does not repeat it."""
+    from app.bindings.forwarding import is_field_value
+
+    if not is_field_value(text):
+        printing.fail(
+            f"{name} holds a character that no header can carry, a line end for example.",
+            cure="Give it without.",
+            code=exits.SETUP,
+        )
+    return text

@@ -92,9 +92,10 @@ def _texts(row: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
+    """A cell: keys of records, which anybody may have written, stand in some."""
     if isinstance(value, list):
-        return ",".join(map(str, value)) or "-"
-    return "-" if value is None else str(value)
+        return one_line(",".join(map(str, value))) or "-"
+    return "-" if value is None else one_line(str(value))
 
 
 def moment(milliseconds: int) -> str:
@@ -118,6 +119,11 @@ def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
 def one_line(text: str) -> str:
     """What a target said, without what a terminal would obey."""
     return "".join(each if each.isprintable() else " " for each in text).strip()
+
+
+def lines_of(text: str) -> str:
+    """What a sender said, with its line ends, likewise."""
+    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
 
 
 def print_error(message: str, cure: str = "") -> None:

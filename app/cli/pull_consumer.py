@@ -46,7 +46,7 @@ class Consumer:
         self._path = admin_client.subscription_path(subscription)
         self._http = httpx.AsyncClient(
             base_url=server,
-            headers=admin_client.authorization(token),
+            headers=httpx.Headers(admin_client.authorization(token), encoding="utf-8"),
             timeout=httpx.Timeout(WAIT + 10, connect=10),
             trust_env=False,
         )
@@ -141,7 +141,7 @@ class Consumer:
     def _read(self, answer: httpx.Response) -> Any:
         if not answer.is_success:
             admin_client.refused(self._server, answer, _CURES)
-        return msgspec.json.decode(answer.content)
+        return admin_client.read(self._server, answer)
 
 
 def in_shell(command: str) -> Deal:

@@ -105,7 +105,8 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
 
     def show(number: int, arrival: Arrival, reply: Reply) -> None:
         colour = "green" if is_success(reply.status) else "yellow"
-        console.print(f"[dim]{number}[/] {escape(arrival.path)} [{colour}]{reply.status}[/]")
+        path = escape(printing.one_line(arrival.path))
+        console.print(f"[dim]{number}[/] {path} [{colour}]{reply.status}[/]")
         if arrival.fault:
             console.print(f"  [red]no CloudEvent[/] {escape(arrival.fault)}")
         for each in arrival.events:
@@ -117,7 +118,8 @@ def _show(show_data: bool) -> Callable[[int, Arrival, Reply], None]:
                     f"  [yellow]{escape(each.media_type or '')}[/] {size} bytes, not read"
                 )
             elif show_data and each.event.data is not None:
-                console.print(f"  {escape(each.event.data.decode('utf-8', 'backslashreplace'))}")
+                text = each.event.data.decode("utf-8", "backslashreplace")
+                console.print(f"  {escape(printing.lines_of(text))}")
 
     return show
 

@@ -100,6 +100,8 @@ def run(
             options.attributes(attribute or []), options.data(data),
         )  # fmt: skip
         events = event_input.make(recipe, count)
+    options.demanded_value("--key", key)
+    options.demanded_value("--content-type", content_type)
     _post(events, url=url if not route else f"{url}/{route}", key=key, credential=credential, mode=mode, format_=format_,
           batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
 

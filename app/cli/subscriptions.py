@@ -138,7 +138,7 @@ def create(
 ) -> None:
     """Create the subscriptions of a file, or one subscription from options."""
     if bool(file) == bool(sink):
-        printing.fail("not both.", cure="give --file, or --sink", code=exits.SETUP)
+        printing.fail("create needs either --file or --sink.", code=exits.SETUP)
     documents = subscription_files.read(file) if file else [
         {
             **({"id": id_} if id_ else {}),
@@ -200,7 +200,8 @@ def _change(service: Service, method: str, path: str, done: str, **sent: Any) ->
     answer = service.request(method, path, **sent)
     if warning := answer.headers.get("skybridge-warning"):
         printing.err().print(f"warning {warning}", markup=False)
-    service.show(answer.json(), lambda found: printing.text_line(f"{done}  {found['id']}"))
+    changed = admin_client.read(service.server, answer)
+    service.show(changed, lambda found: printing.text_line(f"{done}  {found['id']}"))
 
 
 @app.verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")

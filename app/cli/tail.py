@@ -121,7 +121,7 @@ async def _from_service(
 ) -> AsyncGenerator[str, None]:
     import httpx
 
-    headers = admin_client.authorization(token)
+    headers = httpx.Headers(admin_client.authorization(token), encoding="utf-8")
     try:
         async with (
             httpx.AsyncClient(timeout=httpx.Timeout(40, read=None), trust_env=False) as client,
@@ -130,7 +130,7 @@ async def _from_service(
             if not answer.is_success:
                 await answer.aread()
                 admin_client.refused(server, answer)
-            async for name, data in _events(answer.aiter_lines()):
+            async for name, data in _events(_lines(answer.aiter_bytes())):
                 if name == "problem":
                     _ended(server, data)
                 elif name == "gap":
@@ -146,6 +146,15 @@ async def _from_service(
             "broker directly with --config FILE."
         )
         printing.nobody(server, fault, cure)
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """Ends of lines are those of server-sent events: an event may hold U+0085 and U+2028, which end lines for httpx."""
+    rest = b""
+    async for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode()
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
@@ -244,11 +253,11 @@ def show(message: dict[str, Any]) -> None:
     from rich.markup import escape
 
     place = f"{message['topic']}/{message['partition']}@{message['position']}"
-    key = message.get("key") or message.get("key_base64")
+    key = printing.one_line(str(message.get("key") or message.get("key_base64")))
     console = printing.out()
-    console.print(f"[dim]{escape(place)}[/] key={escape(str(key))} {summary(message)}")
+    console.print(f"[dim]{escape(place)}[/] key={escape(key)} {summary(message)}")
     for line in _record(message.get("record") or {}):
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {printing.lines_of(line)}", markup=False)
 
 
 def _record(record: dict[str, Any]) -> list[str]:

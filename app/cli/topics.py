@@ -147,6 +147,7 @@ def publish(
 
     recipe = event_input.Recipe(type_, source, id_, subject, data=options.data(data))
     message = event_input.request(recipe)
+    key = options.demanded_value("--key", key)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
     path, query = admin_client.topic_path(broker, topic, "/records"), {"content_mode": mode.value}
     receipt = service.post(path, query=query, content=message.body, headers=headers)
