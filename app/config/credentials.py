@@ -1,4 +1,4 @@
-"""What callers prove themselves with, as it is in force: keys and passwords of producers and users."""
+"""What callers prove themselves with, as it is in force: tokens of operators, keys and passwords of producers and users."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from app.sinks.secrets import mark_of
 
 
 def credentials(config: Config) -> Iterator[FileSecret]:
+    admin = config.server.admin
+    named = [text for each in admin.tokens for text in (each.token, each.previous_token)]
+    yield from filter(None, (admin.token, *named))
     for producer in config.producers:
         yield from producer.keys
         if producer.kafka is not None:

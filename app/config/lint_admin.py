@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import SecretStr
-
+from app.bindings.forwarding import is_field_value
 from app.config.finding import Path, written
 from app.config.lint_servers import is_loopback
 from app.config.model import MIN_TOKEN, Admin
@@ -39,26 +38,24 @@ def check_admin(report: Report) -> None:
 def _given(admin: Admin) -> Iterator[tuple[Path, str]]:
     """Every token with its place."""
     if admin.token is not None:
-        yield (*_ADMIN, "token"), _text(admin.token)
+        yield (*_ADMIN, "token"), admin.token.get_secret_value()
     for n, each in enumerate(admin.tokens):
         for field in ("token", "previous_token"):
             token = getattr(each, field)
             if token is not None:
-                yield (*_ADMIN, "tokens", n, field), _text(token)
-
-
-def _text(token: SecretStr) -> str:
-    return token.get_secret_value().strip()
+                yield (*_ADMIN, "tokens", n, field), token.get_secret_value()
 
 
 def _cannot_be_guessed(report: Report, path: Path, text: str) -> bool:
-    if not text:
-        report.error(path, "is empty", "give it a value or leave it out")
-    elif len(text) < MIN_TOKEN:
+    if len(text) < MIN_TOKEN:
         report.error(
             path,
             f"has fewer than {MIN_TOKEN} characters and can be guessed",
             "use a longer one, for example: openssl rand -hex 16",
+        )
+    elif not is_field_value(text):
+        report.error(
+            path, "has a character that no header can carry", "make one: openssl rand -hex 16"
         )
     return len(text) >= MIN_TOKEN
 
@@ -74,7 +71,7 @@ def _are_told_apart(report: Report, admin: Admin, given: list[tuple[Path, str]])
             report.error(at, f"{name!r} is taken by server.admin.tokens[{first}]", "choose another")
     seen: dict[str, Path] = {}
     for path, text in given:
-        if text and text in seen:
+        if text in seen:
             report.error(
                 path,
                 f"is the same text as {written(seen[text])}",

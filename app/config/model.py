@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field
 
 from app.config.brokers import Broker
 from app.config.parts import Port
@@ -25,7 +25,7 @@ from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
 from app.model.scopes import Scope
-from app.model.secret import FileSecret, Secret
+from app.model.secret import FileSecret, Secret, Token
 from app.model.subscription import Subscription
 
 MIN_BODY = 87_819  # 64 KiB times 1.34: an event of 64 KiB must pass (I1), its data in base64 too
@@ -85,10 +85,10 @@ class AdminToken(Strict):
     """A token of the admin listener that may do some things only."""
 
     name: Name = Field(description="name of the token, as the audit shows it")
-    token: SecretStr = Field(
+    token: Token = Field(
         description=f'bearer token, of at least {MIN_TOKEN} characters; best "${{file:/path}}"'
     )
-    previous_token: SecretStr | None = Field(
+    previous_token: Token | None = Field(
         None, description="the token before it, which still works until it is removed"
     )
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = Field(
@@ -107,7 +107,7 @@ class Admin(Strict):
 
     host: str = Field("127.0.0.1", description="address to listen on; off loopback needs a token")
     port: Port = Field(8081, description="port to listen on; 0 takes a free one")
-    token: SecretStr | None = Field(
+    token: Token | None = Field(
         None,
         description=f'bearer token with every scope, of at least {MIN_TOKEN} characters; best "${{env:NAME}}"',
     )

@@ -68,9 +68,16 @@ def _secret(value: object) -> FileSecret:
     return FileSecret(value)
 
 
-Secret = Annotated[
-    FileSecret,
-    PlainValidator(_secret),
-    PlainSerializer(lambda _: HIDDEN, return_type=str),
-    WithJsonSchema({"type": "string", "format": "password", "minLength": 1}),
-]
+def _token(value: object) -> FileSecret:
+    """White space around one comes from the file or the variable that it was in: no header carries it."""
+    if isinstance(value, FileText):
+        return _secret(FileText(value.strip(), value.path, value.mark))
+    return _secret(value.strip() if isinstance(value, str) else value)
+
+
+_HIDDEN = PlainSerializer(lambda _: HIDDEN, return_type=str)
+_SCHEMA = WithJsonSchema({"type": "string", "format": "password", "minLength": 1})
+
+Secret = Annotated[FileSecret, PlainValidator(_secret), _HIDDEN, _SCHEMA]
+Token = Annotated[FileSecret, PlainValidator(_token), _HIDDEN, _SCHEMA]
+"""Of a caller, to be found in a header."""

@@ -185,3 +185,29 @@ def test_a_secret_written_into_the_file_is_not_repeated(refusal: Refusal, text: 
     findings = refusal(text.format(CANARY) + "\n", minimal="version" not in text)
     assert findings
     assert CANARY not in "".join(f"{each} {each!r}" for each in findings)
+
+
+@pytest.mark.parametrize(
+    ("admin", "setting"),
+    [
+        ("token: ' '", "server.admin.token"),
+        ("token: ''", "server.admin.token"),
+        (
+            "tokens: [{name: a, token: one-token-of-sixteen, previous_token: '', scopes: [read]}]",
+            "server.admin.tokens[0].previous_token",
+        ),
+    ],
+)
+def test_an_empty_token_is_refused(refusal: Refusal, admin: str, setting: str) -> None:
+    """It would look as if a token were asked for."""
+    (found,) = refusal(f"server: {{admin: {{{admin}}}}}\n", minimal=True)
+    assert (found.setting, found.message) == (setting, "is empty")
+
+
+def test_a_token_is_what_a_header_can_bring(load_text: Load) -> None:
+    """The variable that a Secret was made into often ends with the line end of a file: nobody could log in."""
+    environ = {"TOKEN": " one-token-of-sixteen\n"}
+    admin = load_text('server: {admin: {token: "${env:TOKEN}"}}\n', environ, minimal=True)
+    token = admin.config.server.admin.token
+    assert token is not None
+    assert token.get_secret_value() == "one-token-of-sixteen"

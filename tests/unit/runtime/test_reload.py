@@ -256,6 +256,28 @@ async def test_a_key_that_changes_while_the_service_starts_is_taken(house: House
         assert service.reloader.files == service.reloader.named_files()
 
 
+async def test_a_token_of_an_operator_that_rotates_is_refused_from_then_on(house: House) -> None:
+    """A token that leaked is taken back by another file, as a key of a producer is."""
+    file = house.folder / "token"
+    file.write_text("the-first-token-of-ana\n\n")
+    house.settings["reload"]["watch"] = "50ms"
+    tokens = [{"name": "ana", "token": f"${{file:{file}}}", "scopes": ["read"]}]
+    house.settings["server"]["admin"]["tokens"] = tokens
+
+    async def status_with(token: str) -> int:
+        async with httpx.AsyncClient(timeout=60) as client:
+            headers = {"authorization": f"Bearer {token}"}
+            answer = await client.get(f"{house.service.admin_url}/v1/config", headers=headers)
+            return answer.status_code
+
+    async with house.running() as service:
+        assert await status_with("the-first-token-of-ana") == 200
+        file.write_text("another-token-of-ana")
+        await until(lambda: service.reloader.last.cause == "file")
+        assert await status_with("the-first-token-of-ana") == 401
+        assert await status_with("another-token-of-ana") == 200
+
+
 async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: House) -> None:
     """It was put together by a program: there is no file to read again."""
     async with house.running() as service:
