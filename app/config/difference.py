@@ -6,7 +6,7 @@ Pure. Routes and subscriptions go by name and id, so that one in between moves n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -158,15 +158,15 @@ def without_overrides(found: Difference) -> Difference:
     return found._replace(changes=tuple(kept))
 
 
-def rebuilds(changes: Sequence[Change], *, posts: bool, reply: str) -> bool:
+def rebuilds(changes: Sequence[Change], *, posts: bool, replies: Collection[str]) -> bool:
     """Whether the sink of a subscription is built otherwise now, though its own settings are the same: what
-    all webhooks share changed, or the route that events in answers go by."""
+    all webhooks share changed, or one of the routes that events in answers go by, ``replies``."""
     if not posts:
         return False
     return any(
         each.setting.startswith(_WEBHOOKS)
-        or (reply != IGNORE and each.setting == _REPLIES)
-        or (each.setting.startswith("routes.") and each.what != "moved" and each.name == reply)
+        or (replies and each.setting == _REPLIES)
+        or (each.setting.startswith("routes.") and each.what != "moved" and each.name in replies)
         for each in changes
     )
 
@@ -244,9 +244,22 @@ def _restarted(old: Tree, new: Tree, changes: Sequence[Change]) -> Iterator[str]
     changed = {each.name for each in changes if each.setting.startswith("subscriptions.")}
     before = {each["id"] for each in old.get("subscriptions", ())}
     for each in new.get("subscriptions", ()):
-        built = rebuilds(changes, posts=isinstance(each["sink"], str), reply=each["reply"])
+        replies = _replies(new, each["reply"])
+        built = rebuilds(changes, posts=isinstance(each["sink"], str), replies=replies)
         if each["id"] in before and (each["id"] in changed or built):
             yield each["id"]
+
+
+def _replies(tree: Tree, reply: str) -> set[str]:
+    """As ``model.route.taking``."""
+    if reply == IGNORE:
+        return set()
+    found = {reply}
+    for each in tree.get("routes", ()):
+        match each:
+            case {"name": name, "schema": {"on_invalid": {"route": taker}}} if name == reply:
+                found.add(taker)
+    return found
 
 
 def _relaxing(tree: Tree) -> Iterator[tuple[str, str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -279,6 +280,17 @@ class Route(Strict):
         if self.durability == "full":
             return "all"
         return 1 if self.acks is None else self.acks
+
+
+def taking(routes: Iterable[Route], name: str) -> list[Route]:
+    """The routes that may take an event sent to the one of that name: itself, and the one that takes what does not
+    match its schema."""
+    known = {route.name: route for route in routes}
+    found = known.get(name)
+    schema = None if found is None else found.data_schema
+    other = None if schema is None else schema.on_invalid
+    taker = known.get(other.route) if isinstance(other, OtherRoute) else None
+    return [each for each in (found, taker) if each is not None]
 
 
 def log_of(route: Route) -> str:

@@ -11,7 +11,7 @@ from app.config.route_resources import load_resources
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
-from app.model.route import log_of
+from app.model.route import log_of, taking
 from app.model.spool import spool_log
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
@@ -30,7 +30,7 @@ def replies_for(
     name = subscription.reply
     if name == IGNORE:
         return None
-    routes = [route for route in config.routes if route.name == name]
+    routes = taking(config.routes, name)
     if not routes:
         raise SetupError(
             f"there is no route {name!r}",

@@ -24,7 +24,8 @@ from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
 from app.model.pull import Pull
-from app.model.subscription import Subscription
+from app.model.route import taking
+from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import Resources
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
 from app.runtime.logs import rebound
@@ -42,10 +43,12 @@ _log = logging.getLogger(__name__)
 
 
 class Built(NamedTuple):
-    """Everything that a configuration is made into, not in use yet."""
+    """Everything that a configuration is made into, not in use yet. ``rereads``: a file that it names is another
+    one now."""
 
     loaded: Loaded
     changes: Sequence[Change]
+    rereads: bool
     events: EventsServer | None
     resources: Resources
     sink_for: Callable[[Subscription], Sink]
@@ -82,6 +85,7 @@ class Renewal:
         return Built(
             loaded=loaded,
             changes=found.changes,
+            rereads=loaded.files != parts.catalog.loaded.files,
             events=self.events(config, producers),
             producers=producers,
             logins={
@@ -128,17 +132,22 @@ class Renewal:
 
     def _touched(self, built: Built) -> list[str]:
         """Subscriptions of file and API whose own settings are the same."""
-        return [
-            each.id
-            for each in self.parts.catalog.subscriptions
-            if rebuilds(built.changes, posts=isinstance(each.sink, str), reply=each.reply)
-        ]
+        return [each.id for each in self.parts.catalog.subscriptions if _rebuilds(built, each)]
 
     async def _retire(self) -> None:
         ending = self.following.renew()
         _, left = await asyncio.wait((ending,), timeout=RETIRED_WITHIN)
         if left:
             _log.warning("changed subscriptions are still ending and will restart")
+
+
+def _rebuilds(built: Built, subscription: Subscription) -> bool:
+    """Also where a schema is another one now, whose file the route of its replies only names."""
+    routes = () if subscription.reply == IGNORE else taking(built.config.routes, subscription.reply)
+    posts = isinstance(subscription.sink, str)
+    checked = built.rereads and any(route.data_schema for route in routes)
+    replies = {route.name for route in routes}
+    return posts and (checked or rebuilds(built.changes, posts=posts, replies=replies))
 
 
 async def _try_sinks(

@@ -77,6 +77,17 @@ def test_what_all_webhooks_share_begins_them_anew_and_no_mirror(differ: Differ) 
     assert found.restarted == ("billing.eu", "audit")
 
 
+def test_a_reply_is_built_on_the_route_that_takes_what_does_not_match(
+    load_text: Callable[..., Loaded],
+) -> None:
+    schema = 'schema: {file: s.json, on_invalid: {route: every.thing}}, to: {broker: log, topic: "${env:TOPIC}"}'
+    text = FILE.replace('to: {broker: log, topic: "${env:TOPIC}"}', schema)
+    old = view_of(load_text(text, ENVIRON, minimal=True))
+    changed = text.replace("topic: events}}\n", "topic: all}}\n")
+    new = view_of(load_text(changed, ENVIRON, minimal=True))
+    assert difference(old, new).restarted == ("audit",)
+
+
 def test_what_runs_cannot_take_up_is_named(differ: Differ) -> None:
     found = differ(
         ("{admin: {token", "{events: {port: 9}, admin: {token"),

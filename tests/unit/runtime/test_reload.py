@@ -174,6 +174,26 @@ async def test_a_secret_in_a_file_that_rotates_disturbs_nobody(house: House) -> 
         assert house.runs() == before
 
 
+async def test_another_schema_holds_for_replies_too(house: House) -> None:
+    """Its file is only named: no setting changes."""
+    schema = house.folder / "schema.json"
+    schema.write_text('{"type": "object"}')
+    house.settings["subscriptions"][0]["reply"] = "checked"
+    to = {"broker": "log", "topic": "answers"}
+    checked = {"name": "checked", "to": to, "schema": {"file": str(schema)}}
+    house.settings["routes"].append(checked)
+    async with house.running():
+        await until(lambda: len(house.runs()) == 2)
+        before = house.runs()
+        assert (await house.reload()).outcome == "unchanged"
+        assert house.runs() == before
+        schema.write_text('{"type": "array"}')
+        await house.reload()
+        now = house.runs()
+        assert now["one"] is not before["one"]
+        assert now["other"] is before["other"]
+
+
 async def test_what_cannot_be_made_is_refused_before_anything_changes(house: House) -> None:
     """A key without its certificate: the lint cannot see it, whoever makes the sink can."""
     for name in ("cert.pem", "key.pem"):

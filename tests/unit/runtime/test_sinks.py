@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from app.bindings.http import HttpMessage
+from app.bindings.record import ContentMode, Decoded
 from app.config.load import load
 from app.config.model import Config
 from app.errors import SetupError
+from app.formats import json
 from app.runtime.clock import SystemClock
 from app.runtime.logs import open_logs
 from app.runtime.sinks import open_sink
@@ -112,3 +114,21 @@ def test_several_in_one_request_are_written_in_the_format_of_the_subscription(
     assert sink_of(config(tmp_path, "https://b.example/\n    batch: {}"))._together == "json"
     proto = config(tmp_path, "https://b.example/\n    batch: {}\n    format: protobuf")
     assert sink_of(proto)._together == "protobuf"
+
+
+def test_a_reply_whose_data_does_not_match_goes_where_its_route_says(tmp_path: Path) -> None:
+    """As an event that is posted: replies were refused by their route's schema and lost."""
+    (tmp_path / "schema.json").write_text('{"type": "object"}')
+    file = tmp_path / "skybridge.yaml"
+    text = YAML.format(folder=tmp_path, sink="https://b.example/\n    reply: checked")
+    checked = (
+        "routes:\n  - {name: checked, to: {broker: log, topic: good}, "
+        f"schema: {{file: {tmp_path}/schema.json, on_invalid: {{route: everything}}}}}}\n  - "
+    )
+    file.write_text(
+        text.replace("routes: [", checked).replace("topic: events}}]", "topic: events}}")
+    )
+    replies = sink_of(load(file, {}).config)._replies
+    event = json.read_event(b'{"specversion":"1.0","id":"1","source":"/s","type":"t","data":5}')
+    (planned,) = replies._router.plan(Decoded(event, ContentMode.BINARY), None, "checked")
+    assert (planned.route, planned.topic) == ("everything", "events")
