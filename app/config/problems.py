@@ -37,6 +37,8 @@ _HOLDS_SECRETS = (
     "security",
     "verify",
 )  # text in their place may be one
+_OF_SECRETS = ("headers", "properties", "conf")  # mappings whose values are secrets, whatever their names
+_MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",
     r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "letters, digits, dash and underscore, at most 63",
@@ -198,11 +200,14 @@ def _shown(detail: ErrorDetails, path: Path, root: Any, hidden: set[Path]) -> st
         value = value.get(step) if isinstance(value, dict) else value[int(step)]
     private = any(word in str(step).lower() for step in path for word in _SECRET)
     private = private or any(step in _HOLDS_SECRETS for step in path[-1:])
+    private = private or any(step in _OF_SECRETS for step in path)
     if private or path in hidden or not isinstance(value, str | int | float):
         return ""
     if detail["type"] in {"extra_forbidden", "missing"} or detail["loc"][-1] == "[key]":
         return ""
-    if isinstance(value, str) and "@" in value:
-        return ""  # an address with a password in it
+    if detail["type"] in _MAPPINGS:  # kafka: PASSWORD, where it should be kafka: {password: ...}
+        return ""
+    if isinstance(value, str) and set("@?") & set(value):
+        return ""  # an address with a password or a token in it
     text = str(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= _CLIP else f"{text[:_CLIP]}..."

@@ -178,6 +178,9 @@ def test_secret_settings_are_hidden_in_the_model(load_text: Load) -> None:
         "server: {{admin: {{token: [{0}]}}}}",
         "passwrd: {0}",
         "brokers: {{k: {{kind: kafka, bootstrap_servers: 'h:1', security: {{sasl: {{mechanism: PLAIN, username: u, pasword: {0}}}}}}}}}\nversion: 1",
+        "producers: [{{name: p, kafka: {0}}}]",
+        "store: {0}",
+        "subscriptions: [{{id: s, source: {{broker: log, topics: [t]}}, sink: 'htps://x/?code={0}'}}]",
     ],
 )
 def test_a_secret_written_into_the_file_is_not_repeated(refusal: Refusal, text: str) -> None:
@@ -185,6 +188,22 @@ def test_a_secret_written_into_the_file_is_not_repeated(refusal: Refusal, text: 
     findings = refusal(text.format(CANARY) + "\n", minimal="version" not in text)
     assert findings
     assert CANARY not in "".join(f"{each} {each!r}" for each in findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "telemetry: {{traces: {{endpoint: 'http://c/', headers: {{x-api-key: {0}}}}}}}",
+        "pipeline: {{lake: {{catalog: {{properties: {{s3.access: {0}}}}}}}}}",
+        "pipeline: {{spark: {{conf: {{a.b: {0}}}}}}}",
+        "subscriptions: [{{id: s, source: {{broker: log, topics: [t]}}, sink: 'https://x', headers: {{x-key: {0}}}}}]",
+        "server: {{admin: {{token: {0}}}}}",
+    ],
+)
+def test_a_secret_of_digits_without_quotes_is_not_repeated(refusal: Refusal, text: str) -> None:
+    """YAML reads a number, and the model wants text."""
+    (found,) = refusal(text.format(8151623421) + "\n", minimal=True)
+    assert "8151623421" not in f"{found} {found!r}"
 
 
 @pytest.mark.parametrize(
