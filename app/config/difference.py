@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from app.config.shown import Tree, View
+from app.config.shown import NAMED, Tree, View
 from app.delivery.backoff import shortened
 from app.model.subscription import IGNORE
 
@@ -52,7 +52,6 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
 _WEBHOOKS = ("webhooks.", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
@@ -175,7 +174,7 @@ def _changes(old: View, new: View) -> Iterator[Change]:
     for section in dict.fromkeys([*old.exact, *new.exact]):
         before = _Side(old.exact.get(section, _ABSENT), old.shown.get(section))
         after = _Side(new.exact.get(section, _ABSENT), new.shown.get(section))
-        if section in _NAMED and not isinstance(before.shown, str | None):
+        if section in NAMED and not isinstance(before.shown, str | None):
             yield from _of_list(section, before, after)
         else:
             yield from _of_value(section, before, after)
@@ -211,7 +210,7 @@ def _of_list(section: str, before: _Side, after: _Side) -> Iterator[Change]:
 
 
 def _by_name(section: str, side: _Side) -> Mapping[str, _Side]:
-    field = _NAMED[section]
+    field = NAMED[section]
     exact = side.exact if isinstance(side.exact, list) else []
     shown = side.shown if isinstance(side.shown, list) else [side.shown] * len(exact)
     return {str(each[field]): _Side(each, told) for each, told in zip(exact, shown, strict=True)}
@@ -265,7 +264,9 @@ def _replies(tree: Tree, reply: str) -> set[str]:
 def _relaxing(tree: Tree) -> Iterator[tuple[str, str, int]]:
     """Routes that have producers of their own (rule 1): name, broker, acks. These are opened at the start."""
     for each in tree.get("routes", ()):
-        if each["durability"] == "relaxed":
+        if each["durability"] == "relaxed" and isinstance(
+            each["to"], list
+        ):  # else it is a reference
             for target in each["to"]:
                 yield each["name"], target["broker"], 1 if each["acks"] is None else each["acks"]
 

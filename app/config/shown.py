@@ -19,6 +19,9 @@ from app.config.load import Loaded
 Tree = Any
 """Mappings and lists of leaves."""
 
+NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
+"""Lists of sections that have names, and the setting that is the name."""
+
 
 class View(NamedTuple):
     """Both have the same shape, but for what a reference stands for as a whole."""
@@ -30,7 +33,8 @@ class View(NamedTuple):
 def view_of(loaded: Loaded) -> View:
     shown = loaded.config.model_dump(mode="json", by_alias=True)
     for path, origin in loaded.origins().items():
-        shown = _with(shown, path, origin)
+        told = _told(shown, path, origin)
+        shown = _with(shown, path, told)
     return View(_tree(loaded.config), shown)
 
 
@@ -58,7 +62,17 @@ def _tree(value: Any) -> Tree:
     return value
 
 
-def _with(tree: Tree, path: Path, origin: str) -> Tree:
+def _told(shown: Tree, path: Path, origin: str) -> Tree:
+    """What stands at ``path`` instead: of a section with a name, which an environment variable gives as a whole,
+    each setting but the name."""
+    match path:
+        case (str(section), int(number)) if section in NAMED and number < len(shown[section]):
+            whole, field = shown[section][number], NAMED[section]
+            return {name: inner if name == field else origin for name, inner in whole.items()}
+    return origin
+
+
+def _with(tree: Tree, path: Path, origin: Tree) -> Tree:
     """The value at ``path`` replaced by ``origin``. Where the file may say less than the model holds (one
     target for a list of one), the nearest above it is: nothing of a reference is ever shown."""
     if not path:

@@ -251,9 +251,14 @@ def _of_file(loaded: Loaded) -> dict[str, Entry]:
 
 def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
     """References stand as references: they name secrets and tell none."""
-    document: Document = loaded.as_written("subscriptions", n) or subscription.model_dump(
-        mode="json", by_alias=True, exclude_unset=True
+    written = loaded.as_written("subscriptions", n)
+    document: Document = (
+        written
+        if isinstance(written, dict)
+        else subscription.model_dump(mode="json", by_alias=True, exclude_unset=True)
     )
+    if isinstance(written, str):  # an environment variable gives all of it
+        return {name: inner if name == "id" else written for name, inner in document.items()}
     for at in places_of(FileSecret, subscription):
         text = value_at(document, at)
         if isinstance(text, str) and not _REFERENCES.fullmatch(text):

@@ -140,6 +140,27 @@ def test_a_running_one_is_compared_as_far_as_it_is_shown(load_text: Callable[...
     assert difference(view_of_shown(told), view_of_shown(other.shown)) == Difference(())
 
 
+def test_a_section_that_a_variable_gives_keeps_its_name_and_tells_no_more(
+    load_text: Callable[..., Loaded],
+) -> None:
+    """SKYBRIDGE_ROUTES__0={...}: the plan of such a service ended in a trace."""
+    route = (
+        '{"name": "orders", "to": {"broker": "log", "topic": "hidden"}, "durability": "relaxed"}'
+    )
+    billing = (
+        '{"id": "sales", "source": {"broker": "log", "topics": ["t"]}, "sink": "https://hidden/"}'
+    )
+    given = {**ENVIRON, "SKYBRIDGE_ROUTES__0": route, "SKYBRIDGE_SUBSCRIPTIONS__0": billing}
+    with_it = view_of(load_text(FILE, given, minimal=True))
+    without = view_of(load_text(FILE, ENVIRON, minimal=True))
+    told = view_of_shown(json.loads(json.dumps(with_it.shown)))
+    for pair in ((without, with_it), (told, view_of_shown(without.shown))):
+        said = [str(each) for each in difference(*pair).changes]
+        assert "subscriptions.sales: added" in said or "subscriptions.sales: removed" in said
+        assert any(each.startswith("routes.orders.to") for each in said)
+        assert "hidden" not in "".join(said)
+
+
 def test_a_secret_of_a_file_that_rotates_is_no_change(
     load_text: Callable[..., Loaded], tmp_path: Path
 ) -> None:

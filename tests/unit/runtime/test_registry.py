@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.api.problems import Refused
@@ -337,3 +338,13 @@ async def test_what_somebody_else_wrote_into_the_store_is_reported(
 async def test_a_filter_on_an_attribute_called_fernet_is_no_secret(process: Process) -> None:
     document = {**DOCUMENT, "id": "made", "filters": [{"exact": {"fernet": "x"}}]}
     assert (await process.registry.make(document)).document == document
+
+
+async def test_one_that_a_variable_gives_as_a_whole_is_shown_by_its_id(tmp_path: Path) -> None:
+    """SKYBRIDGE_SUBSCRIPTIONS__0={...}: its document was a text, which no client expects."""
+    configured(tmp_path)
+    given = msgspec.json.encode({**DOCUMENT, "id": "given"}).decode()
+    loaded = load(tmp_path / "skybridge.yaml", {"SKYBRIDGE_SUBSCRIPTIONS__0": given})
+    (entry,) = SubscriptionCatalog(loaded, None, Vault(())).entries
+    reference = "${env:SKYBRIDGE_SUBSCRIPTIONS__0}"
+    assert entry.document == {"id": "given", "source": reference, "sink": reference}
