@@ -137,6 +137,35 @@ REFUSED = [
         {"config": {"brokers": EMBEDDED, "server": {"events": {"port": 8081}}}},
         "server.events.port and server.admin.port are both 8081",
     ),
+    # what Kubernetes cannot ask or find
+    *(
+        (
+            {"config": {"brokers": EMBEDDED, "server": {"events": {"access": "open"}} | server}},
+            message,
+        )
+        for server, message in (
+            ({"events": {"access": "open", "port": "${env:PORT}"}}, "events.port is ..env:PORT"),
+            ({"admin": {"port": 0}}, "server.admin.port is 0"),
+            (
+                {"admin": {"tls": {"cert": "c", "key": "k", "client_ca": "a"}}},
+                "tls.client_ca: the probes",
+            ),
+        )
+    ),
+    ({"pods": {"labels": {"app.kubernetes.io/component": "x"}}}, "component is the chart's own"),
+    (
+        {
+            "service": {"kafkaListener": {"enabled": True}},
+            "config": {
+                "server": {"events": {"access": "open"}},
+                "brokers": {
+                    name: {"kind": "embedded", "path": name, "kafka_listener": f"0.0.0.0:{port}"}
+                    for name, port in (("one", 9092), ("two", 9093))
+                },
+            },
+        },
+        "at the ports 9092, 9093, and the Service is for one",
+    ),
     (
         {"config": {"brokers": EMBEDDED, "timeouts": {"drain": "${env:DRAIN}"}}},
         "cannot read .*Cure: write a duration",

@@ -201,3 +201,30 @@ def test_a_gateway_with_spools_has_a_volume_and_time_to_drain_it():
     assert scaler["spec"]["scaleTargetRef"]["kind"] == "StatefulSet"
     assert "volumeClaimTemplates" not in worker["spec"]
     assert "lifecycle" not in worker["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_names_that_yaml_reads_as_something_else_stay_text():
+    """A Secret may be called 123, and a variable NO: the API server refuses numbers and booleans there."""
+    text = chart.rendered_with(
+        {
+            "adminToken": {"existingSecret": "123", "key": "1"},
+            "secretEnv": [{"name": "NO", "existingSecret": "1e3", "key": "true"}],
+            "secretFiles": [{"name": "kafka", "existingSecret": "0123"}],
+        }
+    )
+    (stateful,) = chart.of_kind(text, "StatefulSet")
+    kubernetes_validate.validate(stateful, VERSIONS[0], strict=True)
+    pod = stateful["spec"]["template"]["spec"]
+    env = {each["name"]: each for each in pod["containers"][0]["env"]}
+    assert env["NO"]["valueFrom"]["secretKeyRef"] == {"name": "1e3", "key": "true"}
+    assert env["SKYBRIDGE_ADMIN_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "123", "key": "1"}
+    assert "0123" in [each.get("secret", {}).get("secretName") for each in pod["volumes"]]
+
+
+def test_pods_may_ask_a_dns_cache_of_their_node():
+    """NodeLocal DNSCache listens at 169.254.20.10, which is kept from pods with the metadata services of clouds."""
+    for values in ({}, {"networkPolicy": {"egress": [{"ports": [{"port": 9093}]}]}}):
+        (policy,) = chart.of_kind(chart.rendered_with(values), "NetworkPolicy")
+        assert {
+            "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]
+        } in policy["spec"]["egress"]

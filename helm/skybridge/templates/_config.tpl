@@ -61,7 +61,8 @@ What the chart needs to know, as YAML:
   shared       names of brokers that serve for more than spools
   partitions   most of one topic, as the configuration has it
   access       who may send events, as the configuration says it
-  eventsPort, adminPort, adminScheme, eventsScheme, kafkaPort (0: no listener that others can reach)
+  eventsPort, adminPort, adminScheme, eventsScheme
+  kafkaPorts   of the listeners that others can reach; kafkaPort: the first, 0 for none
   adminTokens  how many server.admin.tokens it has
   metricsSecret  name of the Secret with the token for Prometheus
   grace        seconds a pod needs to leave, at most
@@ -85,14 +86,15 @@ What the chart needs to know, as YAML:
 {{- $_ := set $spools (toString .broker) (add $size (get $spools (toString .broker) | default 0)) -}}
 {{- end -}}
 {{- end -}}
-{{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 0 -}}{{- $kafkaPort := 0 -}}
+{{- $embedded := list -}}{{- $kafka := list -}}{{- $partitions := 0 -}}{{- $kafkaPorts := list -}}
 {{- range $name, $broker := ($config.brokers | default dict) -}}
 {{- if eq (toString $broker.kind) "embedded" -}}
 {{- $embedded = append $embedded $name -}}
 {{- $listener := $broker.kafka_listener | default "" -}}
 {{- if kindIs "map" $listener -}}{{- $listener = $listener.listen | default "" -}}{{- end -}}
 {{- if and $listener (not (regexMatch "^(127[.]|localhost:|\\[::1\\])" $listener)) -}}
-{{- $kafkaPort = regexFind "[0-9]+$" $listener | int -}}
+{{- $port := regexFind "[0-9]+$" $listener | int -}}
+{{- if $port -}}{{- $kafkaPorts = append $kafkaPorts $port -}}{{- end -}}
 {{- end -}}
 {{- else -}}
 {{- $partitions = max $partitions (($broker.topics | default dict).partitions | default 8 | int) -}}
@@ -112,9 +114,10 @@ eventsPort: {{ $events.port | default 8080 | int }}
 adminPort: {{ $admin.port | default 8081 | int }}
 eventsScheme: {{ ternary "https" "http" (or (not (empty $events.tls)) (not (empty .Values.tls.events.existingSecret))) }}
 adminScheme: {{ ternary "https" "http" (or (not (empty $admin.tls)) (not (empty .Values.tls.admin.existingSecret))) }}
-kafkaPort: {{ $kafkaPort }}
+kafkaPort: {{ first $kafkaPorts | default 0 }}
+kafkaPorts: {{ toJson $kafkaPorts }}
 adminTokens: {{ len ($admin.tokens | default list) }}
-metricsSecret: {{ .Values.metricsToken.existingSecret | default .Values.adminToken.existingSecret }}
+metricsSecret: {{ .Values.metricsToken.existingSecret | default .Values.adminToken.existingSecret | quote }}
 {{/* As the service bounds itself: not ready, then three steps of drain and 5 s of release each; and 5 s for the node. */ -}}
 grace: {{ add (.Values.preStopSeconds | int) (include "skybridge.seconds" $notReady | int) (mul 3 (add $drain 5)) 5 }}
 {{- end -}}

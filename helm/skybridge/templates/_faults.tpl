@@ -114,6 +114,16 @@ here stands what takes two values, or the configuration, to see.
 {{- define "skybridge.faultsOfDoors" -}}
 {{- $faults := list -}}
 {{- $values := .root.Values -}}
+{{- $server := (include "skybridge.configText" .root | fromYaml).server | default dict -}}
+{{- range $listener := list "events" "admin" -}}
+{{- $settings := get $server $listener | default dict -}}
+{{- if and (hasKey $settings "port") (not (regexMatch "^[1-9][0-9]{0,4}$" (toString $settings.port))) -}}
+{{- $faults = append $faults (printf "server.%s.port is %v, and Services and probes need a number. Cure: write one from 1 to 65535, or leave it out." $listener $settings.port) -}}
+{{- end -}}
+{{- end -}}
+{{- if (($server.admin | default dict).tls | default dict).client_ca -}}
+{{- $faults = append $faults "server.admin.tls.client_ca: the probes of Kubernetes bring no client certificate, so no pod would become ready. Cure: leave it out; networkPolicy and the tokens guard the admin listener." -}}
+{{- end -}}
 {{- if not .facts.access -}}
 {{- $faults = append $faults "server.events.access of the configuration is not set, and other pods reach the listener. Cure: producers, and list them under producers; or open, which lets every client send." -}}
 {{- end -}}
@@ -125,6 +135,14 @@ here stands what takes two values, or the configuration, to see.
 {{- end -}}
 {{- if and $values.service.kafkaListener.enabled (not .facts.kafkaPort) -}}
 {{- $faults = append $faults "service.kafkaListener.enabled: no broker has a kafka_listener that other pods can reach. Cure: brokers.NAME.kafka_listener: {listen: \"0.0.0.0:9092\", advertised: ...}." -}}
+{{- end -}}
+{{- if and $values.service.kafkaListener.enabled (gt (len .facts.kafkaPorts) 1) -}}
+{{- $faults = append $faults (printf "service.kafkaListener.enabled: several brokers have a kafka_listener that other pods can reach, at the ports %s, and the Service is for one. Cure: let the others listen on 127.0.0.1, or make Services of your own." (join ", " .facts.kafkaPorts)) -}}
+{{- end -}}
+{{- range $label, $_ := $values.pods.labels -}}
+{{- if has $label (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component") -}}
+{{- $faults = append $faults (printf "pods.labels: %s is the chart's own, by which it finds its pods. Cure: choose another label." $label) -}}
+{{- end -}}
 {{- end -}}
 {{- if and $values.serviceMonitor.enabled $values.networkPolicy.enabled (not $values.networkPolicy.adminFrom) -}}
 {{- $faults = append $faults "networkPolicy.adminFrom is empty: Prometheus could not reach the admin listener. Cure: name its namespace, {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}." -}}

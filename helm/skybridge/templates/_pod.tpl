@@ -18,8 +18,8 @@ capabilities: {drop: [ALL]}
 {{/* What every process with the configuration needs: references are resolved from it. */}}
 {{- define "skybridge.environment" -}}
 {{- range .Values.secretEnv }}
-- name: {{ .name }}
-  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .key }}}}
+- name: {{ .name | quote }}
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret | quote }}, key: {{ .key | quote }}}}
 {{- end }}
 {{- with .Values.env }}
 {{ toYaml . }}
@@ -47,12 +47,12 @@ capabilities: {drop: [ALL]}
   emptyDir: {}
 {{- range .root.Values.secretFiles }}
 - name: secret-{{ .name }}
-  secret: {secretName: {{ .existingSecret }}, defaultMode: 0440}
+  secret: {secretName: {{ .existingSecret | quote }}, defaultMode: 0440}
 {{- end }}
 {{- range $listener, $tls := .root.Values.tls }}
 {{- if $tls.existingSecret }}
 - name: tls-{{ $listener }}
-  secret: {secretName: {{ $tls.existingSecret }}, defaultMode: 0440}
+  secret: {secretName: {{ $tls.existingSecret | quote }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -166,7 +166,7 @@ volumes:
 
 {{/* SKYBRIDGE_SERVER__... override the configuration; SKYBRIDGE_ADMIN_TOKEN and SKYBRIDGE_SERVER are for `skybridge` verbs in the pod. */}}
 {{- define "skybridge.podEnvironment" -}}
-{{- $token := printf "{secretKeyRef: {name: %s, key: %s}}" .root.Values.adminToken.existingSecret .root.Values.adminToken.key -}}
+{{- $token := printf "{secretKeyRef: {name: %q, key: %q}}" .root.Values.adminToken.existingSecret .root.Values.adminToken.key -}}
 - {name: SKYBRIDGE_SERVER__EVENTS__HOST, value: {{ .root.Values.listenAddress | quote }}}
 - {name: SKYBRIDGE_SERVER__ADMIN__HOST, value: {{ .root.Values.listenAddress | quote }}}
 - name: SKYBRIDGE_SERVER__ADMIN__TOKEN
@@ -178,7 +178,7 @@ volumes:
 - {name: {{ $metrics }}NAME, value: prometheus}
 - {name: {{ $metrics }}SCOPES, value: '["metrics"]'}
 - name: {{ $metrics }}TOKEN
-  valueFrom: {secretKeyRef: {name: {{ .facts.metricsSecret }}, key: {{ .root.Values.metricsToken.key }}}}
+  valueFrom: {secretKeyRef: {name: {{ .facts.metricsSecret | quote }}, key: {{ .root.Values.metricsToken.key | quote }}}}
 {{- end }}
 - {name: SKYBRIDGE_SERVER, value: "{{ .facts.adminScheme }}://127.0.0.1:{{ .facts.adminPort }}"}
 {{- range $listener, $tls := .root.Values.tls }}
