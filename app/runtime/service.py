@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from app.api.access import demand_token
@@ -116,9 +116,11 @@ class Service:
         self._closing.push_async_callback(parts.issuers.stop)
         await parts.registry.rotate()
         await parts.catalog.load()
+        opened: dict[str, PortableLog] = {}
+        self._closing.push_async_callback(_close_logs, opened, drain)
         for name, log in parts.logs.items():
             await log.start()
-            self._closing.push_async_callback(bounded, f"broker {name}", log.stop, drain)
+            opened[name] = log
             await declare_subscriptions(parts.config, name, log, parts.catalog.subscriptions)
         for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
             if each is not None:
@@ -229,6 +231,13 @@ class Service:
             tls=tls_of(admin.tls),
             settings="server.admin.{}",
         )
+
+
+async def _close_logs(logs: Mapping[str, PortableLog], seconds: float) -> None:
+    """Together: however many brokers are away, they take the time of one."""
+    await asyncio.gather(
+        *(bounded(f"broker {name}", log.stop, seconds) for name, log in logs.items())
+    )
 
 
 async def bounded(

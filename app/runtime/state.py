@@ -91,9 +91,11 @@ class State:
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:
         healths = await self._asking.ask("logs", self._healths)
-        faults = {
-            name: await self._targets.faults(name) for name in self.logs if healths[name].healthy
-        }
+        healthy = [name for name in self.logs if healths[name].healthy]
+        asked = (
+            self._targets.faults(name) for name in healthy
+        )  # together: a probe does not wait long
+        faults = dict(zip(healthy, await asyncio.gather(*asked), strict=True))
         found = {}
         if "gateway" in self.roles:
             ready, causes = routes_fare(self.routes, healths, faults)

@@ -268,3 +268,47 @@ async def test_a_broker_that_is_away_does_not_stop_the_start(tmp_path: Path) -> 
     assert status["ready"] is True
     assert status["brokers"]["main"]["healthy"] is False
     assert "127.0.0.1:1" in status["brokers"]["main"]["cause"]
+
+
+async def three_logs(folder: Path) -> Service:
+    """It runs."""
+    parts: dict[str, Any] = config(folder).model_dump(mode="python")
+    for name in ("main", "other"):
+        parts["brokers"][name] = {"kind": "embedded", "path": folder / name}
+    parts["timeouts"]["not_ready"] = 0
+    service = Service(build(Config.model_validate(parts), SystemClock()))
+    await service.start()
+    return service
+
+
+async def test_readiness_asks_all_brokers_together(tmp_path: Path) -> None:
+    """Each may take two seconds, and a probe waits for five. Each waits here until all have been asked."""
+    service = await three_logs(tmp_path)
+    asked, faults = asyncio.Barrier(3), service.state._targets.faults
+
+    async def waiting(broker: str) -> Any:
+        await asked.wait()
+        return await faults(broker)
+
+    service.state._targets.faults = waiting  # type: ignore[method-assign]
+    async with asyncio.timeout(60):
+        assert (await service.state.readiness())["gateway"].ready
+    await service.stop()
+
+
+async def test_logs_are_closed_together(tmp_path: Path) -> None:
+    """Rule 11: the way out is bounded, however many brokers are away. Each waits here until all have been told."""
+    service = await three_logs(tmp_path)
+    told = asyncio.Barrier(3)
+
+    def waiting(stop: Any) -> Any:
+        async def stopped() -> None:
+            await told.wait()
+            await stop()
+
+        return stopped
+
+    for log in service.parts.logs.values():
+        log.stop = waiting(log.stop)  # type: ignore[method-assign]
+    async with asyncio.timeout(60):
+        await service.stop()
