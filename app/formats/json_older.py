@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent
 from app.event.upgrade import older_version, own_attributes, upgraded
-from app.event.validate import Locate
+from app.event.validate import Locate, clip
 from app.event.value import CloudEvent
 from app.event.versions import EXTENSIONS, VERSIONS, Version
 from app.formats.json_data import read_data, write_data
@@ -71,6 +71,8 @@ def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
     """0.1: the entries of ``extensions`` beside the other attributes, each as ``extensions/NAME``."""
     bag = members.get(_BAG)
     members = {name: raw for name, raw in members.items() if name != _BAG}
+    if strange := [name for name in members if name.startswith(EXTENSIONS)]:
+        raise InvalidEvent([_no_attribute(name) for name in strange])  # it would pass for an entry
     if bag is None or bytes(bag) == b"null":
         return members
     try:
@@ -82,6 +84,11 @@ def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
         fault = Fault("empty-attribute", "extensions has no entry: leave it out.", f"/{_BAG}", "V2")
         raise InvalidEvent([fault])
     return members | {f"{EXTENSIONS}{name}": raw for name, raw in entries.items()}
+
+
+def _no_attribute(name: str) -> Fault:
+    detail = f"{clip(name)} is not an attribute of 0.1, which has its extensions in a separate member."
+    return Fault("bad-attribute-name", detail, pointer(name), "core 1.2")
 
 
 def write_older(event: CloudEvent) -> bytes | None:

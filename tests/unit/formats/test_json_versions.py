@@ -166,6 +166,8 @@ def test_what_0_2_cannot_hold_goes_as_1_0() -> None:
         (document(A, b'"extensions":{}'), [("empty-attribute", "/extensions")]),
         (document(A, b'"extensions":5'), [("not-an-object", "/extensions")]),
         (document(A, b'"extensions":{"a":1,"a":2}'), [("duplicate-member", "/extensions/a")]),
+        (document(A, b'"extensions/a":1,"extensions":{"a":2}'), [("bad-attribute-name", "/extensions~1a")]),
+        (document(A, b'"extensions/a":1'), [("bad-attribute-name", "/extensions~1a")]),
         (document(A, b'"extensions":{"a/b":1.5}'), [("wrong-type", "/extensions/a~1b")]),
         (b'{"cloudEventsVersion":"0.1","eventID":""}', [
             ("empty-attribute", "/eventID"), ("missing-attribute", "/source"),
