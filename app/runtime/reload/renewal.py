@@ -72,7 +72,16 @@ class Renewal:
     admin: Listener
 
     async def build(self, loaded: Loaded, found: Difference) -> Built:
-        """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable."""
+        """Nothing is in use yet. Raises SetupError for what cannot be made, and StoreUnavailable: then the spools
+        that it has opened are let go again."""
+        try:
+            return await self._build(loaded, found)
+        except BaseException:
+            if self.parts.spools is not None:
+                self.parts.spools.become(self.parts.config)
+            raise
+
+    async def _build(self, loaded: Loaded, found: Difference) -> Built:
         parts, config = self.parts, loaded.config
         producers = Producers(config.producers)
         demand_token(config.server.admin.host, access_of(config))

@@ -210,6 +210,28 @@ async def test_what_cannot_be_made_is_refused_before_anything_changes(house: Hou
         ).outcome == "unchanged"
 
 
+async def test_a_refused_reload_leaves_no_spool_behind(house: House) -> None:
+    """Its spools are opened before what may still fail: they stayed, and /status told of routes that nobody has."""
+    house.settings["brokers"]["main"] = {"kind": "kafka", "bootstrap_servers": "127.0.0.1:1"}
+    wanted = {
+        "name": "new",
+        "to": {"broker": "main", "topic": "t"},
+        "spool": {"broker": "log", "max": "1MiB"},
+    }
+    bad = house.subscription("bad", tls={"ca": str(house.folder / "no-certificate.pem")})
+    (house.folder / "no-certificate.pem").write_text("none")
+
+    def change(settings: Settings) -> None:
+        settings["routes"].append(wanted)
+        settings["subscriptions"].append(bad)
+
+    async with house.running() as service:
+        assert (await house.reload(change)).outcome == "refused"
+        spools = service.parts.spools
+        assert spools is not None
+        await until(lambda: not spools.routes)
+
+
 async def test_a_subscription_that_is_pulled_can_be_added_and_changed(house: House) -> None:
     pulled = {
         "id": "pulled",
