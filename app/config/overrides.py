@@ -22,14 +22,21 @@ def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
     """Puts the values of the environment into the document, in order of their names. Returns the
     paths that were set, whose values are never repeated in a message."""
     paths: set[Path] = set()
-    for variable in sorted(environ):
-        steps = variable.removeprefix(PREFIX).split("__")
-        if not variable.startswith(PREFIX) or (len(steps) == 1 and steps[0] not in _ALONE):
+    named = (
+        (each.removeprefix(PREFIX).split("__"), each) for each in environ if each.startswith(PREFIX)
+    )
+    for steps, variable in sorted(named, key=_order):
+        if len(steps) == 1 and steps[0] not in _ALONE:
             continue
         path = _put(document, variable, steps, _read(environ[variable]))
         if path is not None:
             paths.add(path)
     return paths
+
+
+def _order(named: tuple[list[str], str]) -> tuple[object, ...]:
+    """Items of a list by their numbers: the tenth is not behind the first."""
+    return tuple((0, int(step), "") if step.isdecimal() else (1, 0, step) for step in named[0])
 
 
 def _put(document: Document, variable: str, steps: list[str], value: Any) -> Path | None:
@@ -80,5 +87,5 @@ def _read(text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -37,7 +37,11 @@ _HOLDS_SECRETS = (
     "security",
     "verify",
 )  # text in their place may be one
-_OF_SECRETS = ("headers", "properties", "conf")  # mappings whose values are secrets, whatever their names
+_OF_SECRETS = (
+    "headers",
+    "properties",
+    "conf",
+)  # mappings whose values are secrets, whatever their names
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",

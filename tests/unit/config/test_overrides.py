@@ -140,3 +140,11 @@ def test_a_wrong_variable_is_named(refusal: Refusal, variable: str, finding: str
     """A misspelt override must not be ignored: the operator believes it is in force."""
     findings = refusal("routes: []\n", {variable: "wrong"}, minimal=True)
     assert [str(each) for each in findings] == [f"{variable}: {finding}"]
+
+
+def test_more_than_ten_items_can_be_added(load_text: Load) -> None:
+    """By their numbers: as texts 10 is before 2, and fitted no setting."""
+    environ = {f"SKYBRIDGE_ROUTES__{n}__NAME": f"r{n}" for n in range(12)}
+    environ |= {f"SKYBRIDGE_ROUTES__{n}__TO": '{"broker": "log", "topic": "t"}' for n in range(12)}
+    routes = load_text("", environ, minimal=True).config.routes
+    assert [each.name for each in routes] == [f"r{n}" for n in range(12)]
