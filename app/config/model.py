@@ -208,8 +208,15 @@ class Timeouts(Strict):
 
 def _proxy(url: FileSecret) -> FileSecret:
     """It may hold a password, and is never repeated."""
-    if not url.get_secret_value().startswith(("http://", "https://")):
+    from app.sinks.http_connect import proxy_of  # noqa: PLC0415 - few have a proxy
+
+    text = url.get_secret_value()
+    if not text.startswith(("http://", "https://")):
         raise ValueError("begin with http:// or https://")
+    try:
+        proxy_of(text)
+    except ValueError:
+        raise ValueError("is not the URL of a proxy: http://proxy:3128") from None
     return url
 
 

@@ -160,7 +160,7 @@ class Subscription(Strict):
         "in the data; without it the record key. An event without the value has no order",
     )
     retry: Retry = Field(Retry(), description="when a failed attempt is retried")
-    timeout: Duration = Field(
+    timeout: Annotated[Duration, Field(gt=0)] = Field(
         "15s", validate_default=True, description="time-out of one attempt, including the answer"
     )
     concurrency: Annotated[Count, Field(ge=1, le=10_000)] = Field(

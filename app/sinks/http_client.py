@@ -26,6 +26,7 @@ from app.sinks.http_connect import (
     Origin,
     Proxy,
     login_of,
+    proxy_fault,
     proxy_of,
 )
 from app.sinks.http_pool import Pool
@@ -125,7 +126,7 @@ class HttpClient:
         """Connections look up names only, so literal addresses are judged here; behind a proxy also which
         names may have plain http. Raises ValueError, and Fault."""
         url = _read(text)
-        by = proxy_of(proxy) if proxy else None
+        by = _proxy(proxy) if proxy else None
         host = url.host or ""
         plain = url.scheme == "http"
         if _is_literal(host) and not allowed(host, host, self._allow_private, plain=plain):
@@ -170,6 +171,14 @@ def _read(text: str) -> URL:
     if url.user is not None or url.password is not None:
         raise ValueError("a URL with credentials in it")  # it would be in every log
     return url
+
+
+def _proxy(text: str) -> Proxy:
+    """Its file may have become none: that is no fault of the events. The URL holds a password, perhaps."""
+    try:
+        return proxy_of(text)
+    except ValueError:
+        raise proxy_fault("webhooks.proxy is not the URL of a proxy") from None
 
 
 def _is_literal(host: str) -> bool:

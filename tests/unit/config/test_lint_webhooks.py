@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from app.config.finding import Finding
 from app.config.load import Loaded
 
 Lint = Callable[..., list[str]]
@@ -129,3 +130,20 @@ def test_signed_subscriptions_write_documents_unless_they_say_otherwise(
     assert signed.config.subscriptions[0].content_mode == "structured"
     binary = load_text(one(f"signing: {{secret: {KEY}}}, content_mode: binary"), minimal=True)
     assert binary.config.subscriptions[0].content_mode == "binary"
+
+
+@pytest.mark.parametrize("proxy", ["http://canary:99999", "https://", "http://[canary", "canary"])
+def test_a_proxy_that_is_none_is_refused_before_it_is_asked(
+    refusal: Callable[..., list[Finding]], proxy: str
+) -> None:
+    """It was found out by the first event, which became a dead letter, as did all that followed."""
+    (found,) = refusal(f"webhooks: {{proxy: '{proxy}'}}\n", minimal=True)
+    assert found.setting == "webhooks.proxy"
+    assert "canary" not in str(found)
+
+
+def test_an_attempt_without_any_time_is_refused(refusal: Callable[..., list[Finding]]) -> None:
+    """Every attempt would time out."""
+    hook = "{id: s, source: {broker: log, topics: [t]}, sink: 'https://x.example/', timeout: 0s}"
+    (found,) = refusal(f"subscriptions: [{hook}]\n", minimal=True)
+    assert found.setting == "subscriptions[0].timeout"

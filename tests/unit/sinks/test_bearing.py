@@ -110,6 +110,15 @@ async def test_a_proxy_that_refuses_or_is_away_is_no_fault_of_the_webhook(target
     assert "canary" not in answer.detail
 
 
+@pytest.mark.parametrize("url", ["http://canary:99999", "https://canary@", "http://[canary"])
+async def test_a_proxy_that_is_none_is_no_fault_of_the_events(target, posters, url):
+    """Its file may be replaced by a bad one while events are delivered: they all became dead letters."""
+    poster = posters(proxy=LiveSecret(FileSecret(url)), allow_private=("127.0.0.0/8",))
+    answer = await poster.post(target.url, HttpMessage.of((), b""), 30.0)
+    assert answer.fault == "proxy"
+    assert "canary" not in answer.detail
+
+
 async def test_a_secret_is_read_again_when_its_file_changes(tmp_path, caplog):
     """What cannot be read, is empty or could be no header changes nothing (${file:})."""
     file = tmp_path / "secret"
