@@ -106,6 +106,6 @@ def _content_type(data: bytes | None) -> str:
 def _one_value(content: bytes) -> bool:
     try:
         msgspec.json.decode(content, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 )
 def run(
     host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("Port; 0 takes a free one.", "-p")] = 9000,
+    port: Annotated[int, option("Port; 0 takes a free one.", "-p", min=0, max=65535)] = 9000,
     status: Annotated[int, option("What to answer.", min=200, max=599)] = 204,
     fail_first: Annotated[int, option("Answer the first N with --fail-status.", min=0)] = 0,
     fail_status: Annotated[int, option("For --fail-first.", min=300, max=599)] = 503,

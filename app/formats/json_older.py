@@ -87,7 +87,9 @@ def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _no_attribute(name: str) -> Fault:
-    detail = f"{clip(name)} is not an attribute of 0.1, which has its extensions in a separate member."
+    detail = (
+        f"{clip(name)} is not an attribute of 0.1, which has its extensions in a separate member."
+    )
     return Fault("bad-attribute-name", detail, pointer(name), "core 1.2")
 
 

@@ -81,7 +81,7 @@ def back_up(
     if folder.exists():
         raise SetupError(f"{folder} exists already", cure="name a new folder")
     made = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(made, ignore_errors=True)
+    _clear(made, {part.file for part in parts(config)})
     try:
         made.mkdir(mode=0o700, parents=True)  # it holds event data
         copied = [_copy(part, made, told) for part in there]
@@ -95,6 +95,20 @@ def back_up(
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return copied, [part for part in parts(config) if part not in there]
+
+
+def _clear(made: Path, files: set[str]) -> None:
+    """Of a backup that was interrupted. What is no part of one is somebody's own. Raises SetupError."""
+    if not made.exists():
+        return
+    ours = tuple({*files, SUMS})
+    if made.is_dir() and all(path.name.startswith(ours) for path in made.iterdir()):
+        shutil.rmtree(made, ignore_errors=True)
+        return
+    raise SetupError(
+        f"{made} is not an unfinished backup",
+        cure="name another folder: a backup is written there first",
+    )
 
 
 def restore(config: Config, folder: Path) -> list[Restored]:

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -162,3 +163,29 @@ def test_another_server_is_told_apart(
     done = run(app, [*verb, "--server", server])
     assert done.exit_code == exits.UNREACHABLE
     assert "does not answer as Skybridge does" in done.stderr
+
+
+def test_a_file_that_is_nested_without_end_is_told(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text("[" * 200_000 + "]" * 200_000)
+    done = run(app, ["send", str(tmp_path / "deep.json"), "--url", "http://127.0.0.1:1/events"])
+    assert done.exit_code == exits.FAILED
+    assert "nested too deeply" in done.stderr
+    done = run(
+        app,
+        [
+            "send",
+            "-t",
+            "x",
+            "-d",
+            "[" * 100_000,
+            "--url",
+            "http://127.0.0.1:1/events",
+            "--retries",
+            "0",
+        ],
+    )
+    assert done.exit_code == exits.UNREACHABLE
+
+
+def test_a_port_that_is_none_is_an_option_that_is_wrong() -> None:
+    assert run(app, ["receive", "--port", "99999"]).exit_code == exits.SETUP
