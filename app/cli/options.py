@@ -29,14 +29,16 @@ Data = Annotated[str, option("Data of the event; @FILE reads a file.", "--data",
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` each."""
+    from app.bindings.forwarding import is_field_name
+
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
-        if not (name.isascii() and name.isalnum()):
+        if not is_field_name(name):  # all else is for the service, which lists every fault
             printing.fail(
-                f"--attribute {pair} does not begin with the name of an attribute.",
+                f"--attribute {pair} does not begin with a name that a header can have.",
                 cure="A name has only a-z and 0-9.",
                 code=exits.SETUP,
             )
