@@ -6,6 +6,7 @@ from pathlib import Path as FilePath
 
 from app.config.brokers import (
     EmbeddedBroker,
+    InFlight,
     KafkaBroker,
     PulsarBroker,
     RabbitBroker,
@@ -21,6 +22,7 @@ _ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin 
 def check_brokers(report: Report) -> None:
     taken: dict[FilePath, str] = {}
     for name, broker in report.config.brokers.items():
+        _holds_a_batch(report, name, broker.in_flight)
         if isinstance(broker, EmbeddedBroker):
             _embedded(report, name, broker, taken)
         elif isinstance(broker, KafkaBroker):
@@ -29,6 +31,27 @@ def check_brokers(report: Report) -> None:
             _rabbitmq(report, name, broker)
         else:
             _pulsar(report, name, broker)
+
+
+def _holds_a_batch(report: Report, name: str, own: InFlight) -> None:
+    """What is more than may be in flight is answered 503 for ever, however idle the broker is."""
+    limits = report.config.limits
+    for bound, field, most, what in (
+        (own.records or limits.in_flight_records, "records", limits.max_batch, "max_batch"),
+        (own.bytes or limits.in_flight_bytes, "bytes", limits.body, "body"),
+    ):
+        if bound < most:
+            has_own = getattr(own, field) is not None
+            path: Path = (
+                ("brokers", name, "in_flight", field)
+                if has_own
+                else ("limits", f"in_flight_{field}")
+            )
+            report.warning(
+                path,
+                f"is below limits.{what}, {most}: a request of that size could never be accepted",
+                f"raise it to several times limits.{what}, or lower that",
+            )
 
 
 def _embedded(

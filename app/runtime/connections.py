@@ -161,7 +161,7 @@ def _wrong(loaded: Loaded, name: str, error: SetupError, level: Level) -> Findin
     return Finding(
         level=level,
         setting=error.setting or f"brokers.{name}",
-        message=str(error.args[0]),
-        cure=error.cure,
+        message=loaded.redacted(str(error.args[0])),
+        cure=loaded.redacted(error.cure),
         place=loaded.place("brokers", name),
     )

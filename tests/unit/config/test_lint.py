@@ -353,6 +353,9 @@ def test_entries_of_allow_private_are_networks_or_hosts(
 
 # --- listeners
 
+MINIMAL_BROKER = (
+    "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log, in_flight: {records: 9}}}\n"
+)
 NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
 
 SHORT = "server.admin.token: has fewer than 16 characters and can be guessed"
@@ -544,6 +547,33 @@ def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
     """Otherwise a large event would be answered 503 for ever."""
     (finding,) = lint_text(ROUTE + "limits: {body: 8MiB, receiving: 4MiB}\n")
     assert finding.startswith("error limits.receiving: is below limits.body")
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("limits: {in_flight_records: 999}", "limits.in_flight_records: is below limits.max_batch, 1000"),
+        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: is below limits.body, 4194304"),
+        ("limits: {in_flight_records: 1000, in_flight_bytes: 1MiB}", ""),
+        ("limits: {in_flight_records: 10, max_batch: 10}", ""),
+    ],
+)  # fmt: skip
+def test_a_bound_in_flight_below_one_request_is_told(
+    lint_text: Lint, text: str, start: str
+) -> None:
+    """A full batch was answered 503 and Retry-After for ever, by a broker that is idle."""
+    found = lint_text(f"{ROUTE}{text}\n")
+    assert [each.partition(": a request")[0] for each in found] == (
+        [f"warning {start}"] if start else []
+    )
+
+
+def test_a_bound_of_one_broker_below_one_request_is_told(lint_text: Lint) -> None:
+    text = f"{MINIMAL_BROKER}routes: []\n"
+    found = [each for each in lint_text(text, minimal=False) if "in_flight" in each]
+    assert [each.partition(": is below")[0] for each in found] == [
+        "warning brokers.log.in_flight.records"
+    ]
 
 
 def test_a_format_without_documents_has_no_effect(lint_text: Lint) -> None:
