@@ -89,6 +89,12 @@ def jvm(spark: SparkSession) -> Any:
     return spark._jvm  # noqa: SLF001 - the only way
 
 
+def first_line(error: BaseException) -> str:
+    """Of what an error says: Java's go on with its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else repr(error)
+
+
 def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     """One of Hadoop's file systems, and the path in it."""
     path = jvm(spark).org.apache.hadoop.fs.Path(uri)

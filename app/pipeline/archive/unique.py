@@ -2,11 +2,12 @@
 
 Duplicates are looked for on narrow columns. First by ``identity`` alone, eight bytes a row: what comes twice, and
 what the table has. Only where such a suspect is found are keys and places compared. The wide rows stay in the files
-that they were written to: a file with a duplicate is written again without it, and no other is touched.
+that their tasks wrote. A file that has a duplicate is written again without it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
-from app.pipeline.archive.files import FILES, File, Layout, opened, without
+from app.pipeline.archive.files import DOOMED, FILES, File, Layout, opened, without
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
 
@@ -36,31 +37,30 @@ LARGER: Final = 4
 
 _KEY: Final = ("identity", "source", "id")
 _RANK: Final = ("record_time", *tables.PLACE)
+_AT: Final = ("file", "row")
+"""Where a row that arrives is: the number of its file, and its own."""
 
 
-def new(spark: SparkSession, lake: Lake, arriving: list[File]) -> list[File]:
-    """Files with the new events. Of several the one that was stored first stays."""
-    known = [each.numbers for each in arriving]
-    suspects = _suspects(spark, lake, pa.array(np.concatenate([*known, _NONE])))
+def new(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> list[File]:
+    """Files of new events. Of several the one that was stored first stays. ``arriving``: files of ``events`` that no
+    snapshot names; those that are written again are removed.
+    """
+    suspects = _suspects(spark, lake, arriving)
     if not len(suspects):
-        return arriving
+        return list(arriving)
     layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
     doomed = _duplicates(spark, lake, layout, arriving, suspects)
     whole = [each for n, each in enumerate(arriving) if n not in doomed]
-    left = {
-        n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows
-    }
-    again = _again(spark, layout, [(arriving[n], rows) for n, rows in left.items()])
+    rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
+    again = _again(spark, layout, arriving, rest)
     commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n].path for n in doomed))
     return [*whole, *again]
 
 
-_NONE: Final = np.zeros(0, np.int64)
-
-
-def _suspects(spark: SparkSession, lake: Lake, arriving: pa.Array) -> pa.Array:
+def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> pa.Array:
     """Identities that arrive twice, or are in the table: of duplicates, and of different names by a rare chance."""
-    counted = pc.value_counts(arriving)
+    known = b"".join(each.identities for each in arriving)
+    counted = pc.value_counts(pa.array(np.frombuffer(known, np.int64)))
     names, counts = counted.field("values"), counted.field("counts")
     twice = names.filter(pc.greater(counts, 1))
     return pc.unique(pa.concat_arrays([twice, *_known(spark, lake, names).chunks]))
@@ -81,30 +81,32 @@ def _known(spark: SparkSession, lake: Lake, names: pa.Array) -> pa.ChunkedArray:
 
 
 def _duplicates(
-    spark: SparkSession, lake: Lake, layout: Layout, arriving: list[File], suspects: pa.Array
+    spark: SparkSession, lake: Lake, layout: Layout, arriving: Sequence[File], suspects: pa.Array
 ) -> dict[int, Numbers]:
-    """By file: the rows that are not to be appended. Compared here: a window and a join cost Spark a second."""
+    """The rows that are not new, by the number of their file. Compared here: a window and a join cost Spark a second."""
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _chosen(spark, table, suspects).toArrow()
     rows = [_suspected(layout, n, each, suspects) for n, each in enumerate(arriving)]
     ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
     again = _as_the_row_before(ordered)
     known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
-    gone = pa.concat_tables([each.select(["file", "row"]) for each in (ordered.filter(again), known)])
-    files, places = (gone[name].to_numpy() for name in ("file", "row"))
+    found = [each.select(_AT) for each in (ordered.filter(again), known)]
+    files, places = (column.to_numpy() for column in pa.concat_tables(found).columns)
     return {n: places[files == n] for n in np.unique(files).tolist()}
 
 
 def _suspected(layout: Layout, n: int, file: File, suspects: pa.Array) -> pa.Table:
-    """The rows of a file that have one of these identities: their keys, ranks, and where they are."""
-    at = np.flatnonzero(pc.is_in(pa.array(file.numbers), suspects).to_numpy(zero_copy_only=False))
-    columns = list(dict.fromkeys((*_KEY, *_RANK)))
-    if len(at):
+    """The rows of a file that have one of these identities, by key, rank and place."""
+    chosen = pc.is_in(pa.array(file.known), suspects)
+    rows = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
+    columns = [layout.schema.field(name) for name in dict.fromkeys((*_KEY, *_RANK))]
+    found = pa.schema(columns).remove_metadata().empty_table()
+    if len(rows):
         with opened(file.path, layout.access) as source:
-            found = pq.ParquetFile(source).read(columns).take(pa.array(at))
-    else:
-        found = pa.schema([layout.schema.field(name) for name in columns]).empty_table()
-    return found.append_column("file", pa.array(np.full(len(at), n))).append_column("row", pa.array(at))
+            found = pq.ParquetFile(source).read(found.column_names).take(pa.array(rows))
+    for name, numbers in zip(_AT, (np.full(len(rows), n), rows), strict=True):
+        found = found.append_column(name, pa.array(numbers))
+    return found
 
 
 def _as_the_row_before(ordered: pa.Table) -> pa.Array:
@@ -115,13 +117,16 @@ def _as_the_row_before(ordered: pa.Table) -> pa.Array:
 
 
 def _again(
-    spark: SparkSession, layout: Layout, doomed: list[tuple[File, Numbers]]
+    spark: SparkSession, layout: Layout, arriving: Sequence[File], doomed: Mapping[int, Numbers]
 ) -> list[File]:
-    """These files without these rows, by as many tasks as there are files."""
+    """These files without these rows: a task a file."""
     if not doomed:
         return []
-    rows = [{**msgspec.structs.asdict(each), "doomed": gone.astype(np.int64).tobytes()} for each, gone in doomed]
-    frame = spark.createDataFrame(rows, f"{FILES}, doomed BINARY").repartition(len(rows))
+    rows = [
+        {**msgspec.structs.asdict(arriving[n]), DOOMED: each.astype(np.int64).tobytes()}
+        for n, each in doomed.items()
+    ]
+    frame = spark.createDataFrame(rows, f"{FILES}, {DOOMED} BINARY").repartition(len(rows))
     return commit.files(frame.mapInArrow(partial(without, layout=layout), FILES))
 
 
