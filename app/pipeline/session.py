@@ -167,7 +167,17 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
 
 def _brief(engine: Engine) -> dict[str, str]:
     """Those of the operator come last: of two that contradict each other the last one counts."""
-    return {_JVM: f"{_BRIEF} {engine.conf.get(_JVM, '')}".strip()}
+    from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
+
+    own = engine.conf.get(_JVM, "")
+    terminal = sys.stdout.isatty() and sys.stderr.isatty()
+    kept = class_data.options(jars.paths(), own, leave=terminal) if _ours(engine) else ""
+    return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
+
+
+def _ours(engine: Engine) -> bool:
+    """Whether the jars are those that are pinned here."""
+    return not {"spark.jars", "spark.jars.packages", _CLASS_PATH} & engine.conf.keys()
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
