@@ -63,14 +63,6 @@ def iceberg_table(spark: SparkSession, table: str) -> Any:
     return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
 
 
-def mark(spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
-    """A snapshot without a new row that carries these: no job of Spark for what has no rows."""
-    commit = iceberg_table(spark, table).newFastAppend()
-    for name, value in properties.items():
-        commit.set(name, value)
-    commit.commit()
-
-
 def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
     """The rows at these places (``PLACE``), in one snapshot."""
     places.createOrReplaceTempView(_DOOMED)

@@ -23,10 +23,15 @@ def find(environ: Mapping[str, str]) -> Path:
 
     Raises SetupError where there is none, or one too old for Spark.
     """
-    program = _of_home(environ) or _of_path(environ)
-    if (version := _version(program)) < OLDEST:
-        raise SetupError(f"{program} is Java {version}; Spark needs {OLDEST} or newer.", cure=_CURE)
-    return program
+    found = program(environ)
+    if (version := _version(found)) < OLDEST:
+        raise SetupError(f"{found} is Java {version}; Spark needs {OLDEST} or newer.", cure=_CURE)
+    return found
+
+
+def program(environ: Mapping[str, str]) -> Path:
+    """As ``find``, of any version."""
+    return _of_home(environ) or _of_path(environ)
 
 
 def _of_home(environ: Mapping[str, str]) -> Path | None:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as f
 
 from app.bindings.record import Record
 from app.pipeline import decode, history, tables
-from app.pipeline.archive import progress, unique
-from app.pipeline.archive.derive import append, identified
+from app.pipeline.archive import progress
+from app.pipeline.archive.derive import append, decoded
 from app.pipeline.archive.lock import alone
 from app.pipeline.session import kept
 from app.pipeline.settings import Lake
@@ -104,7 +104,7 @@ def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
     rows = rows.dropDuplicates(list(PLACE))
     broken = rows.select(*PLACE, f.col("rule").alias("broken"))
     exact = decode.decoded(rows.select(*tables.names(tables.RAW)))
-    return identified(exact.drop("value", "headers")).join(broken, list(PLACE))
+    return exact.select(*PLACE, "record_time", "verdict").join(broken, list(PLACE))
 
 
 def _by_rule(judged: DataFrame) -> list[Rule]:
@@ -123,18 +123,23 @@ def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
 def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
     """The snapshot says again how far the archive is: whatever expires later, it is said."""
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    arriving = unique.identities(taken)
-    return append(spark, lake, taken, arriving, progress.as_text(ends), observe)
+    events, _ = decoded(spark, lake, _stored(spark, lake, taken))
+    return append(spark, lake, events, ends, observe)
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:
     """Each partition's records in the order of their offsets."""
-    quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE)).dropDuplicates(list(PLACE))
-    rows = quarantined.join(f.broadcast(taken.select(*PLACE)), list(PLACE), "left_semi")
-    left = rows.select(*PLACE, "key", "value", "headers").orderBy(*PLACE).toLocalIterator()
+    rows = _stored(spark, lake, taken).select(*PLACE, "key", "value", "headers")
+    left = rows.orderBy(*PLACE).toLocalIterator()
     for (broker, topic), each in groupby(left, key=lambda row: (row["broker"], row["topic"])):
         while found := [_record(row) for row in islice(each, _TOGETHER)]:
             yield broker, topic, found
+
+
+def _stored(spark: SparkSession, lake: Lake, taken: DataFrame) -> DataFrame:
+    """The records as ``quarantine`` has them, each once."""
+    quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE)).dropDuplicates(list(PLACE))
+    return quarantined.join(f.broadcast(taken.select(*PLACE)), list(PLACE), "left_semi")
 
 
 def _record(row: Row) -> Record:

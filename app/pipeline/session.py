@@ -89,6 +89,12 @@ def jvm(spark: SparkSession) -> Any:
     return spark._jvm  # noqa: SLF001 - the only way
 
 
+def first_line(error: BaseException) -> str:
+    """Of what an error says: Java's go on with its stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else repr(error)
+
+
 def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     """One of Hadoop's file systems, and the path in it."""
     path = jvm(spark).org.apache.hadoop.fs.Path(uri)
@@ -161,7 +167,17 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
 
 def _brief(engine: Engine) -> dict[str, str]:
     """Those of the operator come last: of two that contradict each other the last one counts."""
-    return {_JVM: f"{_BRIEF} {engine.conf.get(_JVM, '')}".strip()}
+    from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
+
+    own = engine.conf.get(_JVM, "")
+    terminal = sys.stdout.isatty() and sys.stderr.isatty()
+    kept = class_data.options(jars.paths(), own, leave=terminal) if _ours(engine) else ""
+    return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
+
+
+def _ours(engine: Engine) -> bool:
+    """Whether the jars are those that are pinned here."""
+    return not {"spark.jars", "spark.jars.packages", _CLASS_PATH} & engine.conf.keys()
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:

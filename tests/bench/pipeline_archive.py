@@ -23,8 +23,8 @@ from pipeline_cpu import Cost, Meter, Stages
 from pipeline_events import BASE
 from pipeline_figures import Figure, sized, told
 
-from app.pipeline import decode, source, tables
-from app.pipeline.archive import run
+from app.pipeline import source, tables
+from app.pipeline.archive import commit, derive, run
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine, KafkaPlace, Lake
@@ -39,17 +39,17 @@ TARGETS = {"decode": 0.65, "archive": 0.35}
 """Of the copy's speed."""
 NAMES = {
     "copy": "a bare copy, Kafka to one table",
-    "decode": "decode and append to one table",
+    "decode": "decode and append to events",
     "archive": "the whole archive: raw, events, quarantine",
 }
 STAGES = {
     "prepared": "begin",
     "stream ended": "copy to events_raw",
     "range begun": "where it is",
-    "range decoded": "decode and keep",
+    "range decoded": "decode and write",
     "duplicates found": "look for duplicates",
-    "events committed": "append events",
-    "quarantine committed": "append quarantine",
+    "events committed": "commit events",
+    "quarantine committed": "commit quarantine",
 }
 """What each moment of the archive ends."""
 _PARTITIONS = 8
@@ -104,9 +104,10 @@ def ways(
         _append(source.records(spark, place, [topic]), lake.table("copied"), tables.RAW)
 
     def decoded(_: Stages) -> None:
-        events = decode.decoded(source.records(spark, place, [topic])).where("verdict IS NULL")
-        columns = events.select(*tables.names(tables.DECODED))
-        _append(columns, lake.table("decoded"), tables.DECODED)
+        apart = Lake(lake.catalog, "apart", lake.buckets)
+        tables.make(spark, apart)
+        events, _ = derive.decoded(spark, apart, source.records(spark, place, [topic]))
+        commit.append(spark, apart.table(tables.EVENTS_TABLE), events, {})
 
     def archive(stages: Stages) -> None:
         checkpoints = f"{lake.catalog.warehouse}/_checkpoints"

@@ -12,9 +12,9 @@ from app.bindings.record import Record
 from app.cli.pipeline.redrive import _send
 from app.config.load import load
 from app.errors import SetupError
-from app.pipeline import decode, tables
-from app.pipeline.archive import progress
-from app.pipeline.archive.derive import identified, pending, ranges
+from app.pipeline import tables
+from app.pipeline.archive import commit, progress
+from app.pipeline.archive.derive import decoded, pending, ranges
 from app.pipeline.archive.lock import alone
 from app.pipeline.redrive import Redriven, Rule, Wanted, look, redrive
 from app.pipeline.settings import Lake
@@ -22,7 +22,7 @@ from lake_house import lake_in, session_of
 from replaying import BEGIN, Row, binary, fill, older, open_topic, rows_of, stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
@@ -34,21 +34,15 @@ def quarantined(
 ) -> None:
     """Rows of which the decoder of then said that they broke ``rule``; ``known``: events that are there."""
     fill(spark, lake, known)
-    ends = {progress.PROPERTY: progress.as_text({"main": {"t": {0: len(known)}}})}
-    raw = spark.table(lake.table(tables.RAW_TABLE))
-    events = identified(decode.decoded(raw)).select(*tables.names(tables.EVENTS))
-    written(lake, tables.EVENTS_TABLE, events, ends)
+    ends = {"main": {"t": {0: len(known)}}}
+    events, _ = decoded(spark, lake, spark.table(lake.table(tables.RAW_TABLE)))
+    commit.append(spark, lake.table(tables.EVENTS_TABLE), events, ends)
     rows = [
         (*row.raw(), "invalid", rule, "as it was judged then", None, BEGIN) for rule, row in rules
     ]
     frame = spark.createDataFrame(rows, tables.QUARANTINE).coalesce(1)
-    written(lake, tables.QUARANTINE_TABLE, frame, ends)
-
-
-def written(lake: Lake, name: str, frame: DataFrame, ends: dict[str, str]) -> None:
-    """With its progress, as the archive does it."""
-    properties = {f"snapshot-property.{name}": value for name, value in ends.items()}
-    frame.writeTo(lake.table(name)).options(**properties).append()
+    told = {f"snapshot-property.{progress.PROPERTY}": progress.as_text(ends)}
+    frame.writeTo(lake.table(tables.QUARANTINE_TABLE)).options(**told).append()
 
 
 @pytest.fixture

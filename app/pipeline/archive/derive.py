@@ -11,22 +11,25 @@ again: what ``events`` covers already goes to ``quarantine`` only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline import decode, history, tables
-from app.pipeline.archive import progress, unique
+from app.pipeline import history, tables
+from app.pipeline.archive import commit, progress, unique
+from app.pipeline.archive.files import FILES, File, written
 from app.pipeline.archive.progress import Progress
+from app.pipeline.decode import KEPT, SENT
 from app.pipeline.pulsar.options import SCHEME
-from app.pipeline.session import kept
 from app.pipeline.settings import Lake
 from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+_DERIVED: Final = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
 
 Observe = Callable[[str], None]
 """Told of named moments: tests kill there."""
@@ -155,69 +158,37 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
 def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
     """One range, whole. Raises what Spark raises: it may be done again."""
     observe("range begun")
-    with kept(_decoded(spark, lake, piece)) as decoded:
-        identities = unique.identities(decoded)
-        valid = identities.drop_null()
-        observe("range decoded")
-        added = 0
-        if not progress.covers(piece.before, piece.end):
-            ends = progress.as_text(progress.joined(piece.before, piece.end))
-            events = decoded.where("verdict IS NULL")
-            added = append(spark, lake, events, valid, ends, observe)
-        observe("events committed")
-        refused = len(identities) - len(valid)
-        _quarantine(spark, lake, decoded.where("verdict IS NOT NULL"), refused, piece.end)
-        observe("quarantine committed")
-    return Derived(len(identities), added, len(valid) - added, refused)
-
-
-def _decoded(spark: SparkSession, lake: Lake, piece: Range) -> DataFrame:
     raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(piece.start, piece.end))
-    return identified(decode.decoded(raw))
+    there = progress.covers(piece.before, piece.end)
+    valid, refused = decoded(spark, lake, raw, only_count=there)
+    observe("range decoded")
+    ends = progress.joined(piece.before, piece.end)
+    added = 0 if there else append(spark, lake, valid, ends, observe)
+    observe("events committed")
+    commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
+    observe("quarantine committed")
+    arrived, broken = commit.rows(valid), commit.rows(refused)
+    return Derived(arrived + broken, added, arrived - added, broken)
 
 
-def identified(decoded: DataFrame) -> DataFrame:
-    """With ``identity``, null for what is no event."""
-    identity = f.when(f.col("verdict").isNull(), f.expr(unique.IDENTITY))
-    return decoded.withColumn("identity", identity)
+def decoded(
+    spark: SparkSession, lake: Lake, raw: DataFrame, *, only_count: bool = False
+) -> tuple[list[File], list[File]]:
+    """Files that no snapshot names yet: of events, and of quarantine. ``only_count`` of the events, which are in the
+    lake already.
+    """
+    layouts = [commit.layout(spark, lake, name) for name in _DERIVED]
+    task = partial(written, events=layouts[0], quarantine=layouts[1], only_count=only_count)
+    found = commit.files(raw.select(*KEPT, *SENT).mapInArrow(task, FILES))
+    events, refused = ([each for each in found if each.name == name] for name in _DERIVED)
+    return events, refused
 
 
 def append(
-    spark: SparkSession,
-    lake: Lake,
-    events: DataFrame,
-    arriving: pa.ChunkedArray,
-    ends: str,
-    observe: Observe,
+    spark: SparkSession, lake: Lake, arriving: list[File], ends: Progress, observe: Observe
 ) -> int:
-    """How many were new. Where there are none the snapshot is made all the same: it carries the progress.
-
-    ``arriving``: the identities of ``events``, which is read several times.
-    """
-    rows, count = unique.new(spark, lake, events, arriving) if len(arriving) else (events, 0)
+    """How many were new. Where there are none the snapshot is made all the same: it carries the progress."""
+    new = unique.new(spark, lake, arriving)
     observe("duplicates found")
-    _append(spark, lake, tables.EVENTS_TABLE, rows, count, ends)
-    return count
-
-
-def _quarantine(
-    spark: SparkSession, lake: Lake, refused: DataFrame, count: int, end: Progress
-) -> None:
-    rows = refused.withColumn("seen", f.current_timestamp())
-    _append(spark, lake, tables.QUARANTINE_TABLE, rows, count, progress.as_text(end))
-
-
-def _append(
-    spark: SparkSession, lake: Lake, name: str, rows: DataFrame, count: int, ends: str
-) -> None:
-    """By the tasks that have the rows, without a shuffle or a sort, also in a lake that an older release made."""
-    table = lake.table(name)
-    if not count:
-        history.mark(spark, table, {progress.PROPERTY: ends})
-        return
-    options = {
-        "distribution-mode": "none",
-        "fanout-enabled": "true",
-        f"snapshot-property.{progress.PROPERTY}": ends,
-    }
-    rows.select(*tables.names(tables.COLUMNS[name])).writeTo(table).options(**options).append()
+    commit.append(spark, lake.table(tables.EVENTS_TABLE), new, ends)
+    return commit.rows(new)

@@ -12,7 +12,7 @@ import msgspec
 
 from app.errors import SkybridgeError
 from app.pipeline import tables
-from app.pipeline.archive import stream
+from app.pipeline.archive import commit, stream
 from app.pipeline.archive.derive import (
     Derived,
     Observe,
@@ -26,6 +26,7 @@ from app.pipeline.archive.derive import (
 )
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.stream import Plan
+from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def once(
     Raises SetupError for what cannot be archived, BrokerUnavailable, ArchiveFailed.
     """
     stopping = stop or threading.Event()
-    tables.make(spark, lake)
+    _make(spark, lake)
     with alone(spark, lake):
         left = pending(spark, lake)
         ready = _prepare(spark, lake, plan, left)
@@ -121,7 +122,7 @@ def forever(
     while rows are derived is told and tried again, and the copy of the log goes on meanwhile. Raises as
     ``once`` does.
     """
-    tables.make(spark, lake)
+    _make(spark, lake)
     with alone(spark, lake):
         begun = pending(spark, lake)
         ready = _prepare(spark, lake, plan, begun)
@@ -145,10 +146,15 @@ def forever(
                 for each in found:
                     reached(each)
             except Exception as error:  # noqa: BLE001 - whatever it is, the copy goes on
-                tell(Told("derive", 0, trouble=_first_line(error)))
+                tell(Told("derive", 0, trouble=first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _end(seen)
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
+
+
+def _make(spark: SparkSession, lake: Lake) -> None:
+    tables.make(spark, lake)
+    commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
 
 
 def _prepare(spark: SparkSession, lake: Lake, plan: Plan, left: Range) -> stream.Ready:
@@ -290,9 +296,4 @@ def _check(query: StreamingQuery) -> None:
             "unread records are gone: retention dropped them, or the topic was created again."
             " Run the command again to see the offsets."
         )
-    raise ArchiveFailed(f"the stream ended: {_first_line(error)}")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else repr(error)
+    raise ArchiveFailed(f"the stream ended: {first_line(error)}")

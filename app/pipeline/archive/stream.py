@@ -1,8 +1,7 @@
 """The stream from Kafka into ``events_raw``, by Iceberg's own sink.
 
-A batch that a killed driver left behind is run again with the same offsets, which stand in the checkpoint,
-and Iceberg skips it where its snapshot is there already: it knows the query and the number of the batch.
-Where there is no checkpoint (the first run, other topics, a lost disk) the lake itself says where to go on.
+Where there is no checkpoint (the first run, other topics, a lost disk), or a killed driver has left a batch in it, the
+lake itself says where to go on: a snapshot has all rows of a batch or none.
 A checkpoint is named in a property of the table: an old one is never gone back to.
 """
 
@@ -102,7 +101,7 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready
         known is None
         or lost
         or set(known.topics) != set(plan.topics)
-        or not _exists(spark, f"{plan.checkpoints}/{known.checkpoint}/offsets")
+        or not _goes_on(spark, f"{plan.checkpoints}/{known.checkpoint}")
     ):
         name = f"{plan.place.broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
@@ -192,7 +191,18 @@ def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> N
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
 
 
-def _exists(spark: SparkSession, uri: str) -> bool:
-    system, path = file_of(spark, uri)
-    found: bool = system.exists(path)
-    return found
+def _goes_on(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether every batch that was begun there has ended. Whether the lake has the rows of another one is known from
+    the rows: the snapshot that says it may be gone by now.
+    """
+    begun, ended = (_newest(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
+    return begun is not None and begun == ended
+
+
+def _newest(spark: SparkSession, folder: str) -> int | None:
+    """The number of the last batch."""
+    system, path = file_of(spark, folder)
+    if not system.exists(path):
+        return None
+    names = (each.getPath().getName() for each in system.listStatus(path))
+    return max((int(name) for name in names if name.isdigit()), default=None)

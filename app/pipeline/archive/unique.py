@@ -1,69 +1,66 @@
 """Of events that arrive, the new ones: one a (source, id), and none that ``events`` has.
 
 Duplicates are looked for on narrow columns. First by ``identity`` alone, eight bytes a row: what comes twice, and
-what the table has. Only where such a suspect is found are keys and places compared. The wide rows stay where they
-were decoded. They are filtered by the places of the duplicates, or of the new ones where these are fewer, which go to
-every task.
+what the table has. Only where such a suspect is found are keys and places compared. The wide rows stay in the files
+that their tasks wrote. A file that has a duplicate is written again without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
+from app.pipeline.archive import commit
+from app.pipeline.archive.files import DOOMED, FILES, File, Layout, opened, without
+from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW: Final = 2_000
-"""Identities or places that are named one by one in a filter: no job brings them to the tasks, and Iceberg reads only
-the buckets of these identities.
+"""Identities that are named one by one in a filter: no job brings them to the tasks, and Iceberg reads only the
+buckets of these identities.
 """
 
 LARGER: Final = 4
 """Times as many identities as arrive: of a table that has no more, all come to the driver."""
 
-IDENTITY: Final = "xxhash64(source, id)"
-
 _KEY: Final = ("identity", "source", "id")
 _RANK: Final = ("record_time", *tables.PLACE)
+_AT: Final = ("file", "row")
+"""Where a row that arrives is: the number of its file, and its own."""
 
 
-def identities(events: DataFrame) -> pa.ChunkedArray:
-    """Of every row, null for what is no event."""
-    return events.select("identity").toArrow()["identity"]
-
-
-def new(
-    spark: SparkSession, lake: Lake, events: DataFrame, arriving: pa.ChunkedArray
-) -> tuple[DataFrame, int]:
-    """The rows to append, and how many. Of several the one that was stored first stays.
-
-    ``events`` is read several times: keep it. ``arriving``: its identities, without null.
+def new(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> list[File]:
+    """Files of new events. Of several the one that was stored first stays. ``arriving``: files of ``events`` that no
+    snapshot names; those that are written again are removed.
     """
     suspects = _suspects(spark, lake, arriving)
     if not len(suspects):
-        return events, len(arriving)
-    places = _duplicates(spark, lake, events, suspects)
-    count = len(arriving) - len(places)
-    if len(places) <= FEW:
-        return events.where(f"NOT ({_named(places)})"), count
-    if count >= len(places):
-        return _joined(spark, events, places, "left_anti"), count
-    rest = _joined(spark, events.select(*tables.PLACE), places, "left_anti").toArrow()
-    return _joined(spark, events, rest, "left_semi"), count
+        return list(arriving)
+    layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
+    doomed = _duplicates(spark, lake, layout, arriving, suspects)
+    whole = [each for n, each in enumerate(arriving) if n not in doomed]
+    rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
+    again = _again(spark, layout, arriving, rest)
+    commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n].path for n in doomed))
+    return [*whole, *again]
 
 
-def _suspects(spark: SparkSession, lake: Lake, arriving: pa.ChunkedArray) -> pa.Array:
+def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> pa.Array:
     """Identities that arrive twice, or are in the table: of duplicates, and of different names by a rare chance."""
-    counted = pc.value_counts(arriving.combine_chunks())
+    known = b"".join(each.identities for each in arriving)
+    counted = pc.value_counts(pa.array(np.frombuffer(known, np.int64)))
     names, counts = counted.field("values"), counted.field("counts")
     twice = names.filter(pc.greater(counts, 1))
     return pc.unique(pa.concat_arrays([twice, *_known(spark, lake, names).chunks]))
@@ -76,22 +73,40 @@ def _known(spark: SparkSession, lake: Lake, names: pa.Array) -> pa.ChunkedArray:
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select("identity")
     newest = history.newest(spark, lake.table(tables.EVENTS_TABLE))
     rows = 0 if newest is None else newest.count("total-records")
-    if not rows:
+    if not rows or not len(names):
         return pa.chunked_array([], pa.int64())
     if len(names) > FEW and rows <= LARGER * len(names):
         return pa.chunked_array([names.filter(pc.is_in(names, table.toArrow()["identity"]))])
     return _chosen(spark, table, names).toArrow()["identity"]
 
 
-def _duplicates(spark: SparkSession, lake: Lake, events: DataFrame, suspects: pa.Array) -> pa.Table:
-    """The places of rows that are not to be appended. Compared here: a window and a join cost Spark a second."""
+def _duplicates(
+    spark: SparkSession, lake: Lake, layout: Layout, arriving: Sequence[File], suspects: pa.Array
+) -> dict[int, Numbers]:
+    """The rows that are not new, by the number of their file. Compared here: a window and a join cost Spark a second."""
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _chosen(spark, table, suspects).toArrow()
-    arriving = _chosen(spark, events.select(*_KEY, *_RANK), suspects).toArrow()
-    ordered = arriving.sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
+    rows = [_suspected(layout, n, each, suspects) for n, each in enumerate(arriving)]
+    ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
     again = _as_the_row_before(ordered)
     known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
-    return pa.concat_tables([each.select(tables.PLACE) for each in (ordered.filter(again), known)])
+    found = [each.select(_AT) for each in (ordered.filter(again), known)]
+    files, places = (column.to_numpy() for column in pa.concat_tables(found).columns)
+    return {n: places[files == n] for n in np.unique(files).tolist()}
+
+
+def _suspected(layout: Layout, n: int, file: File, suspects: pa.Array) -> pa.Table:
+    """The rows of a file that have one of these identities, by key, rank and place."""
+    chosen = pc.is_in(pa.array(file.known), suspects)
+    rows = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
+    columns = [layout.schema.field(name) for name in dict.fromkeys((*_KEY, *_RANK))]
+    found = pa.schema(columns).remove_metadata().empty_table()
+    if len(rows):
+        with opened(file.path, layout.access) as source:
+            found = pq.ParquetFile(source).read(found.column_names).take(pa.array(rows))
+    for name, numbers in zip(_AT, (np.full(len(rows), n), rows), strict=True):
+        found = found.append_column(name, pa.array(numbers))
+    return found
 
 
 def _as_the_row_before(ordered: pa.Table) -> pa.Array:
@@ -101,34 +116,25 @@ def _as_the_row_before(ordered: pa.Table) -> pa.Array:
     return pa.concat_arrays([pa.array([False] * min(1, len(ordered)), pa.bool_()), same])
 
 
+def _again(
+    spark: SparkSession, layout: Layout, arriving: Sequence[File], doomed: Mapping[int, Numbers]
+) -> list[File]:
+    """These files without these rows: a task a file."""
+    if not doomed:
+        return []
+    rows = [
+        {**msgspec.structs.asdict(arriving[n]), DOOMED: each.astype(np.int64).tobytes()}
+        for n, each in doomed.items()
+    ]
+    frame = spark.createDataFrame(rows, f"{FILES}, {DOOMED} BINARY").repartition(len(rows))
+    return commit.files(frame.mapInArrow(partial(without, layout=layout), FILES))
+
+
 def _chosen(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:
     """The rows with one of these identities."""
     if not len(wanted):
         return frame.limit(0)
     if len(wanted) <= FEW:
         return frame.where(f"identity IN ({', '.join(map(str, wanted.to_pylist()))})")
-    return _joined(spark, frame, pa.table({"identity": wanted}), "left_semi")
-
-
-def _named(places: pa.Table) -> str:
-    """A condition: a row is at one of these."""
-    found: dict[tuple[str, str, int], list[int]] = {}
-    for place in zip(*(column.to_pylist() for column in places.columns), strict=True):
-        found.setdefault(place[:3], []).append(place[3])
-    return " OR ".join(map(_at, found, found.values())) or "false"
-
-
-def _at(partition: tuple[str, str, int], offsets: Sequence[int]) -> str:
-    broker, topic, number = partition
-    named = f"broker = {_text(broker)} AND topic = {_text(topic)} AND partition = {number}"
-    return f"({named} AND offset IN ({', '.join(map(str, offsets))}))"
-
-
-def _text(value: str) -> str:
-    """A literal: what Spark's strings may not have stands as its octets."""
-    return f"CAST(X'{value.encode().hex()}' AS STRING)"
-
-
-def _joined(spark: SparkSession, frame: DataFrame, told: pa.Table, how: str) -> DataFrame:
-    """By all columns of ``told``, which goes to every task: ``frame`` stays where it is."""
-    return frame.join(f.broadcast(spark.createDataFrame(told)), told.column_names, how)
+    told = spark.createDataFrame(pa.table({"identity": wanted}))
+    return frame.join(f.broadcast(told), "identity", "left_semi")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from app.pipeline import tables
 from app.pipeline.decode.batch import KEPT, SENT, decoded_batches
-from app.pipeline.decode.times import TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,7 +22,6 @@ _RETURNED = (
     f"{tables.LOCATION}, key BINARY, {_WITHOUT_TIME}, {tables.DATA}, {tables.ARRIVAL}, "
     f"{tables.VERDICT}, value BINARY, headers {tables.HEADERS}, time TIMESTAMP"
 )
-_TOLD = [TIME if name == "time" else name for name in DECODED]
 
 
 def decoded(raw: DataFrame) -> DataFrame:
@@ -31,4 +29,4 @@ def decoded(raw: DataFrame) -> DataFrame:
     have a verdict: what ``quarantine`` keeps of them.
     """
     found = raw.select(*KEPT, *SENT).mapInArrow(decoded_batches, _RETURNED)
-    return found.selectExpr(*_TOLD, *VERDICT, *SENT)
+    return found.select(*DECODED, *VERDICT, *SENT)

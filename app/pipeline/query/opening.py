@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.session import CATALOG
+from app.pipeline.session import CATALOG, first_line
 from app.pipeline.settings import Catalog, Lake
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def opened(lake: Lake, name: str) -> Table:
         raise
     except Exception as why:  # databases, file systems and clients each have their own
         raise SetupError(
-            f"{lake.table(name)} cannot be opened without Spark: {_first_line(why)}",
+            f"{lake.table(name)} cannot be opened without Spark: {first_line(why)}",
             setting="pipeline.lake",
             cure=_SPARK,
         ) from why
@@ -184,8 +184,3 @@ def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
 
 def _first(row: tuple[Any, ...] | None) -> str | None:
     return None if row is None else row[0]
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else repr(error)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.pipeline import jars
+from app.pipeline import class_data, jars
 from app.pipeline.session import _settings
 from app.pipeline.settings import Engine
 
@@ -15,6 +15,9 @@ CLASS_PATH, JVM = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
 @pytest.fixture(autouse=True)
 def _jars_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        class_data, "options", lambda _jars, _own, leave: "" if leave else "-XX:kept"
+    )
     monkeypatch.setattr(jars, "paths", lambda: [Path("/jars/a.jar"), Path("/jars/b.jar")])
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
 
@@ -40,11 +43,16 @@ def test_jars_of_the_operator_stay_beside_ours_or_take_their_place() -> None:
 
 def test_one_piece_of_work_does_without_the_second_compiler() -> None:
     """Unless the operator says otherwise: Java obeys the last word."""
-    assert told(brief=True)[JVM] == "-XX:TieredStopAtLevel=1"
+    assert told(brief=True)[JVM] == "-XX:TieredStopAtLevel=1 -XX:kept"
     assert JVM not in told()
     assert JVM not in told("spark://h:7077", brief=True)
     own = told(brief=True, spark_driver_extraJavaOptions="-XX:TieredStopAtLevel=4 -Dx=y")
-    assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Dx=y"
+    assert own[JVM] == "-XX:TieredStopAtLevel=1 -XX:kept -XX:TieredStopAtLevel=4 -Dx=y"
+
+
+@pytest.mark.parametrize("theirs", ["spark_jars", "spark_driver_extraClassPath"])
+def test_classes_are_kept_of_the_jars_that_are_pinned(theirs: str) -> None:
+    assert told(brief=True, **{theirs: "/own.jar"})[JVM] == "-XX:TieredStopAtLevel=1"
 
 
 def test_a_jvm_that_runs_already_is_told_nothing_of_its_start(

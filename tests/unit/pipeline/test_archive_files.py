@@ -1,0 +1,181 @@
+"""The files that a task of the archive writes, read by PyArrow: no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.bindings.record import Record
+from app.errors import SetupError
+from app.pipeline.archive import commit, files
+from app.pipeline.archive.files import DOOMED, File, Layout, without, written
+from app.pipeline.archive.identity import buckets, identities
+from decode_records import raw_table
+from replaying import binary
+
+BROKEN = Record(b"k", (("ce_specversion", b"1.0"), ("ce_id", b"x")), b"{}")
+INSTANT = pa.timestamp("us", "UTC")
+
+
+def known(number: int) -> dict[bytes, bytes]:
+    return {b"PARQUET:field_id": b"%d" % number}
+
+
+TEXTS = pa.map_(
+    pa.field("key", pa.string(), nullable=False, metadata=known(8)),
+    pa.field("value", pa.string(), metadata=known(9)),
+)
+EVENTS = pa.schema(
+    [
+        pa.field("identity", pa.int64(), metadata=known(1)),
+        pa.field("offset", pa.int64(), metadata=known(2)),
+        pa.field("record_time", INSTANT, metadata=known(3)),
+        pa.field("source", pa.string(), metadata=known(4)),
+        pa.field("id", pa.string(), metadata=known(5)),
+        pa.field("data", pa.string(), metadata=known(6)),
+        pa.field("extensions", TEXTS, metadata=known(7)),
+    ]
+)
+REFUSED = pa.schema(
+    [
+        pa.field("offset", pa.int64(), metadata=known(1)),
+        pa.field("record_time", INSTANT, metadata=known(2)),
+        pa.field("value", pa.binary(), metadata=known(3)),
+        pa.field("rule", pa.string(), metadata=known(4)),
+        pa.field("seen", INSTANT, metadata=known(5)),
+    ]
+)
+
+
+@pytest.fixture
+def layouts(tmp_path: Path) -> tuple[Layout, Layout]:
+    """In a folder whose name Hadoop takes as it stands."""
+    folder = f"file://{tmp_path}/a%20b c"
+    return (
+        Layout("events", f"{folder}/e", EVENTS, "identity_bucket", 4, "zstd", 1, {}),
+        Layout("quarantine", f"{folder}/q", REFUSED, "record_time_day", 0, "zstd", 1, {}),
+    )
+
+
+def arrived(records: Sequence[Record], *at: int, size: int = 7) -> Iterator[pa.RecordBatch]:
+    """Batches of the columns RAW. ``at``: days since 1970 of the last records; the others are of the first day."""
+    [whole] = raw_table(records).combine_chunks().to_batches()
+    days = np.zeros(len(records), np.int64)
+    days[len(days) - len(at) :] = at
+    place = whole.schema.get_field_index("record_time")
+    times = pa.array(days * 86_400_000_000, INSTANT)
+    whole = whole.set_column(place, whole.schema.field(place), times)
+    return (whole.slice(n, size) for n in range(0, len(records), size))
+
+
+def told(batches: Iterator[pa.RecordBatch]) -> list[File]:
+    return [File(**row) for batch in batches for row in batch.to_pylist()]
+
+
+def read(file: File) -> list[dict[str, Any]]:
+    with files.opened(file.path, {}) as source:
+        rows: list[dict[str, Any]] = pq.ParquetFile(source).read().to_pylist()
+    return rows
+
+
+def test_events_and_refused_records_go_to_files_of_their_partitions(
+    layouts: tuple[Layout, Layout], tmp_path: Path
+) -> None:
+    records = [binary(f"e{n}", comexampleage=str(n)) for n in range(60)] + [BROKEN] * 3
+    found = told(written(arrived(records, -1, 4_000_000), *layouts, only_count=False))
+    events = [each for each in found if each.name == "events"]
+    rows = [row for each in events for row in read(each)]
+    assert sorted(row["id"] for row in rows) == sorted(f"e{n}" for n in range(60))
+    assert {row["id"]: dict(row["extensions"]) for row in rows}["e7"] == {"comexampleage": "7"}
+    for each in events:
+        assert each.rows == len(read(each)) == len(each.known)
+        assert [row["identity"] for row in read(each)] == each.known.tolist()
+        assert set(buckets(each.known, 4).tolist()) == {each.partition}
+        assert each.path.startswith(f"{layouts[0].folder}/identity_bucket={each.partition}/")
+        assert Path(each.path.removeprefix("file://")).stat().st_size == each.size
+    refused = {each.partition: each for each in found if each.name == "quarantine"}
+    assert {day: each.rows for day, each in refused.items()} == {0: 1, -1: 1, 4_000_000: 1}
+    assert "record_time_day=1969-12-31" in refused[-1].path
+    assert read(refused[-1])[0]["rule"] == "missing-attribute"
+    assert read(refused[-1])[0]["value"] == BROKEN.body
+    assert [path.name for path in tmp_path.iterdir()] == ["a%20b c"]
+
+
+def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
+    layouts: tuple[Layout, Layout],
+) -> None:
+    [first, *_] = told(written(arrived([binary("a")]), *layouts, only_count=False))
+    with files.opened(first.path, {}) as source:
+        file = pq.ParquetFile(source)
+        schema, group = file.schema_arrow, file.metadata.row_group(0)
+    assert [field.metadata[b"PARQUET:field_id"] for field in schema] == [
+        b"%d" % n for n in range(1, 8)
+    ]
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert {name for name, each in columns.items() if each.statistics is None} == {"data"}
+    coded = {name for name, each in columns.items() if "RLE_DICTIONARY" in each.encodings}
+    assert coded == {
+        "record_time",
+        "source",
+        "extensions.key_value.key",
+        "extensions.key_value.value",
+    }
+    assert {each.compression for each in columns.values()} == {"ZSTD"}
+
+
+def test_rows_that_a_task_holds_are_bounded(
+    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group of rows is written when they are many, to the same file; identities stay in its order."""
+    monkeypatch.setattr(files, "GROUP", 1)
+    records = [binary(str(n)) for n in range(30)]
+    found = told(written(arrived(records, size=10), *layouts, only_count=False))
+    assert len(found) == len({each.partition for each in found})
+    assert sum(each.rows for each in found) == 30
+    for each in found:
+        assert [row["identity"] for row in read(each)] == each.known.tolist()
+
+
+def test_events_that_are_in_the_lake_are_counted_and_not_written(
+    layouts: tuple[Layout, Layout],
+) -> None:
+    records = [*(binary(str(n)) for n in range(9)), BROKEN]
+    counted, refused = told(written(arrived(records), *layouts, only_count=True))
+    assert counted == File("events", rows=9)
+    assert (refused.name, refused.rows) == ("quarantine", 1)
+
+
+def test_a_file_is_written_again_without_its_doomed_rows(layouts: tuple[Layout, Layout]) -> None:
+    records = [binary(str(n)) for n in range(40)]
+    old = max(
+        told(written(arrived(records), *layouts, only_count=False)), key=lambda each: each.rows
+    )
+    doomed = np.array([0, 3, old.rows - 1], np.int64)
+    row = {name: getattr(old, name) for name in File.__struct_fields__} | {DOOMED: doomed.tobytes()}
+    [new] = told(without(iter([pa.RecordBatch.from_pylist([row])]), layouts[0]))
+    left = [each for n, each in enumerate(read(old)) if n not in doomed]
+    assert read(new) == left
+    assert new.known.tolist() == [each["identity"] for each in left]
+    assert (new.partition, new.rows, new.path != old.path) == (old.partition, old.rows - 3, True)
+
+
+@pytest.mark.parametrize(("number", "hashed"), [(34, 2017239379), (-1, 1651860712)])
+def test_buckets_are_those_of_iceberg(number: int, hashed: int) -> None:
+    """34: the example in appendix B of Iceberg's specification."""
+    numbers = np.array([number] * 3, np.int64)
+    assert buckets(numbers, 2**31).tolist() == [hashed] * 3
+    assert buckets(numbers, 16).tolist() == [hashed % 16] * 3
+    assert not len(identities(pa.array([], pa.string()), pa.array([], pa.string())))
+
+
+def test_storage_that_python_does_not_reach_is_told_with_its_cure() -> None:
+    layout = Layout("events", "viewfs://cluster/lake", EVENTS, "b", 4, "zstd", 1, {})
+    with pytest.raises(SetupError, match=r"viewfs.*cannot be written from Python") as refused:
+        commit.demand_storage(layout)
+    assert refused.value.setting == "pipeline.lake.catalog.properties"
