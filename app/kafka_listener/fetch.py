@@ -75,7 +75,7 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
     with _stirred(node, session, wanted) as stirred:
         while True:
             stirred.clear()
-            await _read(node, turns, most)
+            await _read(node, session, turns, most)
             if _is_enough(wanted, payload.min_bytes, most):
                 return
             if session.ending.is_set() or loop.time() >= until:
@@ -85,17 +85,30 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
                     await stirred.wait()
 
 
-async def _read(node: Node, turns: Sequence[Wanted], most: int) -> None:
+async def _read(node: Node, session: Session, turns: Sequence[Wanted], most: int) -> None:
     """What there is, as far as there is room; of the first that has any, one batch whatever its size."""
     size = sum(each.size for each in turns)
     for each in turns:
-        while each.error is None and not each.full and not _is_full(size, most):
-            room = min(each.room, most - size)
+        while each.error is None and not each.full:
+            bound = min(most, size + session.unread.left)
+            if _is_full(size, bound):
+                break
             before = each.size
-            await _step(node, each, max(1, min(room, STEP)), first=not size)
+            await _held_step(node, session, each, bound - size, first=not size)
             if each.size == before:
                 break
             size += each.size - before
+
+
+async def _held_step(node: Node, session: Session, each: Wanted, room: int, *, first: bool) -> None:
+    """The room is held before it is read into: others read at the same time."""
+    room = max(1, min(room, each.room, STEP))
+    before = each.size
+    session.hold(room)
+    try:
+        await _step(node, each, room, first=first)
+    finally:
+        session.hold(each.size - before - room)
 
 
 def _is_enough(wanted: Sequence[Wanted], least: int, most: int) -> bool:
@@ -112,6 +125,10 @@ def _is_full(size: int, bound: int) -> bool:
 async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
     try:
         log = node.engine.partition(each.place)
+    except PositionOutOfRange:  # deleted meanwhile
+        each.error = each.error or ErrorCode.unknown_topic_or_partition
+        return
+    try:
         log.check(each.next)
         if log.next_offset == each.next:
             return

@@ -32,12 +32,13 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:
 
 
 def _asked(node: Node, session: Session, request: Request) -> list[tuple[str | None, Any]]:
-    """Names and ids. All of them (none named in version 0, null later): those that the client may see."""
+    """Names and ids, each once: a few bytes that repeat a name would be answered with all its partitions each time.
+    All of them (none named in version 0, null later): those that the client may see."""
     topics = request.payload.topics
     if topics is None or (not topics and not request.version):
         seen = (n for n in node.engine.topics() if to_see(session, n) is ErrorCode.none)
         return [(name, None) for name in sorted(seen)]
-    return [(topic.name, getattr(topic, "topic_id", None)) for topic in topics]
+    return list(dict.fromkeys((each.name, getattr(each, "topic_id", None)) for each in topics))
 
 
 async def _topic(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -77,6 +78,21 @@ async def connected(kafka: Listening, count: int) -> AsyncIterator[list[RawClien
     finally:
         for client in clients:
             await client.close()
+
+
+def reads_nothing(kafka: Listening, client: RawClient, asked: Any, times: int = 1) -> Any:
+    """Sends so many requests at once. Its transport, to read on with; the system keeps little of the answers."""
+    (server,) = [
+        each._writer
+        for each in kafka.listener._connections.values()
+        if each._writer.get_extra_info("peername") == client.writer.get_extra_info("sockname")
+    ]
+    server.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    transport: Any = client.writer.transport
+    transport.pause_reading()
+    frame = framed(asked)
+    client.writer.write((len(frame).to_bytes(4, "big") + frame) * times)
+    return transport
 
 
 @contextmanager
@@ -195,6 +211,25 @@ async def test_what_is_sent_at_once_is_stored_in_order(client: RawClient) -> Non
     ]
     assert bases == sorted(bases)
     assert len(set(bases)) == 15
+
+
+async def test_a_batch_whose_topic_goes_before_the_answer_is_acknowledged(
+    kafka: Listening, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stored; an answer that fails would take the acknowledgements of other batches along."""
+    append = kafka.engine.append_to
+
+    def append_and_delete(*given: Any) -> asyncio.Future[Any]:
+        async def stored() -> Any:
+            fate = await append(*given)
+            await kafka.engine.delete_topic("t")
+            return fate
+
+        return asyncio.ensure_future(stored())
+
+    monkeypatch.setattr(kafka.engine, "append_to", append_and_delete)
+    part = await produced(client, batch(plain(b"a")))
+    assert (part.error_code, part.base_offset, part.log_start_offset) == (ErrorCode.none, 0, -1)
 
 
 async def test_no_answer_is_given_where_none_is_wanted(kafka: Listening, client: RawClient) -> None:
@@ -369,6 +404,48 @@ async def test_a_client_that_goes_ends_its_fetch(kafka: Listening) -> None:
     assert kafka.listener.held == 0
 
 
+async def test_a_fetch_of_a_topic_that_goes_is_told_so(kafka: Listening, client: RawClient) -> None:
+    """An offset out of range would have the client begin again elsewhere."""
+    await client.send(framed(fetch([(0, 0)], wait=50)))
+    await until(lambda: kafka.counters.total("kafka_requests") == 1)
+    await kafka.engine.delete_topic("t")
+    (part,) = unframed(fetch([(0, 0)]), await client.take()).responses[0].partitions
+    assert part.error_code is ErrorCode.unknown_topic_or_partition
+
+
+async def test_one_large_answer_is_made_for_a_client_that_reads_none(kafka: Listening) -> None:
+    """Requests go in faster than answers are taken: what is made of them is bounded (reliability G4)."""
+    async with connected(kafka, 2) as (client, slow):
+        for _ in range(2):
+            await produced(client, batch(plain(*[b"x" * 1_000] * 900)))
+        transport = reads_nothing(kafka, slow, fetch([(0, 0)]), 4)
+        await until(lambda: kafka.listener.unread > 900 * KIB)
+        for _ in range(20):  # of others' turns
+            await client.call(fetch([(1, 0)]))
+            assert 900 * KIB < kafka.listener.unread <= MIB
+        transport.resume_reading()
+        for _ in range(4):
+            assert len(await slow.take()) > 900 * KIB
+    await until(lambda: kafka.listener.unread == 0)
+
+
+async def test_answers_that_nobody_takes_are_bounded_over_all_connections(tmp_path: Path) -> None:
+    """Where they have taken all room, a Fetch still gets something (reliability G4)."""
+    async with kafka_listening(tmp_path, receiving=2 * MIB) as kafka:
+        await kafka.engine.create_topic("t", 1)
+        async with connected(kafka, 3) as (client, slow, other):
+            for _ in range(5):
+                await produced(client, batch(plain(*[b"x" * 1_000] * 900)))
+            wanted = fetch([(0, 0)], most=4 * MIB, of_each=4 * MIB)
+            transport = reads_nothing(kafka, slow, wanted)
+            await until(lambda: kafka.listener.unread > MIB)
+            (part,) = (await other.call(wanted)).responses[0].partitions
+            assert 1 <= len(bodies(part)) < 1_000
+            assert kafka.listener.unread <= 2 * MIB
+            transport.abort()
+        await until(lambda: kafka.listener.unread == 0)
+
+
 async def test_bounds_of_a_fetch_hold(client: RawClient) -> None:
     """Per partition and in all; one batch comes at least, and everybody's turn comes."""
     for partition in range(3):
@@ -483,6 +560,19 @@ async def test_topics_come_to_be_where_that_is_allowed(kafka: Listening, tmp_pat
         client = await other.connect()
         assert (await client.call(asked("no"))).topics[0].error_code is unknown
         await client.close()
+
+
+async def test_a_topic_that_is_named_often_is_described_once(client: RawClient) -> None:
+    """Kilobytes that repeat one name would be answered with megabytes, and hold the loop for seconds (rule 8)."""
+    names = ["t", "no", *["t"] * 20_000]
+    asked = asking.MetadataRequest(
+        topics=tuple(asking.MetadataRequestTopic(name=name) for name in names),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    found = await client.call(asked)
+    assert [(each.name, len(each.partitions)) for each in found.topics] == [("t", 3), ("no", 0)]
 
 
 async def test_each_producer_gets_an_id_and_none_gets_transactions(client: RawClient) -> None:
