@@ -15,6 +15,9 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from app.config.finding import BadConfiguration, Finding, Location, Path, written
 from app.config.yaml_core import CORE, compose
 
+MOST_COPIES = 100_000
+"""Of values, by aliases: nine lines that each repeat the line before would be millions (reliability G4)."""
+LONGEST_NUMBER = 40  # characters of a whole number
 _MERGE = f"{CORE}merge"
 _TABS = "write spaces instead: YAML indents only with spaces"
 _QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
@@ -55,13 +58,16 @@ def parse(raw: bytes) -> Document:
     except YAMLError as error:
         raise _refused(*_translated(error, text)) from None
     except RecursionError:
-        raise _refused("nested too deeply", "write it flatter", Location(1, 1)) from None
+        raise _too_deep() from None
     document = Document()
     if root is None:
         raise _refused("the file is empty", "skybridge init writes a first file", Location(1, 1))
     if not isinstance(root, MappingNode):
         raise _refused("the file is not a mapping", "begin with: version: 1", _place(root))
-    document.root = _Reader(document).value(root, (), ())
+    try:
+        document.root = _Reader(document).value(root, (), ())
+    except RecursionError:  # aliases to aliases
+        raise _too_deep() from None
     return document
 
 
@@ -93,18 +99,25 @@ def _refused(message: str, cure: str, place: Location) -> BadConfiguration:
     )
 
 
+def _too_deep() -> BadConfiguration:
+    return _refused("nested too deeply", "write it flatter", Location(1, 1))
+
+
 def _place(node: Node) -> Location:
     return Location(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 class _Reader:
     """Turns nodes into values. ``above`` are the collections that a node stands in: an alias to one
-    of them would never end."""
+    of them would never end. Raises BadConfiguration for too many copies."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
+        self._seen: set[int] = set()
+        self._copies = 0
 
     def value(self, node: Node, path: Path, above: tuple[int, ...]) -> Any:
+        self._see(node)
         self._document.places.setdefault(path, _place(node))
         if id(node) in above:
             self._document.wrong(
@@ -117,6 +130,13 @@ class _Reader:
             inside = (*above, id(node))
             return [self.value(item, (*path, n), inside) for n, item in enumerate(node.value)]
         return self._scalar(node, path)
+
+    def _see(self, node: Node) -> None:
+        self._copies += id(node) in self._seen
+        self._seen.add(id(node))
+        if self._copies > MOST_COPIES:
+            what = f"its aliases make more than {MOST_COPIES} copies of values"
+            raise _refused(what, "use fewer aliases to aliases", _place(node))
 
     def _mapping(self, node: MappingNode, path: Path, above: tuple[int, ...]) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
@@ -151,6 +171,7 @@ class _Reader:
                     path, "<< takes other mappings", "name an anchor", _place(node)
                 )
                 continue
+            self._see(source)
             own = [pair for pair in source.value if pair[0].tag != _MERGE]
             yield from own
             for key_node, value_node in source.value:
@@ -173,6 +194,11 @@ class _Reader:
                 return None
             case "bool":
                 return text.lower() == "true"
+            case "int" if len(text) > LONGEST_NUMBER:
+                self._document.wrong(
+                    path, "the number has too many digits", "write a smaller one", _place(node)
+                )
+                return 0
             case "int":
                 return _integer(text)
             case "float":

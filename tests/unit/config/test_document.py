@@ -101,12 +101,22 @@ def test_a_merge_of_a_merge_works() -> None:
         (b"[1]: 1\n", "line 1: error: the name of a setting must be text"),
         (b"a: {<<: 5}\n", "line 1: error a: << takes other mappings"),
         (b"a: &a {<<: *a}\n", "line 1: error a: << takes other mappings"),
+        (b"a: " + b"9" * 5_000, "line 1: error a: the number has too many digits"),
+        (b"a: 0x" + b"f" * 5_000, "line 1: error a: the number has too many digits"),
     ],
 )
 def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) -> None:
     """None of these may end in a trace or without an end."""
     (finding,) = parse(text).findings
     assert str(finding).startswith(message)
+
+
+DEEP, DEEP_END = b"[" * 300, b"]" * 300
+
+
+def doubled(line: bytes) -> bytes:
+    """Forty lines: each names the line before twice."""
+    return b"a0: &a0 {b: 1}\n" + b"".join([line % (n, n, n - 1, n - 1) for n in range(1, 40)])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,11 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
         (b"a: *nothing\n", "line 1: error: no YAML: found undefined alias"),
         (b"a: " + b"[" * 100_000, "line 1: error: nested too deeply"),
         (b"a: \x00\n", "line 1: error: the file holds a character"),
+        (b"a: &a %b\nb: %b*a%b" % (DEEP + DEEP_END, DEEP, DEEP_END), "line 1: error: nested too"),
+        (doubled(b"a%d: &a%d [*a%d, *a%d]\n"), "line 1: error: its aliases make more than"),
+        (doubled(b"a%d: &a%d {<<: [*a%d, *a%d]}\n"), "line 2: error: its aliases make more than"),
     ],
+    ids=range(15),
 )
 def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
     """A file that is cut off or of another kind must not start a service on defaults."""
