@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from kio.schema.fetch.v12 import request as fetching
@@ -22,6 +23,7 @@ from kio.schema.produce.v9 import request as producing
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
+from kafka_asking import Asking, part
 from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
 from listening import until
@@ -573,6 +575,17 @@ async def test_a_topic_that_is_named_often_is_described_once(client: RawClient) 
     )
     found = await client.call(asked)
     assert [(each.name, len(each.partitions)) for each in found.topics] == [("t", 3), ("no", 0)]
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+async def test_a_topic_by_its_id_is_not_known(client: RawClient, version: int) -> None:
+    """Topics have no ids here; the connection goes on."""
+    topic = part("MetadataRequestTopic", name=None, topic_id=uuid4())
+    found = await Asking(client).ask(
+        3, version, topics=[topic], allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False, include_cluster_authorized_operations=False,
+    )  # fmt: skip
+    assert [each.error_code for each in found.topics] == [ErrorCode.unknown_topic_id]
 
 
 async def test_each_producer_gets_an_id_and_none_gets_transactions(client: RawClient) -> None:
