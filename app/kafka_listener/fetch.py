@@ -48,16 +48,16 @@ class Wanted:
 
 
 async def fetch(node: Node, session: Session, request: Request) -> Any:
-    """Waits until there are ``min_bytes``, at most ``max_wait``. Sessions (KIP-227) are not kept: the
-    answer says session 0, and clients then name all partitions each time."""
+    """Waits until there are ``min_bytes``, at most ``max_wait``. A partition that is named several times is read once,
+    or each record that comes would wake thousands. Sessions (KIP-227) are not kept: the answer says session 0, and
+    clients then name all partitions each time."""
     payload = request.payload
     if getattr(payload, "session_id", 0):
         return _answer(node, request, (), ErrorCode.fetch_session_id_not_found)
-    wanted = [
-        _wanted(node, session, topic.topic, each)
-        for topic in payload.topics
-        for each in topic.partitions
-    ]
+    named = {
+        (topic.topic, each.partition): each for topic in payload.topics for each in topic.partitions
+    }
+    wanted = [_wanted(node, session, topic, each) for (topic, _), each in named.items()]
     await _gather(node, session, payload, wanted)
     if sum(each.size for each in wanted) <= AT_ONCE:
         return _answer(node, request, wanted)

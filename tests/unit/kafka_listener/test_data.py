@@ -378,6 +378,14 @@ async def test_a_fetch_waits_for_what_comes(kafka: Listening, client: RawClient)
     await other.close()
 
 
+async def test_a_partition_that_is_named_often_is_fetched_once(client: RawClient) -> None:
+    """As in Kafka; the last time counts."""
+    await produced(client, batch(plain(b"a", b"b")))
+    answer = await client.call(fetch([(0, 0), (1, 0), *[(0, 1)] * 3]))
+    parts = {each.partition_index: bodies(each) for each in answer.responses[0].partitions}
+    assert (parts, len(answer.responses[0].partitions)) == ({0: [b"b"], 1: []}, 2)
+
+
 async def test_a_fetch_waits_for_enough(kafka: Listening, client: RawClient) -> None:
     """``min_bytes`` over all partitions; what was read first is not read again."""
     await client.send(framed(fetch([(0, 0), (1, 0)], wait=50, least=2_500)))
