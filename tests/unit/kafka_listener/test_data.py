@@ -414,15 +414,6 @@ async def test_a_client_that_goes_ends_its_fetch(kafka: Listening) -> None:
     assert kafka.listener.held == 0
 
 
-async def test_a_fetch_of_a_topic_that_goes_is_told_so(kafka: Listening, client: RawClient) -> None:
-    """An offset out of range would have the client begin again elsewhere."""
-    await client.send(framed(fetch([(0, 0)], wait=50)))
-    await until(lambda: kafka.counters.total("kafka_requests") == 1)
-    await kafka.engine.delete_topic("t")
-    (part,) = unframed(fetch([(0, 0)]), await client.take()).responses[0].partitions
-    assert part.error_code is ErrorCode.unknown_topic_or_partition
-
-
 async def test_one_large_answer_is_made_for_a_client_that_reads_none(kafka: Listening) -> None:
     """Requests go in faster than answers are taken: what is made of them is bounded (reliability G4)."""
     async with connected(kafka, 2) as (client, slow):
