@@ -12,11 +12,7 @@ from struct import Struct
 
 import msgspec
 from aiokafka.errors import KafkaError
-from aiokafka.record.default_records import (
-    DefaultRecord,
-    DefaultRecordBatch,
-    DefaultRecordBatchBuilder,
-)
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from crc32c import crc32c
 
 from app.bindings.record import Record
@@ -100,9 +96,8 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:
     codec = attributes & _CODEC
     plain = _expanded(data, codec, bound if room is None else min(bound, room))
     _check_count(plain, count)
-    _check_headers(plain, count)
     numbers = _numbers(producer, epoch, first, count)
-    return Arrived(_records(plain), numbers, len(plain) if codec else 0)
+    return Arrived(_records(plain, count), numbers, len(plain) if codec else 0)
 
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
@@ -155,18 +150,6 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     return b"".join((head, records))
 
 
-def _check_headers(plain: bytes, count: int) -> None:
-    """Of each record that may have too many: the codec makes room for them before anybody can look."""
-    if len(plain) <= LARGE:
-        return
-    at = _HEADER.size
-    for _ in range(count):
-        size, at = _varint(plain, at)
-        if _count_headers(plain, at) > MOST_HEADERS:  # whatever its size: it may be no true one
-            raise _too_many_headers()
-        at += max(0, size)
-
-
 def _count_headers(plain: bytes, at: int) -> int:
     """As the record that begins there says it, behind its attributes, two deltas, its key and its value."""
     at += 1
@@ -194,20 +177,19 @@ def _too_many_headers() -> Refused:
     )
 
 
-def _bounded(plain: bytes) -> Iterator[DefaultRecord]:
-    """Records of a batch that may have too many headers."""
-    left = MOST_HEADERS
-    for each in DefaultRecordBatch(plain):
-        left -= len(each.headers)
-        if left < 0:
-            raise _too_many_headers()
-        yield each
-
-
-def _records(plain: bytes) -> tuple[Record, ...]:
+def _records(plain: bytes, count: int) -> tuple[Record, ...]:
     try:
-        batch = DefaultRecordBatch(plain) if len(plain) <= LARGE else _bounded(plain)
-        return tuple([Record(each.key, tuple(each.headers), each.value) for each in batch])
+        if len(plain) <= LARGE:
+            return tuple(_decoded(plain))
+        found: list[Record] = []
+        headers = 0
+        for part in _parts(plain, count):
+            records = _decoded(part)
+            headers += sum([len(each.headers) for each in records])
+            if headers > MOST_HEADERS:
+                raise _too_many_headers()
+            found += records
+        return tuple(found)
     except (
         KafkaError,
         ValueError,
@@ -217,6 +199,30 @@ def _records(plain: bytes) -> tuple[Record, ...]:
         MemoryError,
     ) as error:
         raise Refused(ErrorCode.invalid_record, f"a record cannot be read: {error}") from error
+
+
+def _decoded(plain: bytes) -> list[Record]:
+    return [Record(each.key, tuple(each.headers), each.value) for each in DefaultRecordBatch(plain)]
+
+
+def _parts(plain: bytes, count: int) -> Iterator[bytes]:
+    """A large batch as several that are not, but for one of a single large record with few headers: the codec makes
+    room for all headers that a record says it has, as far as the bytes reach."""
+    head, end = plain[: _HEADER.size - _COUNT.size], _HEADER.size
+    while count:
+        begin, at, taken = end, end, 0
+        while taken < count:
+            size, at = _varint(plain, end)
+            behind = at + max(0, size)
+            if taken and behind - begin > LARGE:
+                break
+            end, taken = behind, taken + 1
+        if end - begin > LARGE and _count_headers(plain, at) > MOST_HEADERS:
+            raise _too_many_headers()
+        yield b"".join((head, _COUNT.pack(taken), plain[begin:end]))
+        count -= taken
+    if end != len(plain):
+        raise ValueError("there are bytes behind the last one")
 
 
 class Written(msgspec.Struct, frozen=True):
