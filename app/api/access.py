@@ -101,7 +101,7 @@ _STRANGERS_MAY = {
 _PRESENTED = "skybridge.session"  # in a scope of ASGI
 
 
-class SessionOver(OSError):
+class AccessOver(OSError):
     """Told to an answer that goes on, as if its reader had gone."""
 
 
@@ -141,32 +141,31 @@ class TokenGuard:
         if refusal is not None:
             await _refuse(refusal, send)
             return
-        presented = presented_by(scope)
-        if presented is None:
+        caller = caller_of(scope)
+        if caller is None:
             await self._app(scope, receive, send)
         else:
-            await self._while_it_lasts(presented, scope, receive, send)
+            await self._while_it_lasts(caller, scope, receive, send)
 
-    async def _while_it_lasts(
-        self, presented: Presented, scope: Scope, receive: Any, send: Any
-    ) -> None:
-        """A stream ends with its session, and keeps it in use until then."""
-        from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
+    async def _while_it_lasts(self, caller: Caller, scope: Scope, receive: Any, send: Any) -> None:
+        """A stream ends when its token goes or may do less, and with its session, which it keeps in use until then."""
+        presented = presented_by(scope)
+
+        def lasts() -> bool:
+            session = presented is None or self.sessions.use(presented.id) is not None
+            return session and self._callers.admits(caller)
 
         async def pass_on(message: Any) -> None:
-            if message.get("more_body") and not self._lasts(presented.id):
-                raise SessionOver
+            if message.get("more_body") and not lasts():
+                raise AccessOver
             await send(message)
 
         try:
             await self._app(scope, receive, pass_on)
-        except (SessionOver, ClientDisconnect):
-            if self._lasts(presented.id):
+        except Exception as error:
+            if lasts() or not _is_over(error):
                 raise
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    def _lasts(self, id_: str) -> bool:
-        return self.sessions.use(id_) is not None
 
     def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
         """A wrong token is counted as one in the header is."""
@@ -221,6 +220,13 @@ class TokenGuard:
     def _note_wrong(self, scope: Scope) -> Refusal:
         wait = self._wrong.note(peer_of(scope))
         return _THROTTLED._replace(wait=wait) if wait else _WRONG_TOKEN
+
+
+def _is_over(error: Exception) -> bool:
+    """As it was said, or as the application says it."""
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
+
+    return isinstance(error, AccessOver | ClientDisconnect)
 
 
 async def _refuse(refusal: Refusal, send: Any) -> None:

@@ -39,12 +39,16 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Caller:
-    """One request's. ``entry``: its row in the audit, until the outcome is written there."""
+    """One request's. ``entry``: its row in the audit, until the outcome is written there. ``token``: digest of its
+    token; empty where none is needed."""
 
-    def __init__(self, name: str, scopes: frozenset[Scope], shown: Shown) -> None:
+    def __init__(
+        self, name: str, scopes: frozenset[Scope], shown: Shown, token: bytes = b""
+    ) -> None:
         self.name = name
         self.scopes = scopes
         self.shown = shown
+        self.token = token
         self.entry: AuditEntry | None = None
 
     def tell(self, *, target: str | None = None, detail: str = "") -> None:
@@ -60,7 +64,7 @@ class Callers:
 
     def __init__(self, access: Access) -> None:
         mask = compile_mask(access.mask)
-        self._all, self._part = Shown(None), Shown(mask, masks=bool(access.mask))
+        self._all, self._part = Shown(None), Shown(mask, access.mask)
         self.open = not access.tokens
         self._known = {
             digest_of(text.encode()): each for each in access.tokens for text in each.texts
@@ -78,16 +82,21 @@ class Callers:
         """Every digest is compared, so that the time tells nothing."""
         given = digest_of(token)
         fits = [each for digest, each in self._known.items() if hmac.compare_digest(digest, given)]
-        return self._caller(fits[0]) if fits else None
+        return self._caller(fits[0], given) if fits else None
 
     def of(self, digest: bytes) -> Caller | None:
         """``digest``: of a token that was shown before. None: it is taken no more."""
         token = self._known.get(digest)
-        return None if token is None else self._caller(token)
+        return None if token is None else self._caller(token, digest)
 
-    def _caller(self, token: AccessToken) -> Caller:
+    def admits(self, caller: Caller) -> bool:
+        """Whether one that was known before may still do, and be shown, all that it might then."""
+        now = self.anybody() if self.open else self.of(caller.token)
+        return now is not None and caller.scopes <= now.scopes and now.shown.covers(caller.shown)
+
+    def _caller(self, token: AccessToken, digest: bytes) -> Caller:
         shown = self._all if "data" in token.scopes else self._part
-        return Caller(token.name, token.scopes, shown)
+        return Caller(token.name, token.scopes, shown, digest)
 
 
 def digest_of(token: bytes) -> bytes:

@@ -12,11 +12,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from app.api.start_points import time_of
+from app.api.start_points import LATEST_MS, time_of
 from app.interfaces import DeadLetter, LetterChoice, Parked
 from app.model.duration import number
 
-LATEST_MS = 253_402_300_800_000  # the year 10000
 GREATEST_ID = (1 << 63) - 1  # of the store's columns
 FASTEST, SLOWEST = 1_000_000.0, 1 / 86_400  # events a second: slower than one a day is a mistake
 LIMIT, LIMIT_MAX = 100, 1_000

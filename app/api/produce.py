@@ -23,6 +23,7 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Mode, Writing
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Log
+from app.model.spool import spooled_route
 from app.routing.plan import Manner
 
 LARGEST = 16 << 20  # bytes of a body, where the log names no bound of its own
@@ -62,6 +63,11 @@ async def publish(
 ) -> ReceiptView:
     """Publish one event to an existing topic, without a route (Produce)."""
     log = log_of(running, broker)
+    if spooled_route(topic) is not None:
+        what = (
+            f"{topic} is a spool: its records say where they go, and the service alone writes them"
+        )
+        raise BrokerRefused(what, kind="not-authorised", broker=broker)
     body = await _body(request, log)
     decoded = _one(http.decode(request.headers.raw, body))
     manner = running.manners.get(broker, Manner())

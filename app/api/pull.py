@@ -29,7 +29,7 @@ from app.api.pull_receive import Caller, Handed, HandingOut, tell_received
 from app.api.running import Running, now_ms, store_of
 from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
-from app.model.pull import Pull, PullSettings
+from app.model.pull import HANDED_OUT, Pull, PullSettings
 from app.model.subscription import Subscription
 from app.sinks.dead_letters import REJECTED
 from app.telemetry.traces import carried_by
@@ -81,7 +81,7 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
         )
     kind = running.kinds[subscription.source.broker]
     if handed:
-        running.counters.add("attempts", name, "handed-out", by=len(handed))
+        running.counters.add("attempts", name, HANDED_OUT, by=len(handed))
         tell_received(request.headers, subscription, kind, handed, began)
     events = b",".join([_view(each, kind) for each in handed])
     content = b'{"events":[%b],"lock":%b}' % (events, msgspec.json.encode(settings.lock))

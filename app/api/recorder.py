@@ -20,6 +20,7 @@ from typing import NamedTuple
 from app.api.running import Running, store_of
 from app.errors import SkybridgeError
 from app.interfaces import LetterChoice
+from app.model.pull import HANDED_OUT
 from app.telemetry import Counters
 from app.telemetry.histograms import QUICK
 
@@ -29,6 +30,8 @@ LIVE = 1.0  # seconds between points of the stream
 SPARED = 100  # times as long as an answer took, nobody asks again
 STANDS = 2.0  # seconds that an answer stands at least
 STANDS_MOST = 60.0
+
+_WELL = frozenset({"2xx", HANDED_OUT})  # outcomes of attempts
 
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,7 +62,7 @@ def counts_of(counters: Counters, at: float) -> Counts:
         published=counters.total("events_published"),
         refused=counters.total("events_refused"),
         delivered=sum(each for labels, each in deliveries.items() if labels[-1] == "delivered"),
-        failed=sum(each for labels, each in attempts.items() if labels[-1] != "2xx"),
+        failed=sum(each for labels, each in attempts.items() if labels[-1] not in _WELL),
         publishes=[sum(each) for each in zip(*(timing.buckets for timing in timings), strict=True)],
     )
 

@@ -128,6 +128,8 @@ async def tail(
     log = readable(log_of(running, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
+    if last_event_id and known is None:  # to go on elsewhere would leave something out
+        raise Refused(400, "bad-position", "Last-Event-ID is not an id of this stream")
     start = (
         await start_points.resolve(log, topic, ends, begin)
         if known is None

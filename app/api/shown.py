@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -16,21 +17,26 @@ Withheld = Literal["", "masked", "data"]
 
 
 class Shown:
-    """``mask`` None: everything. ``masks``: it lets some data through. Else attributes and positions are shown, and data as the mask lets it;
-    never keys, headers beside the event, records as they are, and answers of webhooks."""
+    """``mask`` None: everything. ``masks``: the places that it hides; without any it lets no data through. Else
+    attributes and positions are shown, and data as the mask lets it; never keys, headers beside the event, records
+    as they are, and answers of webhooks."""
 
-    def __init__(self, mask: Mask | None, *, masks: bool = False) -> None:
+    def __init__(self, mask: Mask | None, masks: Sequence[str] = ()) -> None:
         self._mask = mask
-        self._masks = masks
+        self._masks = tuple(masks)
 
     @property
     def some(self) -> bool:
         """Whether any data may be shown."""
-        return self._mask is None or self._masks
+        return self._mask is None or bool(self._masks)
 
     @property
     def everything(self) -> bool:
         return self._mask is None
+
+    def covers(self, other: Shown) -> bool:
+        """Whether all that ``other`` shows may be shown here."""
+        return self.everything or (not other.everything and self._masks == other._masks)
 
     def event(self, event: CloudEvent) -> tuple[CloudEvent, Withheld]:
         if self._mask is None:

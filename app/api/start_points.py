@@ -25,6 +25,7 @@ from app.model.message import Partition
 from app.model.metadata import PartitionMetadata
 
 AT_ONCE = 16  # partitions that a broker is asked about at the same time
+LATEST_MS = 253_402_300_800_000  # the year 10000
 
 _BACK = re.compile(r"latest-(\d{1,9})", re.ASCII)
 _PLACE = re.compile(r"(\d{1,6})([@>])([^,\s@>]+)", re.ASCII)
@@ -97,8 +98,10 @@ def resume(ends: Sequence[PartitionMetadata], places: StartPoints) -> dict[int, 
 async def by_time(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], time_ms: int
 ) -> dict[int, StartPoint]:
-    """The first record of each partition stored at a time or later (the guide's Offset)."""
-    return await _each(ends, lambda number: log.position_at(Partition(topic, number), time_ms))
+    """The first record of each partition stored at a time or later (the guide's Offset, in which times below
+    zero mean something else)."""
+    since = max(0, time_ms)
+    return await _each(ends, lambda number: log.position_at(Partition(topic, number), since))
 
 
 async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, StartPoint]:

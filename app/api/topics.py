@@ -23,6 +23,7 @@ Topic = Annotated[str, Path(description="name on the broker; may contain slashes
 OnePartition = Annotated[int | None, Query(ge=0, description="all by default")]
 
 
+_DIGITS = 20  # of a time; with as many it is too late
 Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 """Inside, an empty text where nobody tells."""
 
@@ -145,12 +146,13 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
 
 
 def _time(text: str) -> int:
-    time_ms = int(text) if text.isdecimal() and text.isascii() else start_points.time_of(text)
-    if time_ms is None:
+    number = text.isdecimal() and text.isascii()
+    time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
+    if time_ms is None or time_ms > start_points.LATEST_MS:
         raise Refused(
             400,
             "bad-time",
-            f"{text!r} is not a time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
+            f"{text[:50]!r} is not a time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
         )
     return time_ms
 

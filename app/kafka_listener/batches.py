@@ -32,11 +32,14 @@ _CRC = 17
 _CHECKED = 21  # from here on the checksum counts
 _COUNT = Struct(">i")
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_LONGEST_VARINT = 10
 _OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
 FORMAT = 2
 QUICK, QUICK_RECORDS = 128 << 10, 500  # bytes and records that are read in a millisecond or two
 MERGED = 1_024  # records of one batch, about
 RECORD_AT_LEAST = 7  # bytes of a record without key, value and headers
+MOST_RECORDS = MOST_HEADERS = 500_000  # of a batch: each takes a hundred bytes here
+LARGE = 2 * MOST_HEADERS  # bytes that may hold more headers: one may be two bytes
 
 
 class Arrived(msgspec.Struct, frozen=True):
@@ -92,10 +95,9 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:
         raise Refused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
     codec = attributes & _CODEC
     plain = _expanded(data, codec, bound if room is None else min(bound, room))
-    if (len(plain) - _HEADER.size) // RECORD_AT_LEAST < count:
-        raise Refused(ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes")
+    _check_count(plain, count)
     numbers = _numbers(producer, epoch, first, count)
-    return Arrived(_records(plain), numbers, len(plain) if codec else 0)
+    return Arrived(_records(plain, count), numbers, len(plain) if codec else 0)
 
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
@@ -108,6 +110,13 @@ def _check_whole(data: bytes, length: int, crc: int) -> None:
 def _check_kind(attributes: int) -> None:
     if attributes & (_TRANSACTIONAL | _CONTROL):
         raise Refused(ErrorCode.invalid_record, "there are no transactions here")
+
+
+def _check_count(plain: bytes, count: int) -> None:
+    if (len(plain) - _HEADER.size) // RECORD_AT_LEAST < count:
+        raise Refused(ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes")
+    if count > MOST_RECORDS:
+        raise Refused(ErrorCode.message_too_large, f"a batch of more than {MOST_RECORDS} records")
 
 
 def _numbers(producer: int, epoch: int, first: int, count: int) -> Batch | None:
@@ -141,14 +150,46 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     return b"".join((head, records))
 
 
-def _records(plain: bytes) -> tuple[Record, ...]:
+def _count_headers(plain: bytes, at: int) -> int:
+    """As the record that begins there says it, behind its attributes, two deltas, its key and its value."""
+    at += 1
+    for counts_bytes in (False, False, True, True):
+        number, at = _varint(plain, at)
+        at += max(0, number) if counts_bytes else 0
+    return _varint(plain, at)[0]
+
+
+def _varint(plain: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends; what does not end is 0, for the codec to refuse."""
+    value = shift = 0
+    for end in range(at, min(at + _LONGEST_VARINT, len(plain))):
+        byte = plain[end]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+            return (value >> 1) ^ -(value & 1), end + 1
+        shift += 7
+    return 0, at
+
+
+def _too_many_headers() -> Refused:
+    return Refused(
+        ErrorCode.message_too_large, f"a batch with more than {MOST_HEADERS} headers of records"
+    )
+
+
+def _records(plain: bytes, count: int) -> tuple[Record, ...]:
     try:
-        return tuple(
-            [
-                Record(each.key, tuple(each.headers), each.value)
-                for each in DefaultRecordBatch(plain)
-            ]
-        )
+        if len(plain) <= LARGE:
+            return tuple(_decoded(plain))
+        found: list[Record] = []
+        headers = 0
+        for part in _parts(plain, count):
+            records = _decoded(part)
+            headers += sum([len(each.headers) for each in records])
+            if headers > MOST_HEADERS:
+                raise _too_many_headers()
+            found += records
+        return tuple(found)
     except (
         KafkaError,
         ValueError,
@@ -158,6 +199,30 @@ def _records(plain: bytes) -> tuple[Record, ...]:
         MemoryError,
     ) as error:
         raise Refused(ErrorCode.invalid_record, f"a record cannot be read: {error}") from error
+
+
+def _decoded(plain: bytes) -> list[Record]:
+    return [Record(each.key, tuple(each.headers), each.value) for each in DefaultRecordBatch(plain)]
+
+
+def _parts(plain: bytes, count: int) -> Iterator[bytes]:
+    """A large batch as several that are not, but for one of a single large record with few headers: the codec makes
+    room for all headers that a record says it has, as far as the bytes reach."""
+    head, end = plain[: _HEADER.size - _COUNT.size], _HEADER.size
+    while count:
+        begin, at, taken = end, end, 0
+        while taken < count:
+            size, at = _varint(plain, end)
+            behind = at + max(0, size)
+            if taken and behind - begin > LARGE:
+                break
+            end, taken = behind, taken + 1
+        if end - begin > LARGE and _count_headers(plain, at) > MOST_HEADERS:
+            raise _too_many_headers()
+        yield b"".join((head, _COUNT.pack(taken), plain[begin:end]))
+        count -= taken
+    if end != len(plain):
+        raise ValueError("there are bytes behind the last one")
 
 
 class Written(msgspec.Struct, frozen=True):

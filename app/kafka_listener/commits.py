@@ -4,7 +4,7 @@ same that Skybridge's own API tells.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any
@@ -51,7 +51,8 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any:
 
 
 async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
-    """Of one group, or since version 8 of several; of the partitions that are named, or of all."""
+    """Of one group, or since version 8 of several; of the partitions that are named, or of all. Each once, as
+    ``metadata`` has it."""
     shapes, payload = request.shapes, request.payload
     groups = getattr(payload, "groups", None)
     if groups is None:
@@ -73,7 +74,7 @@ async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
                 else _fetched(node, request, group, SEVERAL),
                 error_code=code,
             )
-            for group in groups
+            for group in {each.group_id: each for each in groups}.values()
             for code in [to_ask_group(session, group.group_id)]
         ),
     )
@@ -157,12 +158,15 @@ def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -
     )
 
 
-def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Sequence[int]]]:
-    if asked.topics is not None:
-        return [(topic.name, topic.partition_indexes) for topic in asked.topics]
-    every: dict[str, list[int]] = {}
-    for place in sorted(known, key=lambda place: (place.topic, place.number)):
-        every.setdefault(place.topic, []).append(place.number)
+def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Collection[int]]]:
+    """Topics with their partitions, each once."""
+    if asked.topics is None:
+        places = sorted((place.topic, place.number) for place in known)
+    else:
+        places = [(each.name, number) for each in asked.topics for number in each.partition_indexes]
+    every: dict[str, dict[int, None]] = {}
+    for topic, number in places:
+        every.setdefault(topic, {})[number] = None
     return every.items()
 
 

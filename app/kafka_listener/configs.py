@@ -39,12 +39,11 @@ def topic_configs(node: Node, topic: str) -> TopicConfigs:
 
 
 async def describe_configs(node: Node, session: Session, request: Request) -> Any:
-    shapes, payload = request.shapes, request.payload
-    return shapes.DescribeConfigsResponse(
+    """Of each resource once, as ``metadata`` has it."""
+    named = {(each.resource_type, each.resource_name): each for each in request.payload.resources}
+    return request.shapes.DescribeConfigsResponse(
         throttle_time=NOW,
-        results=tuple(
-            _described(node, session, request, resource) for resource in payload.resources
-        ),
+        results=tuple(_described(node, session, request, each) for each in named.values()),
     )
 
 

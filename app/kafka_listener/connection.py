@@ -2,14 +2,15 @@
 
 Two tasks: one reads a frame, begins its request, and goes on to the next as far as the API allows;
 the other waits for the answers one by one and writes them. Between them are ``in_work`` slots, which
-is what pauses the reading when the answers do not keep up, or the client does not take them.
+is what pauses the reading when the answers do not keep up, or the client does not take them. Only small
+answers gather there: an API that may answer with much begins when the client has taken what was before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.kafka_listener.apis import APIS, OFFERED
 from app.kafka_listener.node import Node, Session
@@ -30,6 +31,15 @@ STRANGERS_FRAME = 64 << 10
 BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
 
 Answered = asyncio.Task[memoryview | None]
+
+
+class InWork(NamedTuple):
+    """``taken``: done when the client has taken the answer, but for what the transport still holds."""
+
+    answered: Answered
+    taken: asyncio.Future[None]
+
+
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
@@ -66,7 +76,7 @@ class Connection:
         self._writer = writer
         self._room = room
         self._slots = asyncio.Semaphore(node.settings.in_work)
-        self._answers: asyncio.Queue[Answered | None] = asyncio.Queue()
+        self._answers: asyncio.Queue[InWork | None] = asyncio.Queue()
         self._work: dict[Answered, bool] = {}  # to whether it is dropped when the client has gone
         self._reading: asyncio.Task[None] | None = None
 
@@ -86,7 +96,10 @@ class Connection:
             for task in rest:
                 task.cancel()
             self._writer.close()
-            self._explain(await asyncio.gather(*rest, return_exceptions=True))
+            try:
+                self._explain(await asyncio.gather(*rest, return_exceptions=True))
+            finally:
+                self._session.taken()
 
     def leave(self) -> None:
         """Read nothing more; what is in work is answered, soon."""
@@ -121,7 +134,7 @@ class Connection:
                     _log.error("%s: a request was not handled; closed", peer, exc_info=fault)
 
     async def _read_requests(self) -> None:
-        before: Answered | None = None
+        before: InWork | None = None
         while True:
             await self._slots.acquire()
             if not await self._paid():
@@ -184,13 +197,13 @@ class Connection:
         known = self._session.authenticated
         return settings.idle_timeout if known else settings.frame_timeout
 
-    async def _admitted(self, frame: bytes, before: Answered | None) -> Request:
+    async def _admitted(self, frame: bytes, before: InWork | None) -> Request:
         if not is_prepared(frame):
             await asyncio.to_thread(prepare, frame, OFFERED)
         request = read_request(frame, OFFERED)
         self._demand_login(request.api)
         if before is not None and not APIS[request.api].overlaps:
-            await self._until_answered(before)
+            await self._until_taken(before)
         return request
 
     def _demand_login(self, api: int) -> None:
@@ -206,12 +219,15 @@ class Connection:
         if not session.authenticated and api not in BEFORE_LOGIN:
             raise Malformed(f"{APIS[api].name} before a login")
 
-    async def _until_answered(self, before: Answered) -> None:
-        """Or until the client has gone: then it waits for nothing any more."""
-        if not before.done() and not await self._until(before):
-            if self._work.get(before):
-                before.cancel()
-            await asyncio.wait((before,))
+    async def _until_taken(self, before: InWork) -> None:
+        """So that a client that reads nothing is made one large answer, and not ``in_work`` of them. One that has
+        gone waits for nothing any more."""
+        answered, taken = before
+        if not answered.done() and not await self._until(answered):
+            if self._work.get(answered):
+                answered.cancel()
+            await asyncio.wait((answered,))
+        await taken
 
     async def _until(self, done: asyncio.Future[Any]) -> bool:
         """False when the client has gone before."""
@@ -222,14 +238,15 @@ class Connection:
             gone.cancel()
         return done.done()
 
-    def _begin(self, request: Request, size: int) -> Answered:
+    def _begin(self, request: Request, size: int) -> InWork:
         api = APIS[request.api]
         self._node.counters.add("kafka_requests", api.name)
         answered = asyncio.create_task(self._answer(request))
         self._work[answered] = not api.overlaps
         answered.add_done_callback(lambda _: self._room.give(size))
-        self._answers.put_nowait(answered)
-        return answered
+        begun = InWork(answered, asyncio.get_running_loop().create_future())
+        self._answers.put_nowait(begun)
+        return begun
 
     async def _answer(self, request: Request) -> memoryview | None:
         answer = await APIS[request.api].handler(self._node, self._session, request)
@@ -239,7 +256,8 @@ class Connection:
 
     async def _write_answers(self) -> None:
         """A client that does not take its answers is let go."""
-        while (answered := await self._answers.get()) is not None:
+        while (next_one := await self._answers.get()) is not None:
+            answered, taken = next_one
             await asyncio.wait((answered,))
             frame = None if answered.cancelled() else answered.result()
             del self._work[answered]
@@ -247,6 +265,8 @@ class Connection:
                 self._writer.write(frame)
                 async with asyncio.timeout(self._node.settings.frame_timeout):
                     await self._writer.drain()
+            self._session.taken()
             if self._session.denied:
                 return
+            taken.set_result(None)
             self._slots.release()

@@ -48,16 +48,16 @@ class Wanted:
 
 
 async def fetch(node: Node, session: Session, request: Request) -> Any:
-    """Waits until there are ``min_bytes``, at most ``max_wait``. Sessions (KIP-227) are not kept: the
-    answer says session 0, and clients then name all partitions each time."""
+    """Waits until there are ``min_bytes``, at most ``max_wait``. A partition that is named several times is read once,
+    or each record that comes would wake thousands. Sessions (KIP-227) are not kept: the answer says session 0, and
+    clients then name all partitions each time."""
     payload = request.payload
     if getattr(payload, "session_id", 0):
         return _answer(node, request, (), ErrorCode.fetch_session_id_not_found)
-    wanted = [
-        _wanted(node, session, topic.topic, each)
-        for topic in payload.topics
-        for each in topic.partitions
-    ]
+    named = {
+        (topic.topic, each.partition): each for topic in payload.topics for each in topic.partitions
+    }
+    wanted = [_wanted(node, session, topic, each) for (topic, _), each in named.items()]
     await _gather(node, session, payload, wanted)
     if sum(each.size for each in wanted) <= AT_ONCE:
         return _answer(node, request, wanted)
@@ -75,7 +75,7 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
     with _stirred(node, session, wanted) as stirred:
         while True:
             stirred.clear()
-            await _read(node, turns, most)
+            await _read(node, session, turns, most)
             if _is_enough(wanted, payload.min_bytes, most):
                 return
             if session.ending.is_set() or loop.time() >= until:
@@ -85,17 +85,30 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
                     await stirred.wait()
 
 
-async def _read(node: Node, turns: Sequence[Wanted], most: int) -> None:
+async def _read(node: Node, session: Session, turns: Sequence[Wanted], most: int) -> None:
     """What there is, as far as there is room; of the first that has any, one batch whatever its size."""
     size = sum(each.size for each in turns)
     for each in turns:
-        while each.error is None and not each.full and not _is_full(size, most):
-            room = min(each.room, most - size)
+        while each.error is None and not each.full:
+            bound = min(most, size + session.unread.left)
+            if _is_full(size, bound):
+                break
             before = each.size
-            await _step(node, each, max(1, min(room, STEP)), first=not size)
+            await _held_step(node, session, each, bound - size, first=not size)
             if each.size == before:
                 break
             size += each.size - before
+
+
+async def _held_step(node: Node, session: Session, each: Wanted, room: int, *, first: bool) -> None:
+    """The room is held before it is read into: others read at the same time."""
+    room = max(1, min(room, each.room, STEP))
+    before = each.size
+    session.hold(room)
+    try:
+        await _step(node, each, room, first=first)
+    finally:
+        session.hold(each.size - before - room)
 
 
 def _is_enough(wanted: Sequence[Wanted], least: int, most: int) -> bool:
@@ -117,7 +130,9 @@ async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
             return
         write = partial(_write, each.next, room)
         written = await node.engine.scan(each.place, each.next, write, room)
-    except PositionOutOfRange:
+    except (
+        PositionOutOfRange
+    ):  # also of a topic that was deleted: librdkafka tells its user nothing of an unknown one
         each.error = each.error or ErrorCode.offset_out_of_range
         return
     except BrokerError as error:

@@ -41,14 +41,15 @@ async def list_groups(node: Node, session: Session, request: Request) -> Any:
 
 
 async def describe_groups(node: Node, session: Session, request: Request) -> Any:
-    """One that is not known is said to be dead, as Kafka does in these versions."""
+    """Each once, as ``metadata`` has it. One that is not known is said to be dead, as Kafka does in these
+    versions."""
     shapes = request.shapes
     known = set(node.coordinator.groups())
     described = [
         _described(shapes, name, node.coordinator.group(name), known=name in known)
         if (code := to_ask_group(session, name)) is ErrorCode.none
         else _hidden(shapes, name, code)
-        for name in request.payload.groups
+        for name in dict.fromkeys(request.payload.groups)
     ]
     return shapes.DescribeGroupsResponse(throttle_time=NOW, groups=tuple(described))
 

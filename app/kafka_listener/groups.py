@@ -112,7 +112,7 @@ async def heartbeat(node: Node, session: Session, request: Request) -> Any:
 async def leave_group(node: Node, session: Session, request: Request) -> Any:
     """One, or several at once, by id or by the name of an instance: the tools take out who hangs."""
     shapes, payload = request.shapes, request.payload
-    leaving = getattr(payload, "members", None) or (payload,)
+    leaving = getattr(payload, "members", (payload,))
     refusal = to_use_group(node, session, payload.group_id)
     if refusal is not ErrorCode.none:
         return shapes.LeaveGroupResponse(throttle_time=NOW, error_code=refusal, members=())

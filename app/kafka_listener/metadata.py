@@ -12,10 +12,12 @@ from app.kafka_listener.rights import to_see, to_write
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import Topic, is_topic_name
 
+NAMELESS_SINCE = 12  # the version whose answers may tell of a topic without a name
+
 
 async def metadata(node: Node, session: Session, request: Request) -> Any:
     """Topics have no ids here (all zero): clients then use the versions of other APIs that name them."""
-    shapes, payload = request.shapes, request.payload
+    shapes = request.shapes
     host, port = node.address
     return shapes.MetadataResponse(
         throttle_time=timedelta(0),
@@ -23,29 +25,29 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:
         cluster_id=node.cluster,
         controller_id=NODE_ID,
         topics=tuple(
-            [
-                await _topic(node, session, shapes, payload, each)
-                for each in _asked(node, session, request)
-            ]
+            [await _topic(node, session, request, each) for each in _asked(node, session, request)]
         ),
     )
 
 
 def _asked(node: Node, session: Session, request: Request) -> list[tuple[str | None, Any]]:
-    """Names and ids. All of them (none named in version 0, null later): those that the client may see."""
+    """Names and ids, each once: a few bytes that repeat a name would be answered with all its partitions each time.
+    All of them (none named in version 0, null later): those that the client may see."""
     topics = request.payload.topics
     if topics is None or (not topics and not request.version):
         seen = (n for n in node.engine.topics() if to_see(session, n) is ErrorCode.none)
         return [(name, None) for name in sorted(seen)]
-    return [(topic.name, getattr(topic, "topic_id", None)) for topic in topics]
+    return list(dict.fromkeys((each.name, getattr(each, "topic_id", None)) for each in topics))
 
 
 async def _topic(
-    node: Node, session: Session, shapes: Any, payload: Any, asked: tuple[str | None, Any]
+    node: Node, session: Session, request: Request, asked: tuple[str | None, Any]
 ) -> Any:
+    shapes, payload = request.shapes, request.payload
     name, topic_id = asked
     if name is None:
-        return _missing(shapes, name, ErrorCode.unknown_topic_id, topic_id)
+        nameless = None if request.version >= NAMELESS_SINCE else ""
+        return _missing(shapes, nameless, ErrorCode.unknown_topic_id, topic_id)
     if (code := to_see(session, name)) is not ErrorCode.none:
         return _missing(shapes, name, code)
     topics = node.engine.topics()

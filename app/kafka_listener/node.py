@@ -12,7 +12,7 @@ from app.access.caller import Caller
 from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
 from app.interfaces import Clock
-from app.kafka_listener.room import Room
+from app.kafka_listener.room import Room, Unread
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
 from app.telemetry import Counters
@@ -67,7 +67,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``max_frame``         bytes of one request; a larger one ends its connection. Its compressed batches
                           become no more than that together.
     ``receiving``         bytes of unfinished requests over all connections, and as many that compressed
-                          batches become; beyond them reading waits.
+                          batches become; beyond them reading waits. As many of records in answers that
+                          clients have not taken; beyond them a Fetch gets few.
     ``connections``       open at once, handshakes of TLS counted; one more is closed.
     ``in_work``           requests of one connection in work before its reading pauses.
     ``handshake_timeout`` seconds for a TLS hand-shake.
@@ -131,12 +132,17 @@ class Session:
     ``turn``    how many Fetches there were: they take turns in who comes first.
     ``lane``    keeps what a connection produces in order, also where a batch is read in a thread.
     ``expanded``  the room for what compressed batches become, that of all connections.
+    ``unread``    what all connections have of answers that are not taken.
     ``login``   what is under way of a login (``sasl``); ``denied`` when one came to nothing.
     """
 
-    def __init__(self, peer: str, expanded: Room, *, authenticated: bool = True) -> None:
+    def __init__(
+        self, peer: str, expanded: Room, unread: Unread, *, authenticated: bool = True
+    ) -> None:
         self.peer = peer
         self.expanded = expanded
+        self.unread = unread
+        self._held = 0  # of ``unread``
         self.user: Principal | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()
@@ -145,6 +151,15 @@ class Session:
         self.lane = asyncio.Lock()
         self.login: Any = None
         self.denied = False
+
+    def hold(self, size: int) -> None:
+        """So many bytes more, or fewer, are in the answer that is being made."""
+        self._held += size
+        self.unread.held += size
+
+    def taken(self) -> None:
+        """The client has taken its answer, or there is nobody to take it."""
+        self.hold(-self._held)
 
     def debt(self, now: float) -> float:
         """Seconds that its producer is beyond its quota."""

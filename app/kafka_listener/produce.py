@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -237,9 +238,10 @@ def _answer(node: Node, request: Request, fates: list[Fate], throttled: float) -
 def _partition(node: Node, shapes: Any, fate: Fate) -> Any:
     result, faults, message = fate.result, (), None
     if isinstance(result, Stored):
-        code, base = ErrorCode.none, result.base
+        code, base, start = ErrorCode.none, result.base, -1
         time = None if result.time_ms is None else _EPOCH + timedelta(milliseconds=result.time_ms)
-        start = node.engine.partition(fate.place).earliest
+        with suppress(PositionOutOfRange):  # deleted meanwhile
+            start = node.engine.partition(fate.place).earliest
     else:
         code, base, time, start = code_of(result), -1, None, -1
         if isinstance(result, BrokerError | Refused | TimeoutError):

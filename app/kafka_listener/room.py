@@ -50,6 +50,19 @@ class Room:
                 given.set_result(None)
 
 
+class Unread:
+    """Bytes of records in answers that clients have not taken, over all connections. Nobody waits for them: an
+    answer that finds no room is a small one."""
+
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self.held = 0
+
+    @property
+    def left(self) -> int:
+        return max(0, self._bound - self.held)
+
+
 class Share:
     """What one request has of a room. Taken once: a request that holds some and waits for more would wait for
     others who do; it may be given back bit by bit, and is at the end."""

@@ -11,13 +11,14 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scramp import ScramException, ScramMechanism
 from scramp.core import Nonce
 
 from app.access.caller import Caller
 from app.access.rights import KafkaAccess
+from app.kafka_listener.node import Logins as Users
 from app.kafka_listener.node import Node, Principal, Session
 from app.kafka_listener.rights import proof_of
 from app.kafka_listener.wire import ErrorCode, Request
@@ -45,6 +46,13 @@ class SaslSession(Protocol):
 
     def step(self, token: bytes) -> bytes:
         """What to answer. Raises Denied."""
+
+
+class Login(NamedTuple):
+    """One under way. ``logins``: those that it began with; the configuration may have others at its end."""
+
+    logins: Users
+    exchange: SaslSession
 
 
 class Logins:
@@ -162,6 +170,19 @@ class _Scram:
         return self._known(name)
 
 
+def _proven(node: Node, login: Login) -> Principal | None:
+    """None while it is not proven. Raises Denied for a user that the configuration has no more by now, or with
+    another password."""
+    name = login.exchange.user
+    if name is None:
+        return None
+    user = login.logins.principal(name)
+    present = user if node.logins is None else node.logins.holds(user)
+    if present is None:
+        raise Denied(f"user {name[:SHOWN]!r}, of a configuration that is no more")
+    return present
+
+
 async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
     """Version 0, whose tokens would come outside of frames, is refused. It is offered because librdkafka 2.0
     and before look for it, and then use version 1."""
@@ -174,17 +195,18 @@ async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
     elif mechanism not in mechanisms:
         code = ErrorCode.unsupported_sasl_mechanism
     else:
-        session.login = node.logins.begin(mechanism)
+        session.login = Login(node.logins, node.logins.begin(mechanism))
     return request.shapes.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
 
 
 async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
     """A client that is denied is told so, and disconnected."""
-    login: SaslSession | None = session.login
+    login: Login | None = session.login
     if login is None:
         return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")
     try:
-        token = login.step(request.payload.auth_bytes)
+        token = login.exchange.step(request.payload.auth_bytes)
+        user = _proven(node, login)
     except Denied as denial:
         session.login, session.denied = None, True
         node.counters.add("kafka_logins", "denied")
@@ -193,10 +215,8 @@ async def sasl_authenticate(node: Node, session: Session, request: Request) -> A
             node.settings.denial
         )  # clients that try again and again, and guessers
         return _told(request, ErrorCode.sasl_authentication_failed, "the login is not right")
-    if login.user is not None:
-        assert node.logins is not None  # noqa: S101 - it began the login
-        session.login, session.user = None, node.logins.principal(login.user)
-        session.authenticated = True
+    if user is not None:
+        session.login, session.user, session.authenticated = None, user, True
         node.counters.add("kafka_logins", "accepted")
     return _told(request, ErrorCode.none, None, token)
 

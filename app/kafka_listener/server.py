@@ -13,7 +13,7 @@ from app.gateway.port import open_port
 from app.gateway.tls import Handshakes
 from app.kafka_listener.connection import Connection, Incoming
 from app.kafka_listener.node import Node, Session
-from app.kafka_listener.room import Room
+from app.kafka_listener.room import Room, Unread
 
 READ_AHEAD = 64 << 10
 """Bytes of one connection. Beyond twice of it no more is taken from the system before it is asked for: what is
@@ -41,6 +41,7 @@ class KafkaListener:
         self._connections: dict[asyncio.Task[None], Connection] = {}
         self._received = Room(node.settings.receiving)
         self._expanded = Room(node.settings.receiving)
+        self._unread = Unread(node.settings.receiving)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -55,6 +56,11 @@ class KafkaListener:
     def held(self) -> int:
         """Bytes of requests that are not finished, and of what was expanded of them."""
         return self._received.held + self._expanded.held
+
+    @property
+    def unread(self) -> int:
+        """Bytes of records in answers that are not taken."""
+        return self._unread.held
 
     async def start(self) -> None:
         """Raises SetupError for an address that cannot be had."""
@@ -113,7 +119,8 @@ class KafkaListener:
         self._node.counters.add("kafka_connections", "accepted")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server runs it as one
-        session = Session(_shown(name), self._expanded, authenticated=self._node.logins is None)
+        stranger = self._node.logins is not None
+        session = Session(_shown(name), self._expanded, self._unread, authenticated=not stranger)
         connection = Connection(self._node, session, reader, writer, self._received)
         self._connections[task] = connection
         try:

@@ -38,13 +38,17 @@ class Producers:
         return Numbering(self._states)
 
     def reserve_id(self, db: apsw.Connection) -> int:
-        """A producer id that nobody has had: durable before it is handed out."""
+        """A producer id that nobody has had: durable before it is handed out. A producer that outlived its log, or
+        invented its id, is known by one that was never handed out: what another sent under it would be taken
+        for a repeat, and acknowledged without being stored."""
+        known = {producer for producer, _ in self._states}
+        newest = db.execute("SELECT value FROM identity WHERE name = 'producer-id'").fetchone()
+        number = 0 if newest is None else int(newest[0]) + 1
+        while number in known:
+            number += 1
         with db:
-            ((number,),) = db.execute(
-                "INSERT INTO identity VALUES('producer-id', 0)"
-                " ON CONFLICT(name) DO UPDATE SET value = value + 1 RETURNING value"
-            )
-        return int(number)
+            db.execute("INSERT OR REPLACE INTO identity VALUES('producer-id', ?)", (number,))
+        return number
 
     def forget_before(self, db: apsw.Connection, time_ms: int) -> int:
         """Producers that have stored nothing since; returns how many."""

@@ -11,6 +11,9 @@ from app.model.route import Strict
 
 LONGEST_LOCK = 3600.0  # seconds
 
+HANDED_OUT = "handed-out"
+"""The outcome of an attempt by which a consumer gets an event, as metrics have it."""
+
 
 class PullSettings(Strict):
     """How events are handed out, with the terms of Event Grid."""

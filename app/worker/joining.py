@@ -21,5 +21,6 @@ def start_at(subscription: Subscription) -> StartAt:
         return EARLIEST if start == "earliest" else LATEST
     if start.time is not None:
         moment = datetime.fromisoformat(start.time)  # the model has seen that it is one
-        return StartAt("time", time_ms=int(moment.timestamp() * 1000))
+        since = int(moment.timestamp() * 1000)
+        return StartAt("time", time_ms=max(0, since))  # brokers know no time before 1970
     return StartAt("position", positions=start.position or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.kafka_listener.batches import MOST_RECORDS
 from app.kafka_listener.lengths import MOST
 from app.kafka_listener.node import Settings
 from app.log.sequences import REMEMBERED
@@ -25,6 +26,8 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
     assert f"| {settings.receiving >> 20} MiB | reading waits |" in TEXT
     assert f"| connections | {settings.connections:,} |" in TEXT
     assert f"| {settings.max_batch >> 20} MiB | `MESSAGE_TOO_LARGE` |" in TEXT
+    assert f"| {MOST_RECORDS:,} each | `MESSAGE_TOO_LARGE` |" in TEXT
+    assert f"| {settings.receiving >> 20} MiB | a Fetch gets few records" in TEXT
     assert f"| records of one Fetch answer | {settings.max_answer >> 20} MiB |" in TEXT
     assert f"| {MOST:,} |" in TEXT
     assert f"of the listener) | {settings.max_partitions:,} |" in TEXT

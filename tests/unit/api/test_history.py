@@ -35,6 +35,7 @@ def test_rates_are_of_the_time_between() -> None:
         counters.add("deliveries", "hook", outcome, by=by)
     for label, by in (("2xx", 40), ("5xx", 6), ("timeout", 1)):
         counters.add("attempts", "hook", label, by=by)
+    counters.add("attempts", "pulled", "handed-out", by=50)  # to a consumer: no failure
     assert rates(counts_of(counters, 110.0), before) == {
         "received": 3.0, "published": 2.9, "refused": 0.1, "delivered": 4.0, "failed": 0.7,
     }  # fmt: skip

@@ -251,10 +251,32 @@ async def test_offsets_of_any_group_can_be_asked_for(
     await consumer.close()
 
 
-async def test_a_time_without_a_zone_is_refused(client: httpx.AsyncClient) -> None:
-    """It would mean another moment on another machine."""
-    answer = await client.get(f"{TOPIC}/offsets", params={"time": "2026-01-01T00:00:00"})
+@pytest.mark.parametrize(
+    "time", ["2026-01-01T00:00:00", "9" * 15, "9" * 5_000, "noon", "-1"], ids=range(5)
+)
+async def test_a_time_without_a_zone_or_a_meaning_is_refused(
+    client: httpx.AsyncClient, time: str
+) -> None:
+    """It would mean another moment on another machine, or none at all."""
+    answer = await client.get(f"{TOPIC}/offsets", params={"time": time})
     assert (answer.status_code, answer.json()["type"]) == (400, "urn:skybridge:problem:bad-time")
+
+
+@pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999Z", "0001-01-01T00:00:00+23:59"])
+async def test_a_time_before_1970_is_the_beginning(
+    service: Service, client: httpx.AsyncClient, time: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka takes -1 for the latest position."""
+    asked: list[int] = []
+
+    async def position_at(_: Partition, time_ms: int) -> str:
+        asked.append(time_ms)
+        return "0"
+
+    monkeypatch.setattr(service.log, "position_at", position_at)
+    assert (await client.get(f"{TOPIC}/offsets", params={"time": time})).status_code == 200
+    assert (await client.get(f"{TOPIC}/records", params={"from": time})).status_code == 200
+    assert asked == [0] * 4
 
 
 @pytest.mark.parametrize("what", ["records", "tail"])

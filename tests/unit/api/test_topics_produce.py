@@ -14,6 +14,7 @@ from app.api.problems import code_of, status_of
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
+from app.model.spool import spool_topic
 from topics_service import EVENT, TOPIC, Service
 
 
@@ -164,6 +165,16 @@ async def test_a_body_that_no_log_could_hold_is_not_read_to_its_end(
     answer = await client.post(f"{TOPIC}/records", headers=EVENT, content=endless())
     assert answer.status_code == 413
     assert taken < 10
+
+
+async def test_a_spool_is_written_by_the_service_alone(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    """What somebody else puts there says not where it goes, and becomes a dead letter."""
+    await service.log.create_topic(spool_topic("far"), 1)
+    answer = await client.post(f"/v1/topics/log/{spool_topic('far')}/records", headers=EVENT)
+    assert (answer.status_code, answer.json()["type"]) == (403, "urn:skybridge:problem:not-authorised")  # fmt: skip
+    assert service.log.partitions[Partition(spool_topic("far"), 0)] == []
 
 
 async def test_publishing_makes_no_topic(service: Service, client: httpx.AsyncClient) -> None:

@@ -56,6 +56,15 @@ async def test_a_tail_goes_on_behind_the_last_event_id(
         assert bodies == ["a0", "a1", "b0"][cut:]
 
 
+async def test_an_id_of_another_stream_is_refused(client: httpx.AsyncClient) -> None:
+    """To begin at the end instead would leave out what came meanwhile."""
+    answer = await client.get(f"{TOPIC}/tail?follow=false", headers={"last-event-id": "17"})
+    assert (answer.status_code, answer.json()["type"]) == (
+        400,
+        "urn:skybridge:problem:bad-position",
+    )
+
+
 async def test_a_tail_shows_only_wanted_events_and_the_place_of_the_others(
     service: Service, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

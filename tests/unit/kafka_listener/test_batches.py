@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import time
+import tracemalloc
 from random import Random
 
 import cramjam
@@ -206,6 +207,77 @@ def test_members_of_gzip_are_bounded_in_number() -> None:
     assert bytes(expand(1, gzip.compress(b"a") + empty * 999, MIB)) == b"a"
     with pytest.raises(Damaged, match="1000 gzip members"):
         expand(1, empty * 1_001, MIB)
+
+
+def made(*records: tuple[int, int]) -> bytes:
+    """A batch of records with so many bytes of value and so many headers, each of two bytes."""
+    body = b""
+    for delta, (size, headers) in enumerate(records):
+        parts = (
+            *map(number, (0, delta, -1, size)),
+            bytes(size),
+            number(headers),
+            b"\0\0" * headers,
+        )
+        inner = b"\0" + b"".join(parts)
+        body += number(len(inner)) + inner
+    checked = struct.pack(">hiqqqhii", 0, len(records) - 1, 0, 0, -1, -1, -1, len(records)) + body
+    return struct.pack(">qiibI", 0, len(checked) + 9, 0, 2, calc_crc32c(checked)) + checked
+
+
+def number(value: int) -> bytes:
+    """As a variable length, zigzag."""
+    left, out = value << 1 if value >= 0 else -2 * value - 1, b""
+    while left >= 0x80:
+        out += bytes([left & 0x7F | 0x80])
+        left >>= 7
+    return out + bytes([left])
+
+
+MANY = made((0, 600_000))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        MANY,
+        made((10, 1), (2 * MIB, 3), (0, 600_000), (0, 1)),
+        made(*[(0, 60_000)] * 9),
+    ],
+    ids=range(3),
+)
+def test_headers_of_a_batch_are_bounded(data: bytes) -> None:
+    """Two bytes of a header become eighty here: a batch of some kilobytes, expanded, would take half a gigabyte
+    (reliability G4). The error has a client split the batch."""
+    with pytest.raises(Refused) as refusal:
+        read_batch(data, 16 * MIB)
+    assert refusal.value.code is ErrorCode.message_too_large
+
+
+def test_a_record_is_read_no_further_than_it_says() -> None:
+    """One that says to be of 50 bytes has no room for the headers that it says to have."""
+    data = changed(MANY, 61, b"\xe4\x80\x80\0")
+    tracemalloc.start()
+    with pytest.raises(Refused) as refusal:
+        read_batch(data, 16 * MIB)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refusal.value.code is ErrorCode.invalid_record
+    assert peak < 8 * MIB
+
+
+def test_large_records_with_few_headers_are_taken() -> None:
+    of = [(2 * MIB, 3), (0, 400_000), (10, 0), (MIB, 0)]
+    read = read_batch(made(*of), 16 * MIB).records
+    assert [(len(each.body or b""), len(each.headers)) for each in read] == of
+
+
+def test_records_of_a_batch_are_bounded() -> None:
+    data = changed(ONE + bytes(7 * 500_001), 23, struct.pack(">i", 500_000))
+    data = changed(data, 8, struct.pack(">i", len(data) - 12))
+    with pytest.raises(Refused) as refusal:
+        read_batch(changed(data, 57, struct.pack(">i", 500_001)), 16 * MIB)
+    assert refusal.value.code is ErrorCode.message_too_large
 
 
 def test_only_what_is_read_quickly_is_read_on_the_loop() -> None:

@@ -269,3 +269,31 @@ async def test_who_goes_while_others_of_his_requests_wait_is_noticed(tmp_path: P
         assert kafka.counters.values()["kafka_requests"]["Metadata",] == 1
         assert kafka.listener.held == 0
         await client.close()
+
+
+@pytest.mark.parametrize("users", [{"ann": "new"}, {"bob": "x"}])
+async def test_a_login_is_judged_by_the_users_at_its_end(
+    tmp_path: Path, users: dict[str, str]
+) -> None:
+    """A password that was replaced, or a user that went, while the login was under way (reliability S14)."""
+    logins = Logins({"ann": "old"}, ["PLAIN"])
+    async with kafka_listening(tmp_path, logins=logins, denial=0.05) as kafka:
+        client = await kafka.connect()
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
+        kafka.node.logins = Logins(users, ["PLAIN"])
+        found = await client.call(SaslAuthenticateRequest(auth_bytes=b"\0ann\0old"))
+        assert found.error_code is ErrorCode.sasl_authentication_failed
+        assert await client.take() == b""
+        await client.close()
+
+
+async def test_a_login_under_way_may_be_needed_no_more(tmp_path: Path) -> None:
+    """Logins are switched off meanwhile: the client is let in, as everybody is."""
+    async with kafka_listening(tmp_path, logins=Logins(USERS, ["PLAIN"])) as kafka:
+        client = await kafka.connect()
+        await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
+        kafka.node.logins = None
+        found = await client.call(SaslAuthenticateRequest(auth_bytes=b"\0ann\0p,w=1"))
+        assert found.error_code is ErrorCode.none
+        assert (await client.call(ALL)).topics == ()
+        await client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -10,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from kio.schema.fetch.v12 import request as fetching
@@ -21,6 +23,7 @@ from kio.schema.produce.v9 import request as producing
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
+from kafka_asking import Asking, part
 from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
 from listening import until
@@ -77,6 +80,21 @@ async def connected(kafka: Listening, count: int) -> AsyncIterator[list[RawClien
     finally:
         for client in clients:
             await client.close()
+
+
+def reads_nothing(kafka: Listening, client: RawClient, asked: Any, times: int = 1) -> Any:
+    """Sends so many requests at once. Its transport, to read on with; the system keeps little of the answers."""
+    (server,) = [
+        each._writer
+        for each in kafka.listener._connections.values()
+        if each._writer.get_extra_info("peername") == client.writer.get_extra_info("sockname")
+    ]
+    server.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    transport: Any = client.writer.transport
+    transport.pause_reading()
+    frame = framed(asked)
+    client.writer.write((len(frame).to_bytes(4, "big") + frame) * times)
+    return transport
 
 
 @contextmanager
@@ -195,6 +213,25 @@ async def test_what_is_sent_at_once_is_stored_in_order(client: RawClient) -> Non
     ]
     assert bases == sorted(bases)
     assert len(set(bases)) == 15
+
+
+async def test_a_batch_whose_topic_goes_before_the_answer_is_acknowledged(
+    kafka: Listening, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stored; an answer that fails would take the acknowledgements of other batches along."""
+    append = kafka.engine.append_to
+
+    def append_and_delete(*given: Any) -> asyncio.Future[Any]:
+        async def stored() -> Any:
+            fate = await append(*given)
+            await kafka.engine.delete_topic("t")
+            return fate
+
+        return asyncio.ensure_future(stored())
+
+    monkeypatch.setattr(kafka.engine, "append_to", append_and_delete)
+    part = await produced(client, batch(plain(b"a")))
+    assert (part.error_code, part.base_offset, part.log_start_offset) == (ErrorCode.none, 0, -1)
 
 
 async def test_no_answer_is_given_where_none_is_wanted(kafka: Listening, client: RawClient) -> None:
@@ -341,6 +378,14 @@ async def test_a_fetch_waits_for_what_comes(kafka: Listening, client: RawClient)
     await other.close()
 
 
+async def test_a_partition_that_is_named_often_is_fetched_once(client: RawClient) -> None:
+    """As in Kafka; the last time counts."""
+    await produced(client, batch(plain(b"a", b"b")))
+    answer = await client.call(fetch([(0, 0), (1, 0), *[(0, 1)] * 3]))
+    parts = {each.partition_index: bodies(each) for each in answer.responses[0].partitions}
+    assert (parts, len(answer.responses[0].partitions)) == ({0: [b"b"], 1: []}, 2)
+
+
 async def test_a_fetch_waits_for_enough(kafka: Listening, client: RawClient) -> None:
     """``min_bytes`` over all partitions; what was read first is not read again."""
     await client.send(framed(fetch([(0, 0), (1, 0)], wait=50, least=2_500)))
@@ -367,6 +412,39 @@ async def test_a_client_that_goes_ends_its_fetch(kafka: Listening) -> None:
     await client.close()
     await until(lambda: kafka.listener.connections == 0)
     assert kafka.listener.held == 0
+
+
+async def test_one_large_answer_is_made_for_a_client_that_reads_none(kafka: Listening) -> None:
+    """Requests go in faster than answers are taken: what is made of them is bounded (reliability G4)."""
+    async with connected(kafka, 2) as (client, slow):
+        for _ in range(2):
+            await produced(client, batch(plain(*[b"x" * 1_000] * 900)))
+        transport = reads_nothing(kafka, slow, fetch([(0, 0)]), 4)
+        await until(lambda: kafka.listener.unread > 900 * KIB)
+        for _ in range(20):  # of others' turns
+            await client.call(fetch([(1, 0)]))
+            assert 900 * KIB < kafka.listener.unread <= MIB
+        transport.resume_reading()
+        for _ in range(4):
+            assert len(await slow.take()) > 900 * KIB
+    await until(lambda: kafka.listener.unread == 0)
+
+
+async def test_answers_that_nobody_takes_are_bounded_over_all_connections(tmp_path: Path) -> None:
+    """Where they have taken all room, a Fetch still gets something (reliability G4)."""
+    async with kafka_listening(tmp_path, receiving=2 * MIB) as kafka:
+        await kafka.engine.create_topic("t", 1)
+        async with connected(kafka, 3) as (client, slow, other):
+            for _ in range(5):
+                await produced(client, batch(plain(*[b"x" * 1_000] * 900)))
+            wanted = fetch([(0, 0)], most=4 * MIB, of_each=4 * MIB)
+            transport = reads_nothing(kafka, slow, wanted)
+            await until(lambda: kafka.listener.unread > MIB)
+            (part,) = (await other.call(wanted)).responses[0].partitions
+            assert 1 <= len(bodies(part)) < 1_000
+            assert kafka.listener.unread <= 2 * MIB
+            transport.abort()
+        await until(lambda: kafka.listener.unread == 0)
 
 
 async def test_bounds_of_a_fetch_hold(client: RawClient) -> None:
@@ -483,6 +561,30 @@ async def test_topics_come_to_be_where_that_is_allowed(kafka: Listening, tmp_pat
         client = await other.connect()
         assert (await client.call(asked("no"))).topics[0].error_code is unknown
         await client.close()
+
+
+async def test_a_topic_that_is_named_often_is_described_once(client: RawClient) -> None:
+    """Kilobytes that repeat one name would be answered with megabytes, and hold the loop for seconds (rule 8)."""
+    names = ["t", "no", *["t"] * 20_000]
+    asked = asking.MetadataRequest(
+        topics=tuple(asking.MetadataRequestTopic(name=name) for name in names),
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    found = await client.call(asked)
+    assert [(each.name, len(each.partitions)) for each in found.topics] == [("t", 3), ("no", 0)]
+
+
+@pytest.mark.parametrize("version", [10, 11, 12])
+async def test_a_topic_by_its_id_is_not_known(client: RawClient, version: int) -> None:
+    """Topics have no ids here; the connection goes on."""
+    topic = part("MetadataRequestTopic", name=None, topic_id=uuid4())
+    found = await Asking(client).ask(
+        3, version, topics=[topic], allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False, include_cluster_authorized_operations=False,
+    )  # fmt: skip
+    assert [each.error_code for each in found.topics] == [ErrorCode.unknown_topic_id]
 
 
 async def test_each_producer_gets_an_id_and_none_gets_transactions(client: RawClient) -> None:

@@ -161,6 +161,15 @@ async def test_members_leave_one_or_several_at_once(
     assert listening.node.coordinator.group("g") is None
 
 
+@pytest.mark.parametrize("version", [each for each in versions(LEAVE) if each >= 3])
+async def test_nobody_may_leave(listening: Listening, asking: Asking, version: int) -> None:
+    """A list of none is a list: the client is answered, and nobody is taken out."""
+    await joined(asking)
+    answer = await asking.ask(LEAVE, version, group_id="g", members=[])
+    assert (answer.error_code, answer.members) == (NONE, ())
+    assert listening.node.coordinator.group("g") is not None
+
+
 async def test_the_tools_take_an_instance_out_by_its_name(
     listening: Listening, asking: Asking
 ) -> None:
@@ -290,6 +299,19 @@ async def test_positions_are_told_by_name_or_all_of_them(
         assert told == [(0, -1, ""), (1, 5, "m")][0 if named else 1 :]
 
 
+@pytest.mark.parametrize("version", versions(FETCH))
+async def test_a_position_is_told_once(listening: Listening, asking: Asking, version: int) -> None:
+    """However often it is named: an answer is not to be thousands of times its request (rule 8)."""
+    await listening.engine.commit("g", {place("t", 1): Committed(5, "m")})
+    shape = "OffsetFetchRequestTopics" if version >= 8 else "OffsetFetchRequestTopic"
+    topics = [part(shape, name="t", partition_indexes=(1, 1, 0))] * 2
+    group = part("OffsetFetchRequestGroup", group_id="g", topics=topics)
+    answer = await asking.ask(FETCH, version, group_id="g", topics=topics, groups=[group] * 2)
+    (found,) = answer.groups if version >= 8 else (answer,)
+    (topic,) = found.topics
+    assert [(p.partition_index, p.committed_offset) for p in topic.partitions] == [(1, 5), (0, -1)]
+
+
 @pytest.mark.parametrize("version", versions(LIST))
 async def test_groups_are_listed_with_and_without_members(
     listening: Listening, asking: Asking, version: int
@@ -319,7 +341,7 @@ async def test_groups_are_described(listening: Listening, asking: Asking, versio
     answer = await asking.ask(
         DESCRIBE,
         version,
-        groups=("g", "empty", "absent"),
+        groups=("g", "empty", "g", "absent"),  # each is described once (rule 8)
         include_authorized_operations=False,
     )
     assert [each.group_state for each in answer.groups] == ["Stable", "Empty", "Dead"]

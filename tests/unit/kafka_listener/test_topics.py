@@ -208,6 +208,21 @@ async def test_settings_are_told_as_they_are(
     assert (await describe(8, "0")).error_code is ErrorCode.invalid_request
 
 
+async def test_a_resource_is_described_once(asking: Asking) -> None:
+    """However often it is named: an answer is not to be a hundred times its request (rule 8)."""
+    kinds = ((2, "t"), (2, "u"), (2, "t"), (4, "0"), (2, "t"))
+    resources = [
+        part(
+            "DescribeConfigsResource", resource_type=kind, resource_name=name,
+            configuration_keys=None,
+        )
+        for kind, name in kinds
+    ]  # fmt: skip
+    given = {"include_synonyms": False, "include_documentation": False}
+    answer = await asking.ask(CONFIGS, 4, resources=resources, **given)
+    assert [each.resource_name for each in answer.results] == ["t", "u", "0"]
+
+
 @pytest.mark.parametrize("version", versions(CLUSTER))
 async def test_the_cluster_is_one_node(listening: Listening, asking: Asking, version: int) -> None:
     host, port = listening.listener.address

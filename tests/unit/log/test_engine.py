@@ -560,6 +560,20 @@ async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
     await engine.stop()
 
 
+async def test_an_id_that_was_never_given_and_is_used_is_never_given(tmp_path: Path) -> None:
+    """A producer that outlived its log goes on under its id: the batches of another under the same one would be taken
+    for repeats, acknowledged and not stored (rule 1)."""
+    engine = await started(tmp_path)
+    await engine.create_topic("t", 1)
+    for stranger in (0, 1):
+        await engine.append_to(place("t"), numbered(0), Batch(stranger, 0, 0, 1))
+    own = await engine.new_producer()
+    stored = await engine.append_to(place("t"), numbered(1), Batch(own, 0, 0, 1))
+    assert (own, stored.base) == (2, 2)
+    assert await engine.new_producer() == 3
+    await engine.stop()
+
+
 async def test_producers_that_are_quiet_are_forgotten(tmp_path: Path) -> None:
     """Every run of a client is a producer of its own: what is known of them must not grow for ever."""
     time = ManualTime(1_000)

@@ -209,5 +209,7 @@ def test_a_start_is_read_as_the_subscription_says():
     assert start_at(a_subscription(start="latest")).kind == "latest"
     assert start_at(a_subscription(start="earliest")).kind == "earliest"
     assert start_at(a_subscription(start={"position": {0: "7"}})).positions == {0: "7"}
+    old = start_at(a_subscription(start={"time": "1969-12-31T23:59:59.999Z"}))
+    assert old.time_ms == 0  # -1 is another word for latest in Kafka
     at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}))
     assert (at.kind, at.time_ms) == ("time", 1_769_860_800_000)
