@@ -40,6 +40,8 @@ LOST = (
     "the lock has expired, the event is finished, or the token is unknown",
 )
 
+_encode = msgspec.json.Encoder().encode
+
 Name = Annotated[str, Path(description="id of the subscription")]
 Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -198,13 +200,8 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
 def _view(handed: Handed, kind: str) -> bytes:
     """See ``pull_answers.Received``."""
     row, decoded = handed
-    said = msgspec.json.encode(
-        {
-            "lock_token": row.token,
-            "delivery_count": row.deliveries,
-            **carried_by(row.message.record.headers),
-        }
-    )
+    about = {"lock_token": row.token, "delivery_count": row.deliveries}
+    said = _encode(about | carried_by(row.message.record.headers))
     document = json_of(decoded)
     if document is not None:
         return b'{"event":%b,"broker_properties":%b}' % (document, said)

@@ -42,7 +42,13 @@ class Deciding(Protocol):
     def judge(self, answer: SinkAnswer) -> Outcome: ...
 
     def decide(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+        self,
+        lane: Lane[Delivery],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool = False,
     ) -> Decision:
         """Of the head of this lane; the endpoint is told."""
 
@@ -89,36 +95,45 @@ class Batching(DispatcherPart):
         request.begin(lane, first)
         return request
 
-    async def attempt(self, request: Gathering[Delivery], started: float) -> None:
+    async def attempt(
+        self, request: Gathering[Delivery], started: float, *, probe: bool = False
+    ) -> None:
         for delivery in request.items:
             delivery.attempts += 1
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._timeout)
         now = self._clock.monotonic()
         outcome = self._deciding.judge(answer)
-        decisions = self._decisions(request, answer, outcome, now)
+        decisions = self._decisions(request, answer, outcome, now, probe=probe)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        if outcome.fate is Fate.DELIVERED:
+            for lane in request.lanes:
+                self._conclusions.delivered(lane)
+            return
         for delivery in request.items:
             delivery.attempts -= answer.hold > 0  # nothing was tried
         decided = list(zip(request.lanes, decisions, strict=True))
         if answer.hold:  # each is put before the others again
             decided.reverse()
-        concluding = [
-            self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
-            for lane, decision in decided
-        ]
-        if outcome.fate is Fate.DELIVERED:
-            for each in concluding:  # none of them waits for anything
-                await each
-        else:
-            await asyncio.gather(*concluding)
+        await asyncio.gather(
+            *(
+                self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
+                for lane, decision in decided
+            )
+        )
 
     def _decisions(
-        self, request: Gathering[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+        self,
+        request: Gathering[Delivery],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool,
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
-        decision = self._deciding.decide(first, answer, outcome, now)
+        decision = self._deciding.decide(first, answer, outcome, now, probe=probe)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):

@@ -241,7 +241,7 @@ class Dispatcher:
             self._scheduler.park_holding()
         full = self._intake.full(consumer)
         at_bound = self._intake.at_bound(full)
-        if at_bound and self._intake.is_brief:
+        if self._intake.is_brief:
             await self._intake.room(BUSY)
             return
         self._commits.hold_back(consumer, full)

@@ -6,10 +6,9 @@ from app.interfaces import Consumer
 from app.model.message import Partition
 from app.worker.budget import MOST_HELD
 from app.worker.components import Components
+from app.worker.scheduler import BRIEF
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.waiting import happened
-
-BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 
 class Intake(DispatcherPart):
@@ -39,13 +38,13 @@ class Intake(DispatcherPart):
 
     def at_bound(self, full: set[Partition]) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        owned = self._components.ownership.partitions.keys()
-        at_bound = bool(full) and full == owned and self._components.scheduler.busy
-        if not at_bound:
+        scheduler = self._components.scheduler
+        all_full = bool(full) and full == self._components.ownership.partitions.keys()
+        if not all_full or not (scheduler.busy or scheduler.waits):
             self._full_since = None
         elif self._full_since is None:
             self._full_since = self._clock.monotonic()
-        return at_bound
+        return all_full and scheduler.busy
 
     @property
     def is_brief(self) -> bool:
