@@ -26,7 +26,7 @@ LEASE_RECHECK = (
     0.2  # seconds until the log says that a partition of a newer owner is not ours any more
 )
 REMEMBERED = 2_000  # events, of all subscriptions
-REMEMBERED_BYTES = 8 << 20  # of their data
+REMEMBERED_BYTES = 8 << 20  # of their data and headers
 STORED = SinkAnswer(202)
 
 _log = logging.getLogger("skybridge.worker")
@@ -67,36 +67,42 @@ class RecentEvents:
     again. The oldest are forgotten first. The store has the truth: it only saves time."""
 
     def __init__(self) -> None:
-        self._messages: dict[tuple[str, Partition, str], Message] = {}
+        self._messages: dict[tuple[str, Partition, str], tuple[Message, int]] = {}
         self._bytes = 0
 
+    def __len__(self) -> int:
+        return len(self._messages)
+
     def add(self, rows: Sequence[Offered]) -> None:
-        messages = self._messages
         for row in rows:
-            message = row.message
-            if message.decoded is not None:
-                self._take(_place(row))
-                messages[_place(row)] = message
-                self._bytes += row.size
-        while len(messages) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
-            self._take(next(iter(messages)))
+            if row.message.decoded is not None:
+                place, size = _place(row), _size(row.message)
+                self._take(place)
+                self._messages[place] = row.message, size
+                self._bytes += size
+        while len(self) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
+            self._take(next(iter(self._messages)))
 
     def take(self, row: Offered) -> Decoded | None:
-        """The event of this row, if it is remembered; it is handed out once, most often."""
+        """The event of this row, if it is remembered. Most are handed out once."""
         message = self._take(_place(row))
-        if message is None or message.record != row.message.record:  # another log, another time
-            return None
-        return message.decoded
+        if message is None or message.time_ms != row.message.time_ms:
+            return None  # another log had that position
+        return message.decoded if message.record.body == row.message.record.body else None
 
     def _take(self, place: tuple[str, Partition, str]) -> Message | None:
-        message = self._messages.pop(place, None)
-        if message is not None:
-            self._bytes -= len(message.record.body or b"")
+        message, size = self._messages.pop(place, (None, 0))
+        self._bytes -= size
         return message
 
 
 def _place(row: Offered) -> tuple[str, Partition, str]:
     return row.subscription, row.message.partition, row.message.position
+
+
+def _size(message: Message) -> int:
+    headers = sum([len(value) for _, value in message.record.headers if value])
+    return len(message.record.body or b"") + headers
 
 
 class PullQueueSink(JoiningSink):
