@@ -178,8 +178,12 @@ class PullQueueSink(JoiningSink):
         self._waiting += len(pieces)
         self._stored += len(pieces)
         self._wakeups.recent.add(pieces)
-        self._wakeups.tell(self._name)
+        self.tell()
         return STORED
+
+    def tell(self) -> None:
+        """Those who wait for events: there may be some."""
+        self._wakeups.tell(self._name)
 
     async def count(self) -> None:
         """How many wait, of all processes. Raises StoreUnavailable. What was stored here meanwhile may be

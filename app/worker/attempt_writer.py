@@ -22,7 +22,7 @@ from app.interfaces import Attempt, Attempts, Clock
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
 from app.worker.attempts import Success, attempt_of
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 QUEUE = 10_000  # attempts that wait
 WITH_BODIES = 1_000  # of them with bodies

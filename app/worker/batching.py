@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -28,38 +28,17 @@ from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
 from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import verdict_of
+from app.worker.delivery_policy import DeliveryPolicy, verdict_of
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
 
-
-class Deciding(Protocol):
-    """What is decided of one event alike, whether it goes alone or not."""
-
-    def may_go(self, delivery: Delivery) -> bool:
-        """Whether another attempt of it may be made now."""
-
-    def judge(self, answer: SinkAnswer) -> Outcome: ...
-
-    def decide(
-        self,
-        lane: Lane[Delivery],
-        answer: SinkAnswer,
-        outcome: Outcome,
-        now: float,
-        *,
-        probe: bool = False,
-    ) -> Decision:
-        """Of the head of this lane; the endpoint is told."""
-
-    def concluded(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
-    ) -> Decision:
-        """Of the head of this lane, whatever it says about the endpoint."""
+if TYPE_CHECKING:
+    from app.worker.scheduler import Scheduler
 
 
 class Batching(DispatcherPart):
-    """Of one subscription. ``sink``: one that takes several at once."""
+    """Of one subscription. ``sink``: one that takes several at once. ``scheduler``: decides of one event alike,
+    whether it goes alone or not."""
 
     def __init__(
         self,
@@ -68,7 +47,8 @@ class Batching(DispatcherPart):
         lanes: Lanes[Delivery],
         pace: Pace,
         conclusions: Conclusions,
-        deciding: Deciding,
+        scheduler: Scheduler,
+        policy: DeliveryPolicy,
         bounds: Bounds,
     ) -> None:
         super().__init__(shared)
@@ -78,7 +58,8 @@ class Batching(DispatcherPart):
         self._lanes = lanes
         self._pace = pace
         self._conclusions = conclusions
-        self._deciding = deciding
+        self._scheduler = scheduler
+        self._policy = policy
 
     def leaves_at(self, now: float) -> float | None:
         """When the next request is to leave, perhaps past; None while nothing is ready."""
@@ -103,7 +84,7 @@ class Batching(DispatcherPart):
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._timeout)
         now = self._clock.monotonic()
-        outcome = self._deciding.judge(answer)
+        outcome = self._policy.judge(answer)
         decisions = self._decisions(request, answer, outcome, now, probe=probe)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
         if outcome.fate is Fate.DELIVERED:
@@ -133,12 +114,12 @@ class Batching(DispatcherPart):
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
-        decision = self._deciding.decide(first, answer, outcome, now, probe=probe)
+        decision = self._scheduler.decide(first, answer, outcome, now, probe=probe)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):
             return [decision, *(PauseEndpoint(now) for _ in others)]
-        more = (self._deciding.concluded(lane, answer, outcome, now) for lane in others)
+        more = (self._scheduler.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
@@ -160,7 +141,10 @@ class Batching(DispatcherPart):
                 self._attempts.note(delivery, answer, outcome, decision, times, count)
 
     def _fitting(self, delivery: Delivery) -> Piece | None:
-        return self._piece(delivery) if self._deciding.may_go(delivery) else None
+        held = delivery.origin.owned.holds(delivery.message)
+        if not held or self._policy.early(delivery) is not None:
+            return None
+        return self._piece(delivery)
 
     def _piece(self, delivery: Delivery) -> Piece | None:
         return self._sink.piece(delivery.outgoing(self._timeout))

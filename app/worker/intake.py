@@ -8,7 +8,7 @@ from app.worker.budget import MOST_HELD
 from app.worker.components import Components
 from app.worker.scheduler import BRIEF
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 
 class Intake(DispatcherPart):

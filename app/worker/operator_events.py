@@ -26,7 +26,7 @@ from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
 from app.model.route import Target
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 QUEUE = 1_000  # events
 AT_ONCE = 100

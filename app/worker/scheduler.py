@@ -65,7 +65,9 @@ class Scheduler(DispatcherPart):
         self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            self._batching = Batching(shared, sink, lanes, self._pace, conclusions, self, bounds)
+            self._batching = Batching(
+                shared, sink, lanes, self._pace, conclusions, self, self._policy, bounds
+            )
         self._senders = 0
         self.lanes = lanes
         self.landed = asyncio.Event()
@@ -275,13 +277,6 @@ class Scheduler(DispatcherPart):
         if self._endpoint.allowed is not None:
             self._timekeeper.soon()
         return True
-
-    def may_go(self, delivery: Delivery) -> bool:
-        held = delivery.origin.owned.holds(delivery.message)
-        return held and self._policy.early(delivery) is None
-
-    def judge(self, answer: SinkAnswer) -> Outcome:
-        return self._policy.judge(answer)
 
     def _verdict(
         self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool

@@ -50,9 +50,7 @@ def row(number: int) -> Row:
         event=EventName(said["id"], said["source"], said["type"]),
     )
     values = ("bench", "target", key, NOW, *written(offered))
-    return tuple(
-        value for name, value in zip(OFFERED, values, strict=True) if name != "position"
-    )
+    return tuple(value for name, value in zip(OFFERED, values, strict=True) if name != "position")
 
 
 class Floor:
@@ -64,13 +62,13 @@ class Floor:
         names = ", ".join(f'"{name}"' for name in OFFERED if name != "position")
         marks = ", ".join([mark] * len(OFFERED))
         self._insert = (
-            f"INSERT INTO pulled ({names}, position, deliveries, token, locked_until_ms)"  # noqa: S608
+            f"INSERT INTO pulled ({names}, position, deliveries, token, locked_until_ms)"
             f" VALUES ({marks}, 0, '', 0)"
         )
         oldest = f"FROM pulled ORDER BY id LIMIT {mark}"
         self._read = f"SELECT * {oldest}"
         self._lock = (
-            f"UPDATE pulled SET token = {mark}, locked_until_ms = {mark}, deliveries = 1"  # noqa: S608
+            f"UPDATE pulled SET token = {mark}, locked_until_ms = {mark}, deliveries = 1"
             f" WHERE id = {mark}"
         )
         self._delete = f"DELETE FROM pulled WHERE id IN (SELECT id {oldest})"
