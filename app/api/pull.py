@@ -75,7 +75,7 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
     the next one follows when it is acknowledged, rejected or a dead letter."""
     asked = await _asked(request, Receive)
     subscription, settings = await _pulled(running, name)
-    await _demand_running(running, subscription)
+    _demand_running(running, subscription)
     began = running.clock.now()
     async with _caller(request) as caller:
         handed = await hands.receive(
@@ -170,9 +170,9 @@ async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettin
     return subscription, subscription.sink.pull
 
 
-async def _demand_running(running: Running, subscription: Subscription) -> None:
+def _demand_running(running: Running, subscription: Subscription) -> None:
     """What is locked may be finished all the same."""
-    halt = (await store_of(running).halts.all()).get(subscription.id)
+    halt = running.halts().get(subscription.id)
     cause = halt.cause if halt else "by its configuration" if subscription.paused else None
     if cause is not None:
         detail = f"{subscription.id} is paused: {cause}"

@@ -17,7 +17,7 @@ from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
 from app.config.route_resources import load_resources
 from app.errors import SkybridgeError
-from app.interfaces import Attempt, Log, Notify, Store, Waiting, silence
+from app.interfaces import Attempt, Halt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
 from app.model.spool import group_name
@@ -161,6 +161,9 @@ class State:
     async def declared(self) -> Sequence[Subscription]:
         await self._parts.catalog.refresh()
         return self._parts.catalog.subscriptions
+
+    def halts(self) -> Mapping[str, Halt]:
+        return self._parts.catalog.halts
 
     async def lag(self) -> Sequence[GroupLag]:
         found: list[GroupLag] = []

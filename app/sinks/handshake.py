@@ -14,6 +14,7 @@ from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import Credentials, NoToken, StaticHeaders
 from app.sinks.http_client import HttpClient
+from app.telemetry.tasks import ended
 
 RENEW = 86_400.0  # seconds after which a consent is asked for again; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
@@ -114,9 +115,7 @@ class Handshake:
         return None
 
     async def stop(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait((self._asking,))
+        await ended(self._asking)
         self._ready = lambda: None  # the sender has gone
         await self._close_callback()
 

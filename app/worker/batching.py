@@ -135,6 +135,8 @@ class Batching(DispatcherPart):
         times: tuple[float, float, float],
     ) -> None:
         """One line an event."""
+        if not self._attempts.notes:
+            return
         count = len(request.items)
         for lane, decision in zip(request.lanes, decisions, strict=True):
             for delivery in self._lanes.on_the_wire(lane):
