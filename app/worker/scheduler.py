@@ -272,8 +272,8 @@ class Scheduler(DispatcherPart):
         self._timekeeper.soon()  # there may be enough for another
         if request is None:
             return False
-        self._untold -= len(request.items) - 1
         await self._batching.attempt(request, now, probe=probe)
+        self._untold -= len(request.items) - 1
         if self._endpoint.allowed is not None:
             self._timekeeper.soon()
         return True
