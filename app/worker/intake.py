@@ -6,9 +6,10 @@ from app.interfaces import Consumer
 from app.model.message import Partition
 from app.worker.budget import MOST_HELD
 from app.worker.components import Components
-from app.worker.scheduler import BRIEF
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import happened
+
+BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 
 class Intake(DispatcherPart):
@@ -50,7 +51,9 @@ class Intake(DispatcherPart):
     def is_brief(self) -> bool:
         """Nothing is paused yet, and it has been full for a moment only."""
         since, now = self._full_since, self._clock.monotonic()
-        return since is not None and now - since < BRIEF and not self._components.commits.paused
+        if since is None or self._components.commits.paused:
+            return False
+        return now - since < BRIEF or self._components.scheduler.waits
 
     async def room(self, seconds: float) -> None:
         """Until an eighth of what is held came down, or so many seconds are over."""

@@ -30,7 +30,9 @@ from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
 
-BRIEF = 0.5  # seconds that the log may be read on while nothing is sent, or all is full
+EMPTIED = (
+    2.0  # seconds since the last delivery in which a full queue counts as one that is being emptied
+)
 TOO_MANY = 429
 
 
@@ -72,14 +74,14 @@ class Scheduler(DispatcherPart):
         self.lanes = lanes
         self.landed = asyncio.Event()
         self._untold = 0
-        self._delivered = -BRIEF  # when something was, last
+        self._delivered = -EMPTIED  # when something was, last
         sink.when_ready(self._sink_is_ready)
 
     @property
     def takes(self) -> bool:
         """Whether more may be taken from the log (rule 6). A queue that was full a moment ago, and is emptied, has
         room again soon: a pause would throw away what was read ahead."""
-        if self.waits and self._clock.monotonic() - self._delivered < BRIEF:
+        if self.waits:
             return True
         if self._gate.halted or self._endpoint.flow is not Flow.PAUSED:
             return self._gate.is_open
@@ -92,8 +94,9 @@ class Scheduler(DispatcherPart):
 
     @property
     def waits(self) -> bool:
-        """Whether only the sink stops it: a queue that is full, say."""
-        return not self._gate.halted and self._endpoint.waits_for_sink
+        """Whether only the sink stops it, and for a moment: a queue that is full, and is being emptied."""
+        lately = self._clock.monotonic() - self._delivered < EMPTIED
+        return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery) -> None:
         self._part.hold(delivery.size)
