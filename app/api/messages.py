@@ -153,14 +153,16 @@ class Reading:
         self._decode = BINDINGS[running.kinds[self._broker]].decode
         self._lasting = running.logs[self._broker].capabilities.positions
 
-    def read(self, message: Message) -> Decoded | None:
-        """None: it is no event."""
-        try:
-            decoded = self._decode(message.record)
-        except SenderError:
-            if self._subscription.on_foreign != "wrap":
-                return None
-            decoded = wrap(message.record, self._origin(message))
+    def read(self, message: Message, known: Decoded | None = None) -> Decoded | None:
+        """None: it is no event. ``known``: as the worker read it."""
+        decoded = known
+        if decoded is None:
+            try:
+                decoded = self._decode(message.record)
+            except SenderError:
+                if self._subscription.on_foreign != "wrap":
+                    return None
+                decoded = wrap(message.record, self._origin(message))
         return in_version(decoded, self._subscription.specversion)
 
     def _origin(self, message: Message) -> Origin:

@@ -40,6 +40,8 @@ LOST = (
     "the lock has expired, the event is finished, or the token is unknown",
 )
 
+_encode = msgspec.json.Encoder().encode
+
 Name = Annotated[str, Path(description="id of the subscription")]
 Asked = TypeVar("Asked", bound=BaseModel)
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -73,7 +75,7 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
     the next one follows when it is acknowledged, rejected or a dead letter."""
     asked = await _asked(request, Receive)
     subscription, settings = await _pulled(running, name)
-    await _demand_running(running, subscription)
+    _demand_running(running, subscription)
     began = running.clock.now()
     async with _caller(request) as caller:
         handed = await hands.receive(
@@ -168,9 +170,9 @@ async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettin
     return subscription, subscription.sink.pull
 
 
-async def _demand_running(running: Running, subscription: Subscription) -> None:
+def _demand_running(running: Running, subscription: Subscription) -> None:
     """What is locked may be finished all the same."""
-    halt = (await store_of(running).halts.all()).get(subscription.id)
+    halt = running.halts().get(subscription.id)
     cause = halt.cause if halt else "by its configuration" if subscription.paused else None
     if cause is not None:
         detail = f"{subscription.id} is paused: {cause}"
@@ -198,13 +200,8 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
 def _view(handed: Handed, kind: str) -> bytes:
     """See ``pull_answers.Received``."""
     row, decoded = handed
-    said = msgspec.json.encode(
-        {
-            "lock_token": row.token,
-            "delivery_count": row.deliveries,
-            **carried_by(row.message.record.headers),
-        }
-    )
+    about = {"lock_token": row.token, "delivery_count": row.deliveries}
+    said = _encode(about | carried_by(row.message.record.headers))
     document = json_of(decoded)
     if document is not None:
         return b'{"event":%b,"broker_properties":%b}' % (document, said)

@@ -125,7 +125,7 @@ class HandingOut:
         self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
     ) -> list[Handed]:
         """A page of which none is to be had any more is passed over, for there may be others behind it."""
-        reading = Reading(self._running, subscription)
+        reading, recent = Reading(self._running, subscription), self._running.wakeups.recent
         while True:
             rows = await store_of(self._running).pulled.receive(
                 subscription.id,
@@ -135,7 +135,7 @@ class HandingOut:
                 now_ms=now_ms(self._running),
                 consumer=consumer,
             )
-            handed = [(row, reading.read(row.message)) for row in rows]
+            handed = [(row, reading.read(row.message, recent.take(row))) for row in rows]
             fit = await self._fit(subscription, settings, handed)
             if fit or not rows:
                 return fit

@@ -20,7 +20,7 @@ from app.api.answers import (
     SpoolView,
 )
 from app.errors import Fault, StoreUnavailable
-from app.interfaces import Attempt, Clock, Log, Notify, Store, Waiting
+from app.interfaces import Attempt, Clock, Halt, Log, Notify, Store, Waiting
 from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -189,6 +189,9 @@ class Running(Protocol):
 
     async def declared(self) -> Sequence[Subscription]:
         """Every subscription there is, whether this process runs it or not."""
+
+    def halts(self) -> Mapping[str, Halt]:
+        """Why some of them deliver nothing, as of the last ``declared``."""
 
     async def lag(self) -> Sequence[GroupLag]:
         """Of every subscription's group; empty where a broker cannot be asked now."""

@@ -69,6 +69,11 @@ class Endpoint:
         """Whether what failed may be the events that were tried, rather than the target."""
         return self._probes_failed >= KEYS
 
+    @property
+    def waits_for_sink(self) -> bool:
+        """Whether only the sink asks to wait: the target is not at fault."""
+        return self.flow is not Flow.FLOWING and self.until > self._not_before
+
     def answered(self, *, probe: bool) -> None:
         """The target dealt with a request, whether it liked the event or not."""
         self._recent.append(None)

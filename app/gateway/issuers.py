@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from app.model.producer import JwtRule
+from app.telemetry.tasks import ended
 
 if TYPE_CHECKING:
     import httpx
@@ -65,9 +66,7 @@ class Issuer:
             self._begin()
 
     async def stop(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait((self._asking,))
+        await ended(self._asking)
 
     def _begin(self) -> None:
         self._asked = self._monotonic()

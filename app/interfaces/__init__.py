@@ -23,7 +23,16 @@ from app.interfaces.kept import (
 )
 from app.interfaces.log import Consumer, Located, Log, PublishResult, Told, Wanted, fates_of
 from app.interfaces.notify import Notify, silence
-from app.interfaces.sink import Asking, JoiningSink, Outgoing, Sent, Sink, SinkAnswer, answered
+from app.interfaces.sink import (
+    Asking,
+    JoiningSink,
+    Outgoing,
+    Sent,
+    Sink,
+    SinkAnswer,
+    answered,
+    unwritable,
+)
 from app.interfaces.store import (
     Attempts,
     Commands,
@@ -90,4 +99,5 @@ __all__ = [
     "answered",
     "fates_of",
     "silence",
+    "unwritable",
 ]

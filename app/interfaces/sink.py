@@ -71,6 +71,11 @@ Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]
 """What is awaited for an answer."""
 
 
+def unwritable(why: str) -> SinkAnswer:
+    """Of an event that cannot be written as its subscription wants: waiting will not change that."""
+    return SinkAnswer(None, "unwritable", why)
+
+
 async def answered(answer: SinkAnswer) -> SinkAnswer:
     """Where an answer is awaited that is known already."""
     return answer

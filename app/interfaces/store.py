@@ -122,9 +122,6 @@ class ParkedMessages(Protocol):
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
         """Those whose oldest row was written first come first; redriven rows included."""
 
-    async def forget(self, subscription: str) -> int:
-        """A deleted subscription finishes its events (rule 7)."""
-
 
 class Attempts(Protocol):
     async def add(

@@ -71,3 +71,8 @@ def spool_log(log: str, route: str) -> str:
 def without_spool(log: str) -> str:
     """The name of the log that a spool is before; any other text as it is."""
     return log.partition(_LOG)[0]
+
+
+def group_name(installation: str, subscription: str) -> str:
+    """One group a subscription, told apart by installation so that two may share a broker."""
+    return f"skybridge.{installation}.{without_log(subscription)}"

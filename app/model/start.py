@@ -65,6 +65,17 @@ class Start(Strict):
         return self
 
 
+def start_at(start: Literal["earliest", "latest"] | Start) -> StartAt:
+    """As the log is told."""
+    if not isinstance(start, Start):
+        return EARLIEST if start == "earliest" else LATEST
+    if start.time is not None:
+        moment = datetime.fromisoformat(start.time)  # the model has seen that it is one
+        since = int(moment.timestamp() * 1000)
+        return StartAt("time", time_ms=max(0, since))  # brokers know no time before 1970
+    return StartAt("position", positions=start.position or {})
+
+
 def _start_form(value: object) -> str:
     return "mapping" if isinstance(value, dict | Start) else "word"
 

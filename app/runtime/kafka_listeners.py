@@ -21,9 +21,9 @@ from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener as Server
+from app.model.spool import group_name
 from app.runtime.build import tls_of
 from app.telemetry import Counters
-from app.worker.joining import group_name
 
 _log = logging.getLogger(__name__)
 

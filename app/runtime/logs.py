@@ -11,10 +11,9 @@ from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.model import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
-from app.model.spool import spool_subscription, spool_topic, spooled_route
+from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Subscription
 from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
-from app.worker.joining import group_name
 
 
 def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, PortableLog]:

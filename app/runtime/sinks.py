@@ -19,7 +19,7 @@ from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.callbacks import Callbacks
 from app.sinks.replies import Replies
-from app.sinks.topic import open_topic
+from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 
 
@@ -68,7 +68,7 @@ def open_sink(
             setting=f"subscriptions.{subscription.id}.sink.broker",
             cure=f"name one of: {', '.join(config.brokers) or 'none is configured'}",
         )
-    publishing = open_topic(
+    publishing = TopicSink(
         target,
         subscription,
         logs[target.broker],

@@ -23,12 +23,11 @@ from app.errors import SetupError, SkybridgeError
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
 from app.model.route import Route, Target, log_name, log_of
-from app.model.spool import spool_log, spool_subscription, spool_topic, spooled_route
+from app.model.spool import group_name, spool_log, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Retry, Source, Subscription
 from app.sinks.topic import SpoolSink
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
-from app.worker.joining import group_name
 from app.worker.supervisor import Supervisor
 
 CONCURRENCY = 256  # records on their way from a spool to its target

@@ -17,9 +17,10 @@ from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
 from app.config.route_resources import load_resources
 from app.errors import SkybridgeError
-from app.interfaces import Attempt, Log, Notify, Store, Waiting, silence
+from app.interfaces import Attempt, Halt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
+from app.model.spool import group_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
@@ -29,8 +30,7 @@ from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
 from app.runtime.target_checks import Targets
 from app.telemetry.tasks import FAILURES
-from app.worker.joining import group_name
-from app.worker.status import disabled_words, halt_words
+from app.worker.gate import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION
 
 if TYPE_CHECKING:
@@ -163,6 +163,9 @@ class State:
     async def declared(self) -> Sequence[Subscription]:
         await self._parts.catalog.refresh()
         return self._parts.catalog.subscriptions
+
+    def halts(self) -> Mapping[str, Halt]:
+        return self._parts.catalog.halts
 
     async def lag(self) -> Sequence[GroupLag]:
         found: list[GroupLag] = []

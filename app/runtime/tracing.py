@@ -9,6 +9,7 @@ from app.config.model import Config
 from app.errors import SetupError
 from app.interfaces import Sink
 from app.model.route import Exchange, Target
+from app.model.spool import group_name
 from app.model.subscription import Subscription
 from app.sinks.traced import TracedSink
 from app.telemetry.traces import (
@@ -18,7 +19,6 @@ from app.telemetry.traces import (
     set_up_traces,
     traces,
 )
-from app.worker.joining import group_name
 
 
 def begin_traces(config: Config) -> None:

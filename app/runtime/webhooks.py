@@ -29,7 +29,7 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.telling import Telling
 from app.sinks.tls import TlsFiles
-from app.sinks.webhook import WebhookSink, open_webhook
+from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
@@ -48,7 +48,7 @@ def webhook_for(
     client = client_for(subscription, config, counters or Counters())
     credentials = _credentials(subscription.auth, client, config)
     headers = _headers(subscription)
-    return open_webhook(
+    return WebhookSink(
         subscription,
         client,
         signatures=_signatures(subscription, clock),

@@ -26,35 +26,10 @@ _log = logging.getLogger("skybridge.worker")
 _UNFIT = {"record-too-large", "not-capable"}  # no time will mend it
 
 
-class DeadLetterTopic:
-    """A copy is made *before* its letter is stored, for storing is what finishes the message, wherever it
-    is read from: a log, a parked row, the queue of those that are pulled (rule 2). So a letter in the
-    store has its copy; a copy may be made twice, or of a message that is delivered after all, when
-    the process dies in between.
-    """
-
-    def __init__(self, log: Log, topic: str) -> None:
-        self._log = log
-        self._topic = topic
-
-    async def put(self, letters: Sequence[DeadLetter]) -> None:
-        """Acknowledged when it returns. One that its topic can never take, such as one too large with its
-        marks, is left out. Raises BrokerError for what time may mend: then all of them are put again.
-        """
-        if not letters:
-            return
-        results = await self._log.submit(self._topic, [marked(letter) for letter in letters])
-        for letter, result in zip(letters, results, strict=True):
-            if isinstance(result, BrokerRefused) and result.kind in _UNFIT:
-                _log.error(
-                    "%s: a dead letter does not fit its topic: %s", letter.subscription, result
-                )
-            elif isinstance(result, BrokerError):
-                raise result
-
-
 class DeadLettering:
-    """Of one subscription.
+    """Of one subscription. A copy is made *before* its letter is stored, for storing is what finishes the message,
+    wherever it is read from (rule 2). So a letter in the store has its copy; a copy may be made twice, or of a
+    message that is delivered after all, when the process dies in between.
 
     ``copies``  the log of its ``dead_letter`` topic, None where none is set.
     ``notify``  is told what was stored.
@@ -68,10 +43,10 @@ class DeadLettering:
         copies: Log | None,
         notify: Notify,
     ) -> None:
-        target = subscription.dead_letter
+        self._target = subscription.dead_letter
         self._clock = clock
         self._counters = counters
-        self._topic = DeadLetterTopic(copies, target.topic) if copies and target else None
+        self._copies = copies
         self._notify = notify
         self._copied: set[tuple[Partition, str]] = set()  # places whose letters were not stored yet
 
@@ -84,10 +59,7 @@ class DeadLettering:
         """``store`` writes them, and says of each whether it did. Whatever it raises, and BrokerError of the
         topic: nothing is finished, and this may be repeated. A store that is full is asked again and
         again, so each is copied once."""
-        if self._topic is not None:
-            new = [letter for letter in letters if _place(letter) not in self._copied]
-            await self._topic.put(new)
-            self._copied.update(map(_place, new))
+        await self._copy([letter for letter in letters if _place(letter) not in self._copied])
         try:
             stored = await store()
         except StaleOwner:
@@ -114,6 +86,22 @@ class DeadLettering:
 
         stored = await self.put(list(letters.values()), store)
         return dict(zip(letters, stored, strict=True))
+
+    async def _copy(self, letters: Sequence[DeadLetter]) -> None:
+        """One that its topic can never take, such as one too large with its marks, is left out. Raises BrokerError
+        for what time may mend: then the others are copied again."""
+        if self._copies is None or self._target is None or not letters:
+            return
+        copies = [marked(letter) for letter in letters]
+        results = await self._copies.submit(self._target.topic, copies)
+        for letter, result in zip(letters, results, strict=True):
+            if isinstance(result, BrokerRefused) and result.kind in _UNFIT:
+                _log.error(
+                    "%s: a dead letter does not fit its topic: %s", letter.subscription, result
+                )
+            elif isinstance(result, BrokerError):
+                raise result
+            self._copied.add(_place(letter))
 
     def _of_row(self, row: Offered, cause: str, detail: str) -> DeadLetter:
         return DeadLetter(

@@ -60,10 +60,6 @@ class Names:
         found.rotate(-1)
         return answer
 
-    def forget(self) -> None:
-        """The next request looks up again."""
-        self._kept.clear()
-
     async def _asked(self, key: tuple[str, bool]) -> None:
         """All who want the same name wait for one look-up, which goes on when one of them goes."""
         asking = self._asking.get(key)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from app.bindings.http import HttpMessage
 from app.delivery.handshake import ORIGIN, Consent, Refusal, consent, granted, questions
@@ -14,20 +13,14 @@ from app.delivery.rate import RateLimit
 from app.interfaces import SinkAnswer
 from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import Credentials, NoToken, StaticHeaders
+from app.sinks.http_client import HttpClient
+from app.telemetry.tasks import ended
 
 RENEW = 86_400.0  # seconds after which a consent is asked for again; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
 REQUIRED_AGAIN = (60.0, 3_600.0)  # likewise one that must consent: doubled from one to the other
 
 _log = logging.getLogger(__name__)
-
-
-class Asker(Protocol):
-    """What asks: ``http_client.HttpClient``."""
-
-    async def ask(
-        self, url: str, message: HttpMessage, within: float
-    ) -> tuple[SinkAnswer, Mapping[str, str]]: ...
 
 
 class Handshake:
@@ -43,7 +36,7 @@ class Handshake:
     def __init__(
         self,
         url: str,
-        client: Asker,
+        client: HttpClient,
         *,
         origin: str,
         rate: int | None = None,
@@ -122,9 +115,7 @@ class Handshake:
         return None
 
     async def stop(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait((self._asking,))
+        await ended(self._asking)
         self._ready = lambda: None  # the sender has gone
         await self._close_callback()
 

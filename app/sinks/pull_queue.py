@@ -10,17 +10,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from app.bindings.record import Header
+from msgspec.structs import replace
+
+from app.bindings.record import Decoded, Header
 from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Clock, JoiningSink, Offered, Outgoing, PullQueue, SinkAnswer
 from app.interfaces.kept import event_name
+from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 
 COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
+SOME_ROOM = 0.01  # seconds until a smaller request is made, where there is room for some of these
 LEASE_RECHECK = (
     0.2  # seconds until the log says that a partition of a newer owner is not ours any more
 )
+REMEMBERED = 2_000  # events, of all subscriptions
+REMEMBERED_BYTES = 8 << 20  # of their data and headers
 STORED = SinkAnswer(202)
 
 _log = logging.getLogger("skybridge.worker")
@@ -35,6 +41,7 @@ class Wakeups:
     def __init__(self) -> None:
         self._next: dict[str, asyncio.Event] = {}
         self._watchers: dict[str, Callable[[], None]] = {}
+        self.recent = RecentEvents()
 
     def next(self, subscription: str) -> asyncio.Event:
         """Set by the next word. To be taken *before* the look that it makes worth repeating."""
@@ -53,6 +60,49 @@ class Wakeups:
 
     def unwatch(self, subscription: str) -> None:
         self._watchers.pop(subscription, None)
+
+
+class RecentEvents:
+    """Events that this process stored lately, as it read them: most are handed out soon, and need not be decoded
+    again. The oldest are forgotten first. The store has the truth: it only saves time."""
+
+    def __init__(self) -> None:
+        self._messages: dict[tuple[str, Partition, str], tuple[Message, int]] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def add(self, rows: Sequence[Offered]) -> None:
+        for row in rows:
+            if row.message.decoded is not None:
+                place, size = _place(row), _size(row.message)
+                self._take(place)
+                self._messages[place] = row.message, size
+                self._bytes += size
+        while len(self) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
+            self._take(next(iter(self._messages)))
+
+    def take(self, row: Offered) -> Decoded | None:
+        """The event of this row, if it is remembered. Most are handed out once."""
+        message = self._take(_place(row))
+        if message is None or message.time_ms != row.message.time_ms:
+            return None  # another log had that position
+        return message.decoded if message.record.body == row.message.record.body else None
+
+    def _take(self, place: tuple[str, Partition, str]) -> Message | None:
+        message, size = self._messages.pop(place, (None, 0))
+        self._bytes -= size
+        return message
+
+
+def _place(row: Offered) -> tuple[str, Partition, str]:
+    return row.subscription, row.message.partition, row.message.position
+
+
+def _size(message: Message) -> int:
+    headers = sum([len(value) for _, value in message.record.headers if value])
+    return len(message.record.body or b"") + headers
 
 
 class PullQueueSink(JoiningSink):
@@ -90,10 +140,13 @@ class PullQueueSink(JoiningSink):
         return await self.send_together((self.piece(outgoing),), outgoing.timeout)
 
     def piece(self, outgoing: Outgoing) -> Offered:
+        message = outgoing.message
+        if message.decoded is not outgoing.decoded:
+            message = replace(message, decoded=outgoing.decoded)
         return Offered(
             subscription=self._name,
             broker=self._broker,
-            message=outgoing.message,
+            message=message,
             lane=outgoing.lane,
             event=event_name(outgoing.decoded),
             at_ms=int(self._clock.now() * 1000),
@@ -107,11 +160,12 @@ class PullQueueSink(JoiningSink):
     ) -> SinkAnswer:
         """Raises StaleOwner where the store knows a newer owner, and the log does not after a while."""
         try:
-            if await self._free() < len(pieces):
+            free = await self._free()
+            if free < len(pieces):
                 words = (
                     f"{self._waiting} events wait to be pulled: sink.pull.max_waiting is reached"
                 )
-                return SinkAnswer(None, "full", words, hold=COUNT_EVERY)
+                return SinkAnswer(None, "full", words, hold=SOME_ROOM if free else COUNT_EVERY)
             await self._queue.offer(pieces)
         except StaleOwner as error:
             if self._was_stale:
@@ -123,8 +177,13 @@ class PullQueueSink(JoiningSink):
         self._failures, self._was_stale = 0, False
         self._waiting += len(pieces)
         self._stored += len(pieces)
-        self._wakeups.tell(self._name)
+        self._wakeups.recent.add(pieces)
+        self.tell()
         return STORED
+
+    def tell(self) -> None:
+        """Those who wait for events: there may be some."""
+        self._wakeups.tell(self._name)
 
     async def count(self) -> None:
         """How many wait, of all processes. Raises StoreUnavailable. What was stored here meanwhile may be
@@ -135,7 +194,8 @@ class PullQueueSink(JoiningSink):
         self._counted = self._clock.monotonic()
 
     def room(self) -> int:
-        return max(1, self._bound - self._waiting)
+        """While it is full nobody knows how many left meanwhile; the next request finds out."""
+        return self._bound if self._full else max(1, self._bound - self._waiting)
 
     def queued(self) -> int:
         return self._waiting

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from app.bindings.forwarding import is_wanted
 from app.bindings.record import Decoded, Record
 from app.bindings.spooled import restored
-from app.bindings.table import BINDINGS, Binding
-from app.bindings.transcode import PLAIN, Writing
+from app.bindings.table import BINDINGS
 from app.errors import (
     BrokerError,
     BrokerRefused,
@@ -24,12 +23,11 @@ from app.errors import (
     PublishUnknown,
     SenderError,
 )
-from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer
+from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer, unwritable
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import compile_place
 from app.routing.plan import USUAL, Manner, writing_of
-from app.sinks.writing import unwritable
 
 STORED = SinkAnswer(202)
 NO_BROKER_PAUSE = 30.0  # seconds, for a broker that left the configuration
@@ -48,31 +46,31 @@ _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class TopicSink(Sink):
-    """The log is not its own: it neither starts nor stops it.
+    """Of a subscription whose ``sink`` is ``target``, on a broker of that ``kind``. The log is not its own: it
+    neither starts nor stops it. Raises SetupError for what can be no place there.
 
-    ``topic``    from attributes to the name; raises SenderError where they make none.
-    ``sources``  topics of this log that the subscription reads: a template may not lead back there.
-    ``forward``  which foreign headers go along; None: all of them (I3).
     ``within``   seconds after which the log itself says that nobody knows.
     """
 
     def __init__(
         self,
+        target: Target | Exchange,
+        subscription: Subscription,
         log: Log,
-        topic: Callable[[Mapping[str, str]], str],
-        binding: Binding,
-        writing: Writing = PLAIN,
+        kind: str,
         *,
-        forward: Collection[str] | None = None,
-        sources: Collection[str] = frozenset(),
+        manner: Manner = USUAL,
         within: float = 0.0,
     ) -> None:
+        source, forward = subscription.source, subscription.forward_headers
+        setting = f"subscriptions.{subscription.id}.sink"
         self._log = log
-        self._topic = topic
-        self._binding = binding
-        self._writing = writing
-        self._forward = None if forward is None else frozenset(forward)
-        self._sources = frozenset(sources)
+        self._topic = compile_place(target, kind, setting=setting)
+        self._binding = BINDINGS[kind]
+        self._writing = writing_of(subscription, manner)
+        self._forward = None if forward is None else frozenset(forward)  # None: all of them (I3)
+        # A template may not lead back to what the subscription reads.
+        self._sources = frozenset(source.topics if source.broker == target.broker else ())
         self._within = within
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
@@ -141,29 +139,6 @@ class SpoolSink(Sink):
 
     async def stop(self) -> None:
         """Nothing of its own to stop."""
-
-
-def open_topic(
-    target: Target | Exchange,
-    subscription: Subscription,
-    log: Log,
-    kind: str,
-    *,
-    manner: Manner = USUAL,
-    within: float = 0.0,
-) -> TopicSink:
-    """The sink of a subscription whose ``sink`` is ``target``, on a broker of that kind. Raises
-    SetupError for what can be no place there."""
-    source = subscription.source
-    return TopicSink(
-        log,
-        compile_place(target, kind, setting=f"subscriptions.{subscription.id}.sink"),
-        BINDINGS[kind],
-        writing_of(subscription, manner),
-        forward=subscription.forward_headers,
-        sources=source.topics if source.broker == target.broker else (),
-        within=within,
-    )
 
 
 def answer_of(result: PublishResult) -> SinkAnswer:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -11,19 +10,19 @@ from app.bindings.documents import FormatName, element_of, joined
 from app.bindings.forwarding import forwarded
 from app.bindings.http import TYPED, HttpMessage, encode
 from app.bindings.record import Decoded, Header
-from app.bindings.transcode import PLAIN, Writing, in_version
+from app.bindings.transcode import in_version
 from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered
+from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered, unwritable
 from app.model.subscription import Subscription
 from app.routing.plan import writing_of
 from app.sinks.credentials import Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
+from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
 from app.sinks.telling import TELLING, Telling, told
-from app.sinks.writing import unwritable
 
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
@@ -31,19 +30,9 @@ _SUCCESS = range(200, 300)
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
 
 
-class Client(Protocol):
-    """What posts: ``http_client.HttpClient``."""
-
-    def post(self, url: str, message: HttpMessage, within: float) -> Asking: ...
-    async def stop(self) -> None: ...
-
-
 class WebhookSink(JoiningSink):
-    """Fills ``interfaces.Sink``.
+    """Of a subscription whose ``sink`` is a URL.
 
-    ``forward``  which foreign headers of the message go onto the request, by name (I3).
-    ``strict``   no request without a body or its content type: such an event goes as a document (W1).
-    ``together`` the format of requests of several events; None: each event in a request of its own.
     ``headers``  that every request has.
     ``replies``  takes events out of answers; None: answers are answers.
     ``telling``  which attempts are told with what was sent.
@@ -51,32 +40,33 @@ class WebhookSink(JoiningSink):
 
     def __init__(
         self,
-        url: str,
-        client: Client,
-        writing: Writing = PLAIN,
-        forward: Collection[str] = frozenset(),
+        subscription: Subscription,
+        client: HttpClient,
         *,
-        strict: bool = False,
         signatures: Signatures | None = None,
         credentials: Credentials | None = None,
         headers: StaticHeaders | None = None,
         handshake: Handshake | None = None,
-        together: FormatName | None = None,
         replies: Replies | None = None,
         telling: Telling = TELLING,
     ) -> None:
-        self._url = url
+        self._url = str(subscription.sink)
         self._telling = telling
         self._client = client
-        self._writing = writing
-        self._forward = frozenset(forward)
-        self._strict = strict
+        self._writing = writing_of(subscription)
+        self._forward = (
+            subscription.forwarded_names
+        )  # foreign headers that go onto the request (I3)
+        self._strict = subscription.strict_webhook  # no request without a body and its type (W1)
         self._signatures = signatures
         self._credentials = credentials
         self._headers = headers
         self._is_plain = credentials is None and headers is None
         self._handshake = handshake
-        self._together = together
+        format_: FormatName = (
+            "json" if subscription.format == "as_received" else subscription.format
+        )
+        self._together = None if subscription.batch is None else format_
         self._replies = replies
 
     def pace(self) -> float:
@@ -201,32 +191,3 @@ class WebhookSink(JoiningSink):
 
 def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
     return shown.url(url), message.having(shown.headers)
-
-
-def open_webhook(
-    subscription: Subscription,
-    client: Client,
-    *,
-    signatures: Signatures | None = None,
-    credentials: Credentials | None = None,
-    headers: StaticHeaders | None = None,
-    handshake: Handshake | None = None,
-    replies: Replies | None = None,
-    telling: Telling = TELLING,
-) -> WebhookSink:
-    """The sink of a subscription whose ``sink`` is a URL."""
-    format_ = "json" if subscription.format == "as_received" else subscription.format
-    return WebhookSink(
-        str(subscription.sink),
-        client,
-        writing_of(subscription),
-        subscription.forwarded_names,
-        strict=subscription.strict_webhook,
-        signatures=signatures,
-        credentials=credentials,
-        headers=headers,
-        handshake=handshake,
-        together=None if subscription.batch is None else format_,
-        replies=replies,
-        telling=telling,
-    )

@@ -163,19 +163,12 @@ class ParkedMessages(Storing):
         )
         return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 
-    async def forget(self, subscription: str) -> int:
-        return await self._transactions.run(forget, subscription)
-
 
 def _insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     wanted = insert(connection, parked).on_conflict_do_nothing()
     written = connection.execute(wanted, rows).rowcount
     if written < len(rows) and make_way(connection, parked, rows):
         connection.execute(wanted, rows)
-
-
-def forget(connection: Connection, subscription: str) -> int:
-    return connection.execute(delete(parked).where(_c.subscription == subscription)).rowcount
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

@@ -130,7 +130,8 @@ class Transactions:
             try:
                 fates = await self._run(_each, [work for work, _ in group])
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-                self.trouble = str(error)
+                of_store = len(group) > 1 or isinstance(error, StoreUnavailable)
+                self.trouble = str(error) if of_store else ""
                 fates = [error] * len(group)
             else:
                 self.trouble = ""
@@ -194,6 +195,8 @@ def _transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
 
 
 def _each(connection: Connection, works: Sequence[Work]) -> list[Fate]:
+    if len(works) == 1:  # what it raises undoes the whole transaction, and nobody else's
+        return [work(connection) for work in works]
     fates: list[Fate] = []
     for work in works:
         try:

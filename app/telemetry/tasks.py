@@ -93,6 +93,15 @@ def keep(
     return asyncio.create_task(_kept(name, work, of), name=f"{name} {of}".rstrip())
 
 
+async def ended(task: asyncio.Task[None] | None, within: float = 0.0) -> None:
+    """It has ended when this returns: by itself within so many seconds, else cancelled."""
+    if task is not None:
+        if within:
+            await asyncio.wait((task,), timeout=within)
+        task.cancel()
+        await asyncio.wait((task,))
+
+
 async def _kept(name: TaskName, work: Callable[[], Coroutine[Any, Any, None]], of: str) -> None:
     loop = asyncio.get_running_loop()
     failures = 0

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Attributes = Mapping[str, str | int]
 
 TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
-_LENGTHS = (len(TRACEPARENT), len(TRACESTATE))
+_CARRIED = (TRACEPARENT, TRACESTATE)
+_LENGTHS = tuple(map(len, _CARRIED))
 NOTHING: Mapping[str, str] = {}
 
 
@@ -134,11 +135,11 @@ def messaging_system(kind: str) -> str:
 
 def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
     """What stands beside an event in its record, as ``Traces`` takes it."""
-    return {
-        name.lower(): value.decode("latin-1")
-        for name, value in headers
-        if len(name) in _LENGTHS and value is not None and name.lower() in (TRACEPARENT, TRACESTATE)
-    }
+    found: dict[str, str] = {}
+    for name, value in headers:
+        if len(name) in _LENGTHS and value is not None and name.lower() in _CARRIED:
+            found[name.lower()] = value.decode("latin-1")
+    return found
 
 
 def failed(span: Span, code: str) -> None:

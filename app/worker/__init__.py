@@ -18,6 +18,6 @@ and ``conclusions`` carries out what ``delivery_policy`` decided.
 log, ``stored_rows`` for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
 rows again; ``replay`` reads a range again; ``probing`` tries a target that was at fault.
 ``attempts`` remembers and counts, ``attempt_writer`` stores it; ``pull_upkeep`` minds queues that are pulled;
-``components`` names the parts that other parts direct or report on; ``report`` says how a dispatcher fares;
+``components`` makes the parts of a dispatcher, ``shared`` is what all of them have; ``report`` says how it fares;
 ``expiry_alarm``, ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
 """

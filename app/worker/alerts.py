@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from app.interfaces import Clock, Notify
 from app.interfaces.notify import LAGGING, PAUSED
 from app.model.subscription_status import SubscriptionStatus
-from app.telemetry.tasks import keep
+from app.telemetry.tasks import ended, keep
 
 LOOK = 5.0  # seconds
 LAG = 300.0  # seconds since the oldest event not delivered came into its log
@@ -36,9 +36,7 @@ class Watcher:
         self._task = keep("watching", self._watch)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        await ended(self._task)
 
     def look(self) -> None:
         found = self._status()

@@ -20,9 +20,9 @@ from app.delivery.outcomes import Fate
 from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
 from app.telemetry import Counters
-from app.telemetry.tasks import keep
+from app.telemetry.tasks import ended, keep
 from app.worker.attempts import Success, attempt_of
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 QUEUE = 10_000  # attempts that wait
 WITH_BODIES = 1_000  # of them with bodies
@@ -95,10 +95,7 @@ class AttemptKeeper:
         """What waits is written within ``drain`` seconds, or dropped."""
         self._stopping.set()
         self._came.set()
-        if self._task is not None:
-            await asyncio.wait((self._task,), timeout=drain)
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        await ended(self._task, drain)
         for attempt in self._waiting:
             self._counters.add("attempts_dropped", attempt.subscription)
         self._waiting.clear()

@@ -89,8 +89,11 @@ class AttemptLog:
     A delivered attempt is a line of level DEBUG, any other of INFO: an operator asks why something
     did not arrive, and the counters say how much did. Event data is never in it, nor what the
     target said, which may be the event again; that is in the remembered attempt, the one that is kept,
-    and the dead letter. ``keep``: is given each attempt, for the store.
+    and the dead letter. ``keep``: is given each attempt, for the store. ``notes``: whether an attempt is noted at
+    all.
     """
+
+    notes: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -187,6 +190,8 @@ class AttemptLog:
 class OfferLog(AttemptLog):
     """Of a subscription that is pulled: what is a row of its queue was delivered to nobody yet. That is
     counted where it is acknowledged."""
+
+    notes = False
 
     def note(self, *args: object, **kwargs: object) -> None:
         """No attempt to reach anybody."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
@@ -28,32 +28,17 @@ from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
 from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import verdict_of
+from app.worker.delivery_policy import DeliveryPolicy, verdict_of
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
 
-
-class Deciding(Protocol):
-    """What is decided of one event alike, whether it goes alone or not."""
-
-    def may_go(self, delivery: Delivery) -> bool:
-        """Whether another attempt of it may be made now."""
-
-    def judge(self, answer: SinkAnswer) -> Outcome: ...
-
-    def decide(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
-    ) -> Decision:
-        """Of the head of this lane; the endpoint is told."""
-
-    def concluded(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
-    ) -> Decision:
-        """Of the head of this lane, whatever it says about the endpoint."""
+if TYPE_CHECKING:
+    from app.worker.scheduler import Scheduler
 
 
 class Batching(DispatcherPart):
-    """Of one subscription. ``sink``: one that takes several at once."""
+    """Of one subscription. ``sink``: one that takes several at once. ``scheduler``: decides of one event alike,
+    whether it goes alone or not."""
 
     def __init__(
         self,
@@ -62,7 +47,8 @@ class Batching(DispatcherPart):
         lanes: Lanes[Delivery],
         pace: Pace,
         conclusions: Conclusions,
-        deciding: Deciding,
+        scheduler: Scheduler,
+        policy: DeliveryPolicy,
         bounds: Bounds,
     ) -> None:
         super().__init__(shared)
@@ -72,7 +58,8 @@ class Batching(DispatcherPart):
         self._lanes = lanes
         self._pace = pace
         self._conclusions = conclusions
-        self._deciding = deciding
+        self._scheduler = scheduler
+        self._policy = policy
 
     def leaves_at(self, now: float) -> float | None:
         """When the next request is to leave, perhaps past; None while nothing is ready."""
@@ -89,41 +76,50 @@ class Batching(DispatcherPart):
         request.begin(lane, first)
         return request
 
-    async def attempt(self, request: Gathering[Delivery], started: float) -> None:
+    async def attempt(
+        self, request: Gathering[Delivery], started: float, *, probe: bool = False
+    ) -> None:
         for delivery in request.items:
             delivery.attempts += 1
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._timeout)
         now = self._clock.monotonic()
-        outcome = self._deciding.judge(answer)
-        decisions = self._decisions(request, answer, outcome, now)
+        outcome = self._policy.judge(answer)
+        decisions = self._decisions(request, answer, outcome, now, probe=probe)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
+        if outcome.fate is Fate.DELIVERED:
+            for lane in request.lanes:
+                self._conclusions.delivered(lane)
+            return
         for delivery in request.items:
             delivery.attempts -= answer.hold > 0  # nothing was tried
         decided = list(zip(request.lanes, decisions, strict=True))
         if answer.hold:  # each is put before the others again
             decided.reverse()
-        concluding = [
-            self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
-            for lane, decision in decided
-        ]
-        if outcome.fate is Fate.DELIVERED:
-            for each in concluding:  # none of them waits for anything
-                await each
-        else:
-            await asyncio.gather(*concluding)
+        await asyncio.gather(
+            *(
+                self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
+                for lane, decision in decided
+            )
+        )
 
     def _decisions(
-        self, request: Gathering[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+        self,
+        request: Gathering[Delivery],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool,
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
-        decision = self._deciding.decide(first, answer, outcome, now)
+        decision = self._scheduler.decide(first, answer, outcome, now, probe=probe)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):
             return [decision, *(PauseEndpoint(now) for _ in others)]
-        more = (self._deciding.concluded(lane, answer, outcome, now) for lane in others)
+        more = (self._scheduler.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
@@ -139,13 +135,18 @@ class Batching(DispatcherPart):
         times: tuple[float, float, float],
     ) -> None:
         """One line an event."""
+        if not self._attempts.notes:
+            return
         count = len(request.items)
         for lane, decision in zip(request.lanes, decisions, strict=True):
             for delivery in self._lanes.on_the_wire(lane):
                 self._attempts.note(delivery, answer, outcome, decision, times, count)
 
     def _fitting(self, delivery: Delivery) -> Piece | None:
-        return self._piece(delivery) if self._deciding.may_go(delivery) else None
+        held = delivery.origin.owned.holds(delivery.message)
+        if not held or self._policy.early(delivery) is not None:
+            return None
+        return self._piece(delivery)
 
     def _piece(self, delivery: Delivery) -> Piece | None:
         return self._sink.piece(delivery.outgoing(self._timeout))

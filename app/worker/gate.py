@@ -7,11 +7,10 @@ import logging
 from app.delivery.backoff import try_again_in
 from app.delivery.endpoint import Endpoint, Flow
 from app.errors import StoreUnavailable
-from app.interfaces import Notify
+from app.interfaces import Halt, Notify
 from app.interfaces.notify import DISABLED
 from app.worker.delivery_policy import requests_in_flight
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.status import disabled_words
 
 _log = logging.getLogger("skybridge.worker")
 
@@ -71,3 +70,16 @@ class Gate(DispatcherPart):
             else:
                 self.trouble = ""
                 return
+
+
+def halt_words(halt: Halt) -> str:
+    """The cause of a dispatcher that the store says is to deliver nothing; it begins with the state."""
+    return f"{halt.kind}: {halt.cause}" if halt.cause else halt.kind
+
+
+def disabled_words(subscription: str, cause: str) -> str:
+    """That its target answered 410, and what a person does about it. ``cause``: of its status."""
+    return (
+        f"subscription {subscription} is disabled: {cause.removeprefix('disabled: ')}; "
+        f"deliver again with: skybridge subscriptions resume {subscription}"
+    )

@@ -7,7 +7,7 @@ from app.model.message import Partition
 from app.worker.budget import MOST_HELD
 from app.worker.components import Components
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
@@ -39,19 +39,21 @@ class Intake(DispatcherPart):
 
     def at_bound(self, full: set[Partition]) -> bool:
         """All that could be read is full, and attempts are under way that will make room."""
-        owned = self._components.ownership.partitions.keys()
-        at_bound = bool(full) and full == owned and self._components.scheduler.busy
-        if not at_bound:
+        scheduler = self._components.scheduler
+        all_full = bool(full) and full == self._components.ownership.partitions.keys()
+        if not all_full or not (scheduler.busy or scheduler.waits):
             self._full_since = None
         elif self._full_since is None:
             self._full_since = self._clock.monotonic()
-        return at_bound
+        return all_full and scheduler.busy
 
     @property
     def is_brief(self) -> bool:
         """Nothing is paused yet, and it has been full for a moment only."""
         since, now = self._full_since, self._clock.monotonic()
-        return since is not None and now - since < BRIEF and not self._components.commits.paused
+        if since is None or self._components.commits.paused:
+            return False
+        return now - since < BRIEF or self._components.scheduler.waits
 
     async def room(self, seconds: float) -> None:
         """Until an eighth of what is held came down, or so many seconds are over."""

@@ -25,8 +25,8 @@ from app.interfaces import Clock, Log
 from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
 from app.model.route import Target
 from app.telemetry import Counters
-from app.telemetry.tasks import keep
-from app.worker.waiting import happened
+from app.telemetry.tasks import ended, keep
+from app.worker.timing import happened
 
 QUEUE = 1_000  # events
 AT_ONCE = 100
@@ -95,10 +95,7 @@ class OperatorEvents:
             self._dead_lettered(key, count)
         self._stopping = True
         self._came.set()
-        if self._task is not None:
-            await asyncio.wait((self._task,), timeout=drain)
-            self._task.cancel()
-            await asyncio.wait((self._task,))
+        await ended(self._task, drain)
         for kind, _ in self._queue:
             self._counters.add("operator_events", kind, "dropped")
         self._queue.clear()

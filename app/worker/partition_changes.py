@@ -9,7 +9,7 @@ from app.model.message import Assigned, Lost, Partition, Revoked
 from app.worker.components import Components
 from app.worker.origins import LogPartition, OwnedPartition
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 LOOK = 0.05  # seconds between looks at whether what was on the wire is down, and written
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 
 from app.errors import BrokerError, StoreUnavailable
-from app.model.pull import PullSettings
 from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
-from app.sinks.pull_queue import PullQueueSink, Wakeups
+from app.sinks.pull_queue import PullQueueSink
 from app.worker.shared import DispatcherPart, Shared
 
 SWEEP_EVERY = 5.0  # seconds
@@ -16,21 +15,15 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class PullUpkeep(DispatcherPart):
-    """Of one subscription. ``wakeups``: told when messages are gone, for the next of their keys are free."""
+    """Of one subscription. ``most``: how often an event is handed out."""
 
     def __init__(
-        self,
-        shared: Shared,
-        settings: PullSettings,
-        letters: DeadLettering,
-        wakeups: Wakeups,
-        sink: PullQueueSink,
+        self, shared: Shared, most: int, letters: DeadLettering, sink: PullQueueSink
     ) -> None:
         super().__init__(shared)
-        self._most = settings.max_deliveries
+        self._most = most
         self._queue = shared.store.pulled
         self._letters = letters
-        self._wakeups = wakeups
         self._sink = sink
 
     async def watch(self) -> None:
@@ -55,4 +48,4 @@ class PullUpkeep(DispatcherPart):
         for row in rows:
             await self._letters.put_rows(self._queue, [row], MAX_DELIVERIES, detail)
         if rows:
-            self._wakeups.tell(self._subscription.id)
+            self._sink.tell()  # the next of their keys are free

@@ -28,7 +28,7 @@ from app.worker.origins import OwnedPartition, Unstored
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from app.delivery.endpoint import Flow
 from app.interfaces import Consumer, Waiting
 from app.model.subscription_status import SubscriptionStatus
@@ -12,16 +10,12 @@ from app.worker.shared import DispatcherPart, Shared
 
 
 class StatusReport(DispatcherPart):
-    """Of one subscription. ``watches``: what may be in trouble, the gravest first; graver than all of it is
-    the ``trouble`` of the report itself."""
+    """Of one subscription. Its own ``trouble`` is graver than any other."""
 
-    def __init__(
-        self, shared: Shared, components: Components, group: str, watches: Sequence[DispatcherPart]
-    ) -> None:
+    def __init__(self, shared: Shared, components: Components, group: str) -> None:
         super().__init__(shared)
         self._components = components
         self._group = group
-        self._watches = watches
 
     def status(self, state: str, consumer: Consumer | None) -> SubscriptionStatus:
         """``state``: of the dispatcher. ``consumer``: None while it has none."""
@@ -76,7 +70,7 @@ class StatusReport(DispatcherPart):
         parts += (of.rows, of.drain, of.redrive, of.replays)
         causes = (
             self.trouble,
-            *(watch.trouble for watch in self._watches),
+            *(watch.trouble for watch in of.watches),
             of.gate.halted,
             of.gate.endpoint.cause,
             *(part.trouble for part in parts),

@@ -15,6 +15,7 @@ from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
 from app.interfaces import Sink, SinkAnswer
 from app.model.message import Partition
+from app.model.pull import Pull
 from app.worker.batching import Batching
 from app.worker.conclusions import LEASE_RECHECK, Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
@@ -29,6 +30,9 @@ from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
 
+EMPTIED = (
+    2.0  # seconds since the last delivery in which a full queue counts as one that is being emptied
+)
 TOO_MANY = 429
 
 
@@ -53,6 +57,7 @@ class Scheduler(DispatcherPart):
         self._name = f"{subscription.id} sender"
         self._concurrency = requests_in_flight(subscription)
         self._timeout = subscription.timeout
+        self._is_pulled = isinstance(subscription.sink, Pull)
         self._sink = sink
         self._gate = gate
         self._endpoint = gate.endpoint
@@ -62,16 +67,22 @@ class Scheduler(DispatcherPart):
         self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            self._batching = Batching(shared, sink, lanes, self._pace, conclusions, self, bounds)
+            self._batching = Batching(
+                shared, sink, lanes, self._pace, conclusions, self, self._policy, bounds
+            )
         self._senders = 0
         self.lanes = lanes
         self.landed = asyncio.Event()
         self._untold = 0
+        self._delivered = -EMPTIED  # when something was, last
         sink.when_ready(self._sink_is_ready)
 
     @property
     def takes(self) -> bool:
-        """Whether more may be taken from the log (rule 6)."""
+        """Whether more may be taken from the log (rule 6). A queue that was full a moment ago, and is emptied, has
+        room again soon: a pause would throw away what was read ahead."""
+        if self.waits:
+            return True
         if self._gate.halted or self._endpoint.flow is not Flow.PAUSED:
             return self._gate.is_open
         return self._endpoint.doubtful and all(head.attempts for head in self.lanes.heads())
@@ -80,6 +91,12 @@ class Scheduler(DispatcherPart):
     def busy(self) -> bool:
         """Whether something is on the wire, or about to be."""
         return self.lanes.flying > 0 or (self.lanes.ready > 0 and self._gate.is_open)
+
+    @property
+    def waits(self) -> bool:
+        """Whether only the sink stops it, and for a moment: a queue that is full, and is being emptied."""
+        lately = self._clock.monotonic() - self._delivered < EMPTIED
+        return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery) -> None:
         self._part.hold(delivery.size)
@@ -232,7 +249,7 @@ class Scheduler(DispatcherPart):
             elif (verdict := self._policy.early(head)) is not None:
                 self._nothing_sent(now, probe=probe)
                 await self._conclusions.carry_out(lane, verdict)
-            elif self._batching is None or probe or not await self._sent_together(lane, now):
+            elif not await self._sent_together(lane, now, probe=probe):
                 head.attempts += 1
                 self._pace.begun(now)
                 answer = await self._sink.send(head.outgoing(self._timeout))
@@ -249,24 +266,20 @@ class Scheduler(DispatcherPart):
         if self._untold <= 0:
             self.landed.set()
 
-    async def _sent_together(self, lane: Lane[Delivery], now: float) -> bool:
-        """Whether its head went in a request with others; False: it has to go alone."""
-        assert self._batching is not None  # noqa: S101 - asked before
+    async def _sent_together(self, lane: Lane[Delivery], now: float, *, probe: bool) -> bool:
+        """Whether its head went in a request with others; False: it has to go alone. A probe does, except to a queue
+        that is pulled: there a transaction of one event costs as much as one of many."""
+        if self._batching is None or (probe and not self._is_pulled):
+            return False
         request = self._batching.gather(lane, now)
         self._timekeeper.soon()  # there may be enough for another
         if request is None:
             return False
-        await self._batching.attempt(request, now)
+        await self._batching.attempt(request, now, probe=probe)
+        self._untold -= len(request.items) - 1
         if self._endpoint.allowed is not None:
             self._timekeeper.soon()
         return True
-
-    def may_go(self, delivery: Delivery) -> bool:
-        held = delivery.origin.owned.holds(delivery.message)
-        return held and self._policy.early(delivery) is None
-
-    def judge(self, answer: SinkAnswer) -> Outcome:
-        return self._policy.judge(answer)
 
     def _verdict(
         self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
@@ -291,6 +304,7 @@ class Scheduler(DispatcherPart):
     ) -> Decision:
         """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
         if outcome.fate is Fate.DELIVERED:
+            self._delivered = now
             self._endpoint.answered(probe=probe)
             return SETTLE
         asked = self._policy.asked(answer)

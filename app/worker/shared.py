@@ -1,16 +1,66 @@
-"""What the parts of one dispatcher share."""
+"""What the parts of one dispatcher share, their tasks among it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Part
-from app.worker.tasks import TaskScope
 from app.worker.timing import Timekeeper
+
+
+class TaskScope(asyncio.TaskGroup):
+    """An error in one of its tasks ends them all, rather than go unseen.
+
+    ``active``  whether tasks may begin.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._running: set[asyncio.Task[None]] = set()
+        self.active = False
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.active = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        finally:
+            self.active = False
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
+        """None: the tasks are ending, and nothing begins any more."""
+        task = None
+        if self.active:
+            try:
+                task = self.create_task(work, name=name)
+            except RuntimeError:  # one of them failed
+                self.active = False
+        if task is None:
+            work.close()
+            return None
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def cancel(self) -> None:
+        """End all of them. What they had under way stays unfinished."""
+        self.active = False
+        for task in self._running:
+            task.cancel()
 
 
 class Shared(NamedTuple):

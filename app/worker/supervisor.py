@@ -25,6 +25,7 @@ from app.interfaces import (
     silence,
 )
 from app.model.pull import Pull
+from app.model.spool import group_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
@@ -33,9 +34,8 @@ from app.worker.attempts import AttemptLog, OfferLog, Success
 from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.dispatch import Dispatcher
-from app.worker.joining import group_name
+from app.worker.gate import halt_words
 from app.worker.run import Run
-from app.worker.status import halt_words
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
 BY_CONFIGURATION = "paused by its configuration"
@@ -184,13 +184,6 @@ class Supervisor:
             for each in run.dispatcher.waiting(event_id)
         ]
 
-    async def enable(self, subscription: str) -> None:
-        """Deliver again after a 410. KeyError for a subscription that there is none of."""
-        run = self._runs[subscription]
-        await self._store.halts.allow(subscription)
-        if run.dispatcher is not None:
-            run.dispatcher.enable()
-
     def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> Run:
         """``attempts``: of the one before it, whose last error stays in sight."""
         kind = OfferLog if isinstance(subscription.sink, Pull) else AttemptLog
@@ -289,7 +282,6 @@ class Supervisor:
             notify=self._notify,
             jitter=self._jitter,
             budget=self._budget,
-            wakeups=self._wakeups,
         )
 
     def _open(self, subscription: Subscription) -> Sink:

@@ -17,8 +17,9 @@ BATCH = 500  # events of one transaction, of one answer and of one acknowledgeme
 PREFACE = f"""## Pulled events
 
 Events of 0.6 kB from the embedded log into the pull queue, received and acknowledged over HTTP {BATCH} at a time. CPU is
-that of the service's process, reading the log and answering the requests included; the floors are tables of the same
-events, {BATCH} a durable transaction, in the same round. CPU of PostgreSQL's own processes is in neither.
+that of the service's process, reading the log and answering the requests included; the floors put the same
+rows, into the same table with its indexes, {BATCH} a durable transaction, in the same round, by the bare driver. CPU of
+PostgreSQL's own processes is in neither.
 """
 
 

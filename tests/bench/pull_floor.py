@@ -1,66 +1,96 @@
 """The floors of a pull queue, in batches, a durable transaction each step.
 
 ``rows``   rows inserted and deleted, and nothing else.
-``queue``  inserted; the oldest read and locked, a token each; deleted by their tokens.
+``queue``  inserted; the oldest read and locked, a token each; deleted.
 
-The same key, headers and body as the service keeps. Prints one line of JSON: for each kind the microseconds of the
-process's own CPU an event.
+The rows and the table, with its indexes, are those of the service; the driver is its own, without SQLAlchemy. Prints
+one line of JSON: for each kind the microseconds of the process's own CPU an event.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from time import process_time
 from typing import Any
 
 import bench_events
 import psycopg
 
-Row = tuple[bytes, bytes, bytes]
+from app.bindings.record import Record
+from app.interfaces import EventName, Offered
+from app.model.message import Message, Partition
+from app.store import open_shared_store, open_store
+from app.store.pulled_sql import OFFERED
+from app.store.rows import written
+
+NOW = 1_795_000_000_000
+Row = tuple[Any, ...]
 
 
 def row(number: int) -> Row:
+    """Without its position, which comes last: no two rows have the same."""
     said = bench_events.attributes(number)
-    return said["partitionkey"].encode(), json.dumps(said).encode(), bench_events.body(number)
+    key = said["partitionkey"].encode()
+    headers = [(f"ce_{name}", value.encode()) for name, value in said.items()]
+    record = Record(
+        key, (*headers, ("content-type", b"application/json")), bench_events.body(number)
+    )
+    offered = Offered(
+        subscription="bench",
+        broker="target",
+        message=Message(record, Partition("bench", number % 8), "", number, NOW, 1),
+        lane=key,
+        at_ms=NOW,
+        event=EventName(said["id"], said["source"], said["type"]),
+    )
+    values = ("bench", "target", key, NOW, *written(offered))
+    return tuple(value for name, value in zip(OFFERED, values, strict=True) if name != "position")
 
 
 class Floor:
-    """``mark`` is where the driver puts a parameter; ``key`` declares the table's own."""
+    """``mark`` is where the driver puts a parameter."""
 
-    def __init__(self, connection: Any, mark: str, key: str) -> None:
-        self._connection, self._at, self._mark = connection, connection.cursor(), mark
-        columns = f"id {key}, key bytea, headers bytea, body bytea, token text"
-        self._at.execute(f"CREATE TABLE floor ({columns})")
-        self._at.execute("CREATE INDEX floor_token ON floor (token)")
-        self._insert = self._sql("INSERT INTO floor (key, headers, body) VALUES (?, ?, ?)")
-        self._read = self._sql("SELECT * FROM floor WHERE token IS NULL ORDER BY id LIMIT ?")
-        self._lock = self._sql("UPDATE floor SET token = ? WHERE id = ?")
-        self._acknowledge = self._sql("DELETE FROM floor WHERE token = ?")
-        oldest = "SELECT id FROM floor ORDER BY id LIMIT ?"
-        self._delete = self._sql(f"DELETE FROM floor WHERE id IN ({oldest})")
-        connection.commit()
-
-    def _sql(self, text: str) -> str:
-        return text.replace("?", self._mark)
+    def __init__(self, connection: Any, mark: str) -> None:
+        self._connection, self._at = connection, connection.cursor()
+        self._count = 0
+        names = ", ".join(f'"{name}"' for name in OFFERED if name != "position")
+        marks = ", ".join([mark] * len(OFFERED))
+        self._insert = (
+            f"INSERT INTO pulled ({names}, position, deliveries, token, locked_until_ms)"
+            f" VALUES ({marks}, 0, '', 0)"
+        )
+        oldest = f"FROM pulled ORDER BY id LIMIT {mark}"
+        self._read = f"SELECT * {oldest}"
+        self._lock = (
+            f"UPDATE pulled SET token = {mark}, locked_until_ms = {mark}, deliveries = 1"
+            f" WHERE id = {mark}"
+        )
+        self._delete = f"DELETE FROM pulled WHERE id IN (SELECT id {oldest})"
 
     def rows(self, rows: Sequence[Row]) -> None:
-        self._at.executemany(self._insert, rows)
-        self._connection.commit()
+        self._add(rows)
         self._at.execute(self._delete, (len(rows),))
         self._connection.commit()
 
     def queue(self, rows: Sequence[Row]) -> None:
-        self._at.executemany(self._insert, rows)
-        self._connection.commit()
+        self._add(rows)
         found = self._at.execute(self._read, (len(rows),)).fetchall()
-        locked = [(secrets.token_urlsafe(18), each[0]) for each in found]
-        self._at.executemany(self._lock, locked)
+        locks = [(secrets.token_urlsafe(18), NOW, each[0]) for each in found]
+        self._at.executemany(self._lock, locks)
         self._connection.commit()
-        self._at.executemany(self._acknowledge, [(token,) for token, _ in locked])
+        self._at.execute(self._delete, (len(rows),))
+        self._connection.commit()
+
+    def _add(self, rows: Sequence[Row]) -> None:
+        first, self._count = self._count, self._count + len(rows)
+        values = [(*each, str(first + number)) for number, each in enumerate(rows)]
+        self._at.executemany(self._insert, values)
         self._connection.commit()
 
 
@@ -74,16 +104,24 @@ def measure(floor: Floor, kind: str, events: int, batch: int) -> float:
     return 1e6 * (process_time() - before) / (events // batch * batch)
 
 
+async def make(store: Any) -> None:
+    """The tables of the service."""
+    await store.start()
+    await store.stop()
+
+
 def in_file(path: str) -> Floor:
     """As durable as the store: a rollback journal that is synced, its folder too."""
+    asyncio.run(make(open_store(Path(path))))
     file = sqlite3.connect(path)
     for pragma in ("journal_mode=DELETE", "synchronous=EXTRA"):
         file.execute(f"PRAGMA {pragma}")
-    return Floor(file, "?", "INTEGER PRIMARY KEY")
+    return Floor(file, "?")
 
 
 def in_postgresql(dsn: str) -> Floor:
-    return Floor(psycopg.connect(dsn), "%s", "bigserial PRIMARY KEY")
+    asyncio.run(make(open_shared_store(dsn)))
+    return Floor(psycopg.connect(dsn), "%s")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from app.bindings.record import Record
 from app.interfaces.sink import Outgoing
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
+from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
 from app.sinks.http_client import HttpClient
@@ -39,8 +40,11 @@ def measure(port: int) -> tuple[list[float], list[float]]:
 async def _measure(url: str) -> tuple[list[float], list[float]]:
     client = HttpClient(allow_private=["127.0.0.0/8"])
     secrets = [LiveSecret(FileSecret(SECRET))]
-    signed = WebhookSink(url, client, signatures=Signatures(secrets, SystemClock().now))
-    plain = WebhookSink(url, client)
+    subscription = Subscription.model_validate(
+        {"id": "bench", "source": {"broker": "log", "topics": ["bench"]}, "sink": url}
+    )
+    signed = WebhookSink(subscription, client, signatures=Signatures(secrets, SystemClock().now))
+    plain = WebhookSink(subscription, client)
     outgoing = [_outgoing(number) for number in range(TURN)]
     settle_heap()
     costs: dict[WebhookSink, list[float]] = {plain: [], signed: []}

@@ -233,7 +233,8 @@ async def test_gone_disables_through_a_restart_and_loses_nothing(house, target):
     }
     assert second.status()[0].state == "disabled"
     assert len(target.received) == 1
-    await second.enable("billing")
+    await house.store.halts.allow("billing")
+    second.halt({})
     await house.settled()
     assert ledger.each_once(5)
 

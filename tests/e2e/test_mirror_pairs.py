@@ -23,7 +23,7 @@ from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.sinks.topic import open_topic
+from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
@@ -148,7 +148,7 @@ async def mirroring(
         subscription,
         source,
         store,
-        open_topic(subscription.sink, subscription, target, target.name, within=PATIENT),
+        TopicSink(subscription.sink, subscription, target, target.name, within=PATIENT),
         SystemClock(),
         group=f"skybridge.pairs.{subscription.id}",
         attempts=AttemptLog(subscription.id, counters),

@@ -19,7 +19,7 @@ from app.model.signing_key import Key, KeyKind, write_key
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
-from app.sinks.webhook import open_webhook
+from app.sinks.webhook import WebhookSink
 from kafka_install import Missing
 from lacking import lacking
 from opinion_install import SIGNATURES, installed
@@ -59,7 +59,7 @@ async def requests() -> list[Received]:
     signatures = Signatures(secrets, time.time)  # noqa: TID251 - the package has no other clock
     for settings in ({}, {"content_mode": "structured"}, {"batch": {}}):
         subscription = a_subscription(sink=target.url, **settings)
-        sink = open_webhook(subscription, client, signatures=signatures)
+        sink = WebhookSink(subscription, client, signatures=signatures)
         events = [outgoing(an_event(n, subject="\u00fc")) for n in range(3)]
         pieces = [piece for each in events if (piece := sink.piece(each)) is not None]
         answers = [await sink.send(each) for each in events]

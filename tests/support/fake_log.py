@@ -17,7 +17,7 @@ from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata,
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.partitions import partition_of
-from app.worker.waiting import happened
+from app.worker.timing import happened
 
 _ABLE = "replayable", "partitions", "seek_by_time", "null_body", "binary_keys", "generations"
 CAPABILITIES = Capabilities(**dict.fromkeys(_ABLE, True))

@@ -142,7 +142,9 @@ class SubscriptionRows:
             for each in [key for key, row in rows.items() if row.subscription == subscription]:
                 del rows[each]
         store.pulled.rows = [row for row in store.pulled.rows if row.subscription != subscription]
-        await store.parked.forget(subscription)
+        parked = store.parked.rows_by_id
+        for each in [id_ for id_, row in parked.items() if row.subscription == subscription]:
+            del parked[each]
 
     async def revision(self) -> int:
         return self._store.revision

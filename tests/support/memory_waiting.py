@@ -164,11 +164,6 @@ class ParkedRows:
         ]
         return found[:limit]
 
-    async def forget(self, subscription: str) -> int:
-        gone = {row.id for row in self.rows_by_id.values() if row.subscription == subscription}
-        self.remove(gone)
-        return len(gone)
-
     def remove(self, ids: Collection[int]) -> None:
         for each in ids:
             self.rows_by_id.pop(each, None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.bindings.record import Record
 from app.delivery.lane_id import lane_id
-from app.interfaces import EventName, Offered
+from app.interfaces import EventName, Halt, Offered
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 from app.sinks.pull_queue import Wakeups
@@ -44,6 +44,9 @@ class PullService(Service):
             Subscription.model_validate(each)
             for each in ({**usual, "id": "billing", **self.settings}, hook)
         ]
+
+    def halts(self) -> Mapping[str, Halt]:
+        return self.store.halts.rows
 
     async def offer(self, *records: Record) -> None:
         """As the worker does, nudge included."""

@@ -72,7 +72,6 @@ class Pulling:
             self.clock,
             group=GROUP,
             attempts=OfferLog("billing", self.counters),
-            wakeups=self.wakeups,
             copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
             notify=lambda kind, name, _: self.told.append((kind, name)),
             jitter=lambda: 0.5,

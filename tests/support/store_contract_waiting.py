@@ -165,13 +165,6 @@ class ParkedContract:
         assert offsets(await store.parked.find(after=first[-1].id)) == [2]
         assert offsets(await store.parked.find("billing")) == [3, 1]
 
-    async def test_a_subscription_that_is_gone_leaves_nothing(self, store):
-        """Rule 7: deleting a subscription finishes its events."""
-        await store.parked.park([a_row(1), a_row(2), a_row(1, subscription="audit")])
-        assert await store.parked.forget("billing") == 2
-        assert await store.parked.forget("billing") == 0
-        assert [row.subscription for row in await store.parked.find()] == ["audit"]
-
     async def test_many_at_once_are_all_there(self, store):
         await asyncio.gather(*(store.parked.park([a_row(n)]) for n in range(300)))
         assert offsets(await self.rows(store, limit=1000)) == list(range(300))

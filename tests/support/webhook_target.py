@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from app.interfaces import Sink
 from app.model.subscription import Subscription
 from app.sinks.http_client import HttpClient
-from app.sinks.webhook import open_webhook
+from app.sinks.webhook import WebhookSink
 from loopback_server import LoopbackServer
 
 
@@ -113,4 +113,4 @@ class WebhookTarget(LoopbackServer):
 def to_loopback(subscription: Subscription) -> Sink:
     """The sink of a subscription to a target that is here."""
     client = HttpClient(allow_private=("127.0.0.0/8",), connections=subscription.concurrency)
-    return open_webhook(subscription, client)
+    return WebhookSink(subscription, client)

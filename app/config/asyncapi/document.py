@@ -11,8 +11,8 @@ from app.config.asyncapi.channels import Channels
 from app.config.asyncapi.servers import servers
 from app.config.model import Config
 from app.model.route import Exchange, Route, Target
+from app.model.spool import group_name
 from app.model.subscription import Subscription
-from app.worker.joining import group_name
 
 Part = dict[str, Any]
 _EITHER = "as_received"

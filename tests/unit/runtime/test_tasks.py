@@ -300,9 +300,9 @@ BARE = {
     "store/transactions.py": ENDS,
     "telemetry/tasks.py": "the mechanism",
     "worker/run.py": COUNTS_ITSELF,
+    "worker/shared.py": OF_THE_SUBSCRIPTION,
     "worker/supervisor.py": ENDS,
-    "worker/tasks.py": OF_THE_SUBSCRIPTION,
-    "worker/waiting.py": WAITED_FOR,
+    "worker/timing.py": WAITED_FOR,
 }
 """Why a task of this file may stand outside of the mechanism, file by file."""
 

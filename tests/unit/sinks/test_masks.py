@@ -19,7 +19,7 @@ from app.sinks.masks import LEFT, QUOTED, Mask
 from app.sinks.secrets import LiveSecret
 from app.sinks.webhook import WebhookSink
 from app.worker.attempts import quote as quoted
-from worker_doubles import RecordingClient, an_event
+from worker_doubles import RecordingClient, a_subscription, an_event
 
 PLAIN = "Zq7-tR4kXw9_mB2vLp8s"
 ODD = "a\"b/c\\d%41 e&f<g'h+i=j\u00fc\U0001f600~k"
@@ -136,9 +136,9 @@ async def test_what_a_request_bore_is_masked_in_its_answer(credentials: Fixed) -
     shown = await credentials.show()
     said = " ".join([shown.url("https://b.example/"), *(value for _, value in shown.headers)])
     client = RecordingClient(SinkAnswer(400, body=said.encode()))
-    answer = await WebhookSink("https://b.example/", client, credentials=credentials).send(
-        outgoing()
-    )
+    answer = await WebhookSink(
+        a_subscription(sink="https://b.example/"), client, credentials=credentials
+    ).send(outgoing())
     assert PLAIN not in answer.body.decode()
     assert base64.b64encode(f"user:{PLAIN}".encode()) not in answer.body
     assert b"b.example" in answer.body
@@ -153,9 +153,7 @@ async def test_the_words_of_a_token_endpoint_are_for_those_who_look_and_not_for_
 
         def forget(self, token: str) -> None: ...
 
-    sink = WebhookSink(
-        "https://b.example/", RecordingClient(), credentials=Granted(Refused(), bearer)
-    )
+    sink = WebhookSink(a_subscription(), RecordingClient(), credentials=Granted(Refused(), bearer))
     answer = await sink.send(outgoing())
     assert (answer.fault, answer.detail) == ("token", "no token from https://id.example: 401")
     assert quoted(answer).endswith("401 ask Alice")

@@ -19,7 +19,7 @@ from app.sinks.credentials import Fixed, bearer
 from app.sinks.handshake import Handshake
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
-from app.sinks.webhook import WebhookSink, open_webhook
+from app.sinks.webhook import WebhookSink
 from worker_doubles import RecordingClient, a_subscription, an_event
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"
@@ -34,7 +34,7 @@ def a_sink(client: RecordingClient, **settings: object) -> WebhookSink:
         for name in ("signatures", "credentials", "handshake")
         if name in settings
     }
-    return open_webhook(a_subscription(**{"batch": {}, **settings}), client, **parts)
+    return WebhookSink(a_subscription(**{"batch": {}, **settings}), client, **parts)
 
 
 def outgoing(record: Record) -> Outgoing:
@@ -83,7 +83,7 @@ async def test_what_cannot_be_in_a_batch_goes_as_without(record: Record) -> None
     assert sink.piece(outgoing(record)) is None
     await sink.send(outgoing(record))
     plain = RecordingClient()
-    await open_webhook(a_subscription(), plain).send(outgoing(record))
+    await WebhookSink(a_subscription(), plain).send(outgoing(record))
     assert client.posted == plain.posted
 
 
@@ -117,7 +117,7 @@ def test_what_is_of_webhooks_is_refused_for_a_topic(settings: dict[str, object])
 
 async def test_without_the_setting_nothing_is_joined() -> None:
     """H5: a batch is sent only where it was asked for."""
-    sink = open_webhook(a_subscription(), RecordingClient())
+    sink = WebhookSink(a_subscription(), RecordingClient())
     assert sink.piece(outgoing(an_event(1))) is None
 
 

@@ -15,7 +15,7 @@ from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUn
 from app.interfaces import Outgoing
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
-from app.sinks.topic import answer_of, open_topic
+from app.sinks.topic import TopicSink, answer_of
 from fake_log import FakeLog
 from worker_doubles import a_subscription, an_event
 
@@ -31,7 +31,7 @@ async def log():
 
 def a_sink(log, kind="kafka", topic="copy", **settings):
     subscription = a_subscription(sink={"broker": "target", "topic": topic}, **settings)
-    return open_topic(subscription.sink, subscription, log, kind)
+    return TopicSink(subscription.sink, subscription, log, kind)
 
 
 def outgoing(record, *, decode=kafka.decode, timeout=15.0):
@@ -183,7 +183,7 @@ async def test_an_attempt_ends_at_the_subscriptions_own_timeout(log):
 
     log.submit = never
     subscription = a_subscription(sink={"broker": "target", "topic": "copy"})
-    sink = open_topic(subscription.sink, subscription, log, "kafka", within=10.0)
+    sink = TopicSink(subscription.sink, subscription, log, "kafka", within=10.0)
     answer = await sink.send(outgoing(an_event(1), timeout=0.01))
     assert (answer.status, answer.fault) == (None, "timeout")
     assert given[0].cancelled()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.model.message import Partition
-from app.sinks.webhook import open_webhook
+from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
@@ -44,7 +44,7 @@ class Rig:
         self.log.killed = False
         subscription = a_subscription(**settings)
         if self.client is not None:
-            self.sink = open_webhook(subscription, self.client)
+            self.sink = WebhookSink(subscription, self.client)
         self.dispatcher = Dispatcher(
             subscription,
             self.log,

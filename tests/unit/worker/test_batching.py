@@ -358,7 +358,7 @@ async def test_a_subscription_that_ends_begins_nothing_when_room_is_made(rig, jo
 
 def looks(rig) -> list[float]:
     """How often it was asked what is due; each time costs a turn of the loop."""
-    courier, counted = rig.dispatcher._scheduler, []
+    courier, counted = rig.dispatcher._components.scheduler, []
     act = courier.act
 
     def asked(now: float) -> float | None:

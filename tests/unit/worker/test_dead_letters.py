@@ -20,9 +20,8 @@ from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
 from app.worker.offset_commits import OffsetCommits
 from app.worker.origins import LogPartition, OwnedPartition
-from app.worker.shared import Shared
+from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRow, StoredRows
-from app.worker.tasks import TaskScope
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock

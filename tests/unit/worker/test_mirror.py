@@ -10,7 +10,7 @@ from app.bindings import kafka
 from app.bindings.record import Record
 from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.message import Partition
-from app.sinks.topic import open_topic
+from app.sinks.topic import TopicSink
 from fake_log import FakeLog
 from worker_doubles import a_subscription, an_event, until
 
@@ -44,7 +44,7 @@ def mirror(rig):
         await rig.target.create_topic("copy", 1)
         whole = {"sink": {"broker": "target", "topic": "copy"}, **settings}
         subscription = a_subscription(**whole)
-        rig.sink = open_topic(subscription.sink, subscription, rig.target, "kafka")
+        rig.sink = TopicSink(subscription.sink, subscription, rig.target, "kafka")
         await rig.begin(**whole)
 
     return begin

@@ -70,7 +70,7 @@ async def test_what_a_sink_waits_for_wakes_those_who_wait_at_once(rig):
 
 def looks(rig):
     """How often it was asked what is due; each time costs a turn of the loop."""
-    courier, counted = rig.dispatcher._scheduler, []
+    courier, counted = rig.dispatcher._components.scheduler, []
     act = courier.act
 
     def asked(now):

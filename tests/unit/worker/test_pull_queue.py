@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from app.bindings.record import Record
+from app.bindings.record import ContentMode, Decoded, Record
 from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
-from app.interfaces import LetterChoice, Outgoing, Replay
+from app.event.value import CloudEvent
+from app.interfaces import LetterChoice, Offered, Outgoing, Replay
 from app.model.message import Message, Partition
-from app.sinks.pull_queue import STORED, PullQueueSink, Wakeups
+from app.sinks.pull_queue import (
+    COUNT_EVERY,
+    REMEMBERED,
+    REMEMBERED_BYTES,
+    STORED,
+    PullQueueSink,
+    RecentEvents,
+    Wakeups,
+)
 from app.store import open_store
 from pull_worker import GROUP, Patient, Pulling, ids
 from virtual_clock import VirtualClock
@@ -154,6 +164,101 @@ async def test_at_the_bound_the_log_is_the_buffer(pulling, orders):
     await pulling.acknowledge(taken)
     await committed(pulling, 14)
     await pulling.waiting(10)
+
+
+async def test_a_full_queue_that_was_emptied_is_filled_in_one_transaction(pulling):
+    """The probe is no event of its own: a transaction of one costs as much as one of many."""
+    await pulling.publish(*(an_event(n, f"k{n}") for n in range(40)))
+    await pulling.begin(pull={"max_waiting": 8})
+    await pulling.waiting(8)
+    await pulling.until(lambda: pulling.status.state == "paused")
+    queue, sizes = pulling.store.pulled, []
+    real = queue.offer
+
+    async def offer(rows):
+        sizes.append(len(rows))
+        await real(rows)
+
+    queue.offer = offer
+    await pulling.acknowledge(await pulling.receive())
+    await pulling.waiting(8)
+    assert sizes == [8]
+
+
+async def test_some_room_in_a_full_queue_is_filled_at_once(pulling):
+    """A request that was too large is made again with what there is room for."""
+    await pulling.publish(*(an_event(n, f"k{n}") for n in range(40)))
+    await pulling.begin(pull={"max_waiting": 8})
+    await pulling.waiting(8)
+    await pulling.until(lambda: pulling.status.state == "paused")
+    before = pulling.clock.monotonic()
+    await pulling.acknowledge(await pulling.receive(3))
+    await pulling.waiting(8)
+    assert pulling.clock.monotonic() - before < COUNT_EVERY
+
+
+async def test_a_queue_that_is_full_for_a_moment_lets_the_log_be_read_on(pulling):
+    """A pause throws away what was read ahead: it would be read, and decoded, once more."""
+    pulling.log.batch = 4
+    await pulling.publish(*(an_event(n, f"k{n}", note="x" * 400_000) for n in range(60)))
+    await pulling.begin(pull={"max_waiting": 4})
+    await pulling.waiting(4)
+    consumer, pauses = pulling.log.members[GROUP][-1], []
+    real = consumer.pause
+
+    def pause(partitions):
+        pauses.append(partitions)
+        real(partitions)
+
+    consumer.pause = pause
+    for _ in range(10):
+        await pulling.acknowledge(await pulling.receive())
+        async with asyncio.timeout(60):
+            while await pulling.store.pulled.count("billing") != 4:
+                await pulling.clock.advance(0.05)
+                await asyncio.sleep(0.002)
+        await pulling.clock.advance(0.1)
+        await asyncio.sleep(0.002)
+    assert len(pauses) <= 1  # before the first of them, perhaps
+
+
+def remembered(number, size=10):
+    record = Record(b"k", (), b"x" * size)
+    event = Decoded(CloudEvent({"id": str(number)}, record.body), ContentMode.BINARY)
+    message = Message(record, Partition("orders", 0), str(number), number, number, 1, event)
+    return Offered(subscription="billing", broker="log", message=message, lane=b"k")
+
+
+def test_an_event_is_remembered_until_it_is_handed_out():
+    recent, row = RecentEvents(), remembered(1)
+    recent.add([row])
+    assert recent.take(row) is row.message.decoded
+    assert recent.take(row) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"record": Record(b"k", (), b"another")},
+        {"time_ms": 77},
+        {"partition": Partition("orders", 1)},
+        {"position": "2"},
+    ],
+)
+def test_what_is_remembered_is_of_that_very_message(other):
+    """A topic that was created again has other messages at the same positions."""
+    recent, row = RecentEvents(), remembered(1)
+    recent.add([row])
+    assert recent.take(replace(row, message=replace(row.message, **other))) is None
+
+
+def test_the_oldest_events_are_forgotten_first():
+    """Rule 8: by their number, and by their bytes; headers count."""
+    recent, rows = RecentEvents(), [remembered(n) for n in range(REMEMBERED + 1)]
+    recent.add(rows)
+    assert (recent.take(rows[0]), len(recent)) == (None, REMEMBERED)
+    recent.add([remembered(n, REMEMBERED_BYTES // 4) for n in range(5)])
+    assert len(recent) <= 4
 
 
 async def test_room_that_another_process_made_is_found(pulling):

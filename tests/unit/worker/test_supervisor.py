@@ -10,7 +10,7 @@ import pytest
 from app.errors import BrokerUnavailable, PositionOutOfRange, SetupError
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from app.worker.joining import start_at
+from app.model.start import start_at
 from supervised import Supervised
 from worker_doubles import ScriptedSink, a_subscription, an_event, until
 
@@ -121,7 +121,8 @@ async def test_enable_after_gone_tells_store_and_dispatcher():
     await house.log.submit("orders", [an_event(0)])
     await until(lambda: "billing" in house.store.halts.rows)
     await until(lambda: house.states == {"billing": "disabled"})
-    await house.supervisor.enable("billing")
+    await house.store.halts.allow("billing")
+    house.supervisor.halt({})
     await until(lambda: house.sinks["billing"].answered == ["0", "0"])
     assert house.store.halts.rows == {}
     await house.stop()
@@ -206,10 +207,10 @@ async def test_attempts_are_remembered_newest_first_and_bounded():
 
 
 def test_a_start_is_read_as_the_subscription_says():
-    assert start_at(a_subscription(start="latest")).kind == "latest"
-    assert start_at(a_subscription(start="earliest")).kind == "earliest"
-    assert start_at(a_subscription(start={"position": {0: "7"}})).positions == {0: "7"}
-    old = start_at(a_subscription(start={"time": "1969-12-31T23:59:59.999Z"}))
+    assert start_at("latest").kind == "latest"
+    assert start_at("earliest").kind == "earliest"
+    assert start_at(a_subscription(start={"position": {0: "7"}}).start).positions == {0: "7"}
+    old = start_at(a_subscription(start={"time": "1969-12-31T23:59:59.999Z"}).start)
     assert old.time_ms == 0  # -1 is another word for latest in Kafka
-    at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}))
+    at = start_at(a_subscription(start={"time": "2026-01-31T13:00:00+01:00"}).start)
     assert (at.kind, at.time_ms) == ("time", 1_769_860_800_000)
