@@ -275,6 +275,8 @@ def main(control: int) -> None:
     sys.modules["hypothesis"] = None  # type: ignore[assignment]  # no service has it; kio would take seconds for it
     for each in MODULES:
         importlib.import_module(each)
+    for route in importlib.import_module("app.api.app").skeleton().routes:
+        route.matches({"type": "http", "method": "GET", "path": "/", "headers": []})  # looks at it
     if os.environ.get("SKYBRIDGE_TEST_HURRIED"):
         importlib.import_module("hurried").hurry()
     sys.path.pop(0)  # this folder; a program has none of it
