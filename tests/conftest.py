@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
@@ -39,6 +42,24 @@ pytest.register_assert_rewrite(
 
 # Tests start hundreds of services: without bytecode each compiles all modules anew, three times the work.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@functools.cache
+def _authorities(trust_env: bool) -> ssl.SSLContext:
+    return httpx.create_ssl_context(trust_env=trust_env)
+
+
+def _ssl_context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+    """Each client of httpx reads the certificates of all authorities anew, 50 ms of CPU, also where it speaks to
+    loopback without TLS: a test that asks until something is so spends its time with that.
+    """
+    if verify is True and cert is None:
+        return _authorities(trust_env)
+    return httpx.create_ssl_context(verify=verify, cert=cert, trust_env=trust_env)
+
+
+httpx._transports.default.create_ssl_context = _ssl_context
+
 
 # A property says nothing about time, and a busy machine takes its time over an example. Those of
 # tests/properties say themselves how many they want.

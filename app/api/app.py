@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import BaseRoute
 
 from app import __version__
 from app.api import (
@@ -102,13 +105,22 @@ def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
         docs_url=None,  # the ones FastAPI brings load their script from another host
         redoc_url=None,
         openapi_url=None,
-        dependencies=[Depends(parameters.known_only)],
     )
     app.state.running, app.state.stopped = running, stopped
     app.state.trail = trail
     app.state.hands = HandingOut(running, stopped)
     problem_handlers.install(app)
-    app.include_router(routes)
+    app.router.routes.extend(_operations())
+    app.include_router(_self_description(app), dependencies=[Depends(parameters.known_only)])
+    return app
+
+
+@functools.cache
+def _operations() -> Sequence[BaseRoute]:
+    """Those of every service: they hold nothing of one, and to look at their parameters takes longer than all
+    else of an application."""
+    router = APIRouter(dependencies=[Depends(parameters.known_only)])
+    router.include_router(routes)
     for each in (
         logins,
         history,
@@ -129,9 +141,8 @@ def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
         find,
         configuring,
     ):  # topics after records, and subscriptions after their verbs: their paths take in the others
-        app.include_router(each.routes)
-    app.include_router(_self_description(app))
-    return app
+        router.include_router(each.routes)
+    return router.routes
 
 
 def skeleton() -> FastAPI:

@@ -111,6 +111,7 @@ class Service(NamedTuple):
                 headers=httpx.Headers(sent, encoding="utf-8"),
                 timeout=httpx.Timeout(WITHIN, connect=10),
                 trust_env=False,
+                verify=options.has_certificate(self.server),
             )
         except (httpx.TransportError, httpx.InvalidURL) as fault:
             printing.nobody(self.server, fault, _AWAY)

@@ -18,6 +18,7 @@ from app.bindings.documents import FormatName
 from app.bindings.http import HttpMessage
 from app.bindings.record import Decoded
 from app.bindings.transcode import Writing
+from app.cli.options import has_certificate
 from app.cli.printing import reason
 
 Mode = Literal["binary", "structured", "batch"]
@@ -73,7 +74,12 @@ class EventsClient:
             self._headers["skybridge-key"] = key
         self._retries = retries
         self._format = format
-        self._http = httpx.AsyncClient(timeout=timeout, transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(
+            timeout=timeout,
+            transport=transport,
+            trust_env=False,
+            verify=has_certificate(url),
+        )
         self._sleep = sleep
         self._on_wait = on_wait
 

@@ -92,6 +92,11 @@ def demand_address(option: str, address: str, example: str) -> None:
         )
 
 
+def has_certificate(address: str) -> bool:
+    """Whether a request there has to look at one. To read the authorities takes longer than most requests."""
+    return not address.lower().startswith("http://")
+
+
 def now(timespec: str = "milliseconds") -> str:
     import datetime as dt
 

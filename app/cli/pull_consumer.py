@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 
-from app.cli import admin_client, printing
+from app.cli import admin_client, options, printing
 
 Deal = Callable[[dict[str, Any]], Awaitable[int]]
 """What is done with what was received; its exit code: 0, ``REJECT``, or any other for not now."""
@@ -49,6 +49,7 @@ class Consumer:
             headers=httpx.Headers(admin_client.authorization(token), encoding="utf-8"),
             timeout=httpx.Timeout(WAIT + 10, connect=10),
             trust_env=False,
+            verify=options.has_certificate(server),
         )
         self._deal = deal
         self._wishes = wishes

@@ -124,7 +124,11 @@ async def _from_service(
     headers = httpx.Headers(admin_client.authorization(token), encoding="utf-8")
     try:
         async with (
-            httpx.AsyncClient(timeout=httpx.Timeout(40, read=None), trust_env=False) as client,
+            httpx.AsyncClient(
+                timeout=httpx.Timeout(40, read=None),
+                trust_env=False,
+                verify=options.has_certificate(server),
+            ) as client,
             client.stream("GET", url, params=query, headers=headers) as answer,
         ):
             if not answer.is_success:

@@ -11,7 +11,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
-from typer.models import OptionInfo
+from typer.core import TyperCommand
+from typer.main import get_command_from_info
+from typer.models import CommandInfo, OptionInfo
 
 from app import __version__
 from app.cli import exits
@@ -28,6 +30,29 @@ def option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text or None, **more)
 
 
+class _Verb(TyperCommand):
+    """A verb that looks at its parameters when they are asked for: a command line names one of sixty verbs, and
+    looking at all of them takes longer than most verbs run. It is registered by what makes its function."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self._made = self.callback
+        del self.params, self.callback
+
+    @functools.cached_property
+    def _whole(self) -> Any:
+        made = CommandInfo(name=self.name, callback=self._made and self._made())
+        return get_command_from_info(made, pretty_exceptions_short=True, rich_markup_mode=None)
+
+    @functools.cached_property
+    def params(self) -> Any:  # type: ignore[override]  # as it was set
+        return self._whole.params
+
+    @functools.cached_property
+    def callback(self) -> Any:  # type: ignore[override]  # likewise
+        return self._whole.callback
+
+
 class Group(typer.Typer):
     def verb(self, name: str, *examples: str, json: str = "") -> Callable[[F], F]:
         """Registers a verb. ``json``: what its --json prints, where that is not what other verbs print."""
@@ -35,7 +60,8 @@ class Group(typer.Typer):
         def register(run: F) -> F:
             # Examples must not be wrapped.
             text = f"{inspect.cleandoc(run.__doc__ or '')}\n\n\b\nExamples:\n  "
-            self.command(name=name, help=text + "\n  ".join(examples))(_expanded(run, json))
+            added = self.command(name=name, cls=_Verb, help=text + "\n  ".join(examples))
+            added(lambda: _expanded(run, json))
             return run
 
         return register

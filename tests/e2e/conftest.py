@@ -33,6 +33,7 @@ async def started(tmp_path: Path) -> AsyncIterator[Callable[[dict[str, Any]], Aw
             "server": {"events": {"port": 0}, "admin": {"port": 0}},
             "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
             "brokers": {"log": {"kind": "embedded", "path": str(tmp_path / "log")}},
+            "timeouts": {"not_ready": "0s"},
         }
         file = tmp_path / "skybridge.json"
         file.write_text(json.dumps(whole | settings))

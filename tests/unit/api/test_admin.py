@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +17,6 @@ from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access import demand_token
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.app import document, skeleton
 from app.api.callers import Access
 from app.api.front import create_app
 from app.api.running import Reload
@@ -45,6 +46,7 @@ EVENT = Record(
     ),
     b'{"price": 1.10}',
 )
+DOCUMENT = Path(__file__).parents[3] / "openapi" / "openapi.json"
 FOREIGN = Record(None, (("x", None),), b"no event")
 _READY = RoleReadiness(ready=True, causes=[])
 
@@ -310,7 +312,7 @@ async def test_a_store_in_trouble_hides_nothing_else(
 
 def _operations() -> list[tuple[str, str]]:
     """Method and path of every operation of the document."""
-    paths = document(skeleton())["paths"]
+    paths = json.loads(DOCUMENT.read_text())["paths"]
     return [
         (method, path)
         for path, operations in paths.items()
@@ -320,17 +322,22 @@ def _operations() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("method", "path"), _operations())
-async def test_an_unknown_query_parameter_is_refused_on_every_operation(client, method, path):
+async def test_an_unknown_query_parameter_is_refused_on_every_operation(
+    client: httpx.AsyncClient,
+) -> None:
     """``/v1/parked?event_id=7`` answered with everything, as if all of it were of that event."""
-    filled = re.sub(r"\{[^}]+\}", "1", path)
-    body = {"json": {}} if method in {"post", "put", "patch"} else {}
-    answer = await client.request(method, filled, params={"event_idd": "7"}, **body)
-    assert answer.status_code == 422, answer.text
-    faults = answer.json()["faults"]
-    assert {"code": "unknown-parameter", "at": "query.event_idd"}.items() <= {
-        **next(fault for fault in faults if fault["at"] == "query.event_idd")
-    }.items()
+    taken = []
+    for method, path in _operations():
+        filled = re.sub(r"\{[^}]+\}", "1", path)
+        body = {"json": {}} if method in {"post", "put", "patch"} else {}
+        answer = await client.request(method, filled, params={"event_idd": "7"}, **body)
+        refused = answer.status_code == 422 and any(
+            (fault["code"], fault["at"]) == ("unknown-parameter", "query.event_idd")
+            for fault in answer.json()["faults"]
+        )
+        if not refused:
+            taken.append((method, path, answer.status_code, answer.text))
+    assert taken == []
 
 
 ELSEWHERE = [

@@ -5,13 +5,17 @@ import pytest
 from app.bindings import http
 from app.errors import SenderError
 from bad_requests import BAD_REQUESTS, BadRequest
+from every import of_every
 
 ROWS = [row for row in BAD_REQUESTS if not row.listener_only]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_a_bad_request_is_refused_with_its_exact_status_and_faults(row: BadRequest) -> None:
+def test_a_bad_request_is_refused_with_its_exact_status_and_faults() -> None:
     """Whoever sent it learns at once, and completely, what to change (core 1.1 to 1.3, H1-H13)."""
+    of_every(ROWS, assert_refused, name)
+
+
+def assert_refused(row: BadRequest) -> None:
     with pytest.raises(SenderError) as refusal:
         http.decode(row.headers, row.body, unknown_formats="refuse")
 
@@ -33,9 +37,16 @@ def test_the_table_is_long_enough() -> None:
     assert len(ROWS) >= 220
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
-def test_a_fault_says_what_where_and_by_which_rule(row: BadRequest) -> None:
+def test_a_fault_says_what_where_and_by_which_rule() -> None:
     """A fault without a sentence, or one that repeats a whole body, helps nobody."""
+    of_every(ROWS, assert_told, name)
+
+
+def name(row: BadRequest) -> str:
+    return row.id
+
+
+def assert_told(row: BadRequest) -> None:
     with pytest.raises(SenderError) as refusal:
         http.decode(row.headers, row.body, unknown_formats="refuse")
 

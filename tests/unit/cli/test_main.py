@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from app import __version__
 from app.cli import exits, main
 from app.cli.commands import app
+from app.cli.options import has_certificate
 
 VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
 HEAVY = ("aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
@@ -69,6 +70,29 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_command_line_looks_at_the_options_of_its_own_verb_alone() -> None:
+    """Those of all sixty verbs take 0.2 s, which is more than most verbs run."""
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert [each.name for each in commands["attempts"].params][:2] == ["subscription", "event"]
+    looked_at = [name for name, each in commands.items() if "params" in vars(each)]
+    assert [name for name in looked_at if not hasattr(commands[name], "commands")] == ["attempts"]
+
+
+@pytest.mark.parametrize(
+    ("address", "reads"),
+    [
+        ("http://127.0.0.1:8081", False),
+        ("HTTP://gateway", False),
+        ("https://gateway", True),
+        ("httpx://gateway", True),
+        ("", True),
+    ],
+)
+def test_authorities_are_read_where_there_may_be_a_certificate(address: str, reads: bool) -> None:
+    """To read them takes 50 ms; what is not plain HTTP never goes without."""
+    assert has_certificate(address) is reads
 
 
 def test_version() -> None:

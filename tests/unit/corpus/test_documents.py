@@ -6,7 +6,7 @@ import runpy
 
 import pytest
 
-from corpus import ROOT, Case, cases
+from corpus import ROOT, cases
 from corpus_documents import (
     assert_read,
     assert_refused,
@@ -14,36 +14,33 @@ from corpus_documents import (
     assert_written_again,
     is_batch,
 )
+from every import of_every
 
 CASES = [case for folder in ("json", "protobuf", "avro") for case in cases(folder)]
 VALID = [case for case in CASES if "events" in case.expect]
 INVALID = [case for case in CASES if "faults" in case.expect]
 
 
-@pytest.mark.parametrize("case", VALID, ids=str)
-def test_a_valid_document_is_the_expected_event(case: Case) -> None:
+def test_a_valid_document_is_the_expected_event() -> None:
     """Attributes, types, version, data and its form, to the letter (J1-J14, V1-V5; Protobuf 2-4; Avro 2
     and 3).
     """
-    assert_read(case)
+    of_every(VALID, assert_read)
 
 
-@pytest.mark.parametrize("case", INVALID, ids=str)
-def test_an_invalid_document_has_exactly_its_faults(case: Case) -> None:
+def test_an_invalid_document_has_exactly_its_faults() -> None:
     """All of them and no others, each in its place (core 1.1 to 1.3)."""
-    assert_refused(case)
+    of_every(INVALID, assert_refused)
 
 
-@pytest.mark.parametrize("case", VALID, ids=str)
-def test_what_is_written_again_is_the_same_event(case: Case) -> None:
+def test_what_is_written_again_is_the_same_event() -> None:
     """An encoder never writes what its own reader takes for another event."""
-    assert_written_again(case)
+    of_every(VALID, assert_written_again)
 
 
-@pytest.mark.parametrize("case", [case for case in VALID if is_batch(case)], ids=str)
-def test_each_slice_of_a_batch_is_its_event(case: Case) -> None:
+def test_each_slice_of_a_batch_is_its_event() -> None:
     """J14: an element goes on alone as the document it was. Protobuf's batches are the same."""
-    assert_slices(case)
+    of_every(filter(is_batch, VALID), assert_slices)
 
 
 @pytest.mark.parametrize("folder", ["protobuf", "avro"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from app.bindings.transcode import PLAIN, Writing
-from corpus import Case, cases
+from corpus import cases
 from corpus_records import (
     AS_RECEIVED,
     assert_carried,
@@ -17,6 +17,7 @@ from corpus_records import (
     assert_upgraded,
     is_taken,
 )
+from every import of_every
 
 CASES = [case for folder in ("kafka", "pulsar", "rabbitmq") for case in cases(folder)]
 TAKEN = [case for case in CASES if is_taken(case)]
@@ -24,26 +25,23 @@ EVENTS = [case for case in CASES if "events" in case.expect]
 WRITINGS = pytest.mark.parametrize("writing", [PLAIN, AS_RECEIVED], ids=["binary", "as_received"])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_message_is_read_as_the_rules_say(case: Case) -> None:
+def test_a_message_is_read_as_the_rules_say() -> None:
     """K1-K18, P1-P7, R1-R11, V1-V7: the exact event, faults, refusal or opaque document, with the headers
     beside it.
     """
-    assert_expected(case)
+    of_every(CASES, assert_expected)
 
 
 @WRITINGS
-@pytest.mark.parametrize("case", TAKEN, ids=str)
-def test_what_is_written_again_is_the_same_event(case: Case, writing: Writing) -> None:
+def test_what_is_written_again_is_the_same_event(writing: Writing) -> None:
     """An encoder never writes what its own reader takes for another event; foreign headers stay (I3)."""
-    assert_rewritten(case, writing)
+    of_every(TAKEN, lambda case: assert_rewritten(case, writing))
 
 
 @WRITINGS
-@pytest.mark.parametrize("case", TAKEN, ids=str)
-def test_an_event_is_the_same_at_every_other_broker(case: Case, writing: Writing) -> None:
+def test_an_event_is_the_same_at_every_other_broker(writing: Writing) -> None:
     """I2, I3, V4: nothing changes on the way around but what the case declares as lost there."""
-    assert_carried(case, writing)
+    of_every(TAKEN, lambda case: assert_carried(case, writing))
 
 
 @pytest.mark.parametrize(
@@ -51,19 +49,17 @@ def test_an_event_is_the_same_at_every_other_broker(case: Case, writing: Writing
     [Writing(strings="json"), Writing(names="ce_"), Writing(names="ce_", strings="json")],
     ids=["json", "ce_", "ce_json"],
 )
-@pytest.mark.parametrize("case", [case for case in TAKEN if case.folder == "pulsar"], ids=str)
-def test_every_profile_of_pulsar_is_read_back(case: Case, writing: Writing) -> None:
+def test_every_profile_of_pulsar_is_read_back(writing: Writing) -> None:
     """P5, P6: the letter of the draft, and Kafka's names, say the same."""
-    assert_rewritten(case, writing)
+    of_pulsar = [case for case in TAKEN if case.folder == "pulsar"]
+    of_every(of_pulsar, lambda case: assert_rewritten(case, writing))
 
 
-@pytest.mark.parametrize("case", TAKEN, ids=str)
-def test_an_event_becomes_a_document_and_is_the_same(case: Case) -> None:
+def test_an_event_becomes_a_document_and_is_the_same() -> None:
     """J1-J13, 4.7: a route that writes JSON documents writes this event, or refuses what it cannot read."""
-    assert_documented(case)
+    of_every(TAKEN, assert_documented)
 
 
-@pytest.mark.parametrize("case", EVENTS, ids=str)
-def test_an_event_of_any_version_goes_on_as_1_0(case: Case) -> None:
+def test_an_event_of_any_version_goes_on_as_1_0() -> None:
     """V7: a route that says specversion 1.0 changes no attribute and no byte of data."""
-    assert_upgraded(case)
+    of_every(EVENTS, assert_upgraded)

@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.functions import FUNCTIONS
 from app.filters.cesql.parser import parse
 from app.filters.cesql.printer import shown
 from cesql_table import Case, event_of, ours, table
+from every import of_every
 
 TABLE = table()
 ALL = [case for cases in TABLE.values() for case in cases]
 PARSED = [case for case in ALL if case.errors != ("parse",)]
 
 
-@pytest.mark.parametrize("case", ALL, ids=str)
-def test_an_expression_gives_the_value_and_the_errors_of_its_clause(case: Case) -> None:
+def test_an_expression_gives_the_value_and_the_errors_of_its_clause() -> None:
     """A filter that means something else than its author read in the specification drops events."""
+    of_every(ALL, assert_outcome)
+
+
+def assert_outcome(case: Case) -> None:
     assert ours(case.expression, event_of(case.event, case.data)) == case.outcome
 
 
-@pytest.mark.parametrize("case", PARSED, ids=str)
-def test_a_filter_passes_only_true_without_an_error(case: Case) -> None:
+def test_a_filter_passes_only_true_without_an_error() -> None:
     """CESQL 1.2: what is no Boolean, and what has an error, MUST NOT pass."""
+    of_every(PARSED, assert_passes)
+
+
+def assert_passes(case: Case) -> None:
     passes = Expression(case.expression).matches(event_of(case.event, case.data))
     assert passes is (case.value is True and not case.errors)
 
 
-@pytest.mark.parametrize("case", PARSED, ids=str)
-def test_what_is_shown_of_an_expression_is_that_expression(case: Case) -> None:
+def test_what_is_shown_of_an_expression_is_that_expression() -> None:
     """Explanations quote parts of an expression: the quotation must mean the same."""
+    of_every(PARSED, assert_shown)
+
+
+def assert_shown(case: Case) -> None:
     tree = parse(case.expression)
     assert parse(shown(tree)) == tree
 
