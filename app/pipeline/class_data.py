@@ -27,10 +27,11 @@ def options(
     jars: Sequence[Path], given: str, *, leave: bool, environ: Mapping[str, str] = os.environ
 ) -> str:
     """For a JVM with these jars: to take what is kept, or to ``leave`` it. None where the options ``given`` say
-    otherwise, or the folder of the jars cannot be written.
+    otherwise, the folder of the jars cannot be written, or has a space, which ends an option.
     """
     folder = jars[0].parent
-    if any(name in given for name in _OWN) or not os.access(folder, os.W_OK):
+    unfit = any(map(str.isspace, str(folder))) or not os.access(folder, os.W_OK)
+    if unfit or any(name in given for name in _OWN):
         return ""
     kept = folder / f"spark-{_version(jars, java.program(environ))}.jsa"
     if _whole(kept):

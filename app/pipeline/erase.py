@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.lock import alone
-from app.pipeline.maintain import QUERY
+from app.pipeline.maintain import EPOCH, QUERY
 from app.pipeline.session import jvm, kept
 from app.pipeline.settings import Lake
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 Attribute = Literal["subject", "source"]
 
-_EPOCH: Final = "spark.sql.streaming.epochId"
-_CARRIED: Final = (QUERY, _EPOCH, progress.PROPERTY)
+_CARRIED: Final = (QUERY, EPOCH, progress.PROPERTY)
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -128,7 +127,7 @@ def _standing(spark: SparkSession, table: str) -> dict[str, str]:
     for each in history.snapshots(spark, table):
         for name in _CARRIED:
             if name in each.summary:
-                if name == _EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
+                if name == EPOCH and QUERY in found and found[QUERY] != each.summary.get(QUERY):
                     continue
                 found.setdefault(name, each.summary[name])
     return found

@@ -20,6 +20,7 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+EPOCH: Final = "spark.sql.streaming.epochId"
 QUERY: Final = "spark.sql.streaming.queryId"
 """In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
 

@@ -90,9 +90,12 @@ def jvm(spark: SparkSession) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what an error says: Java's go on with its stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else repr(error)
+    """Of what an error says: Java's go on with its stack, and one of a task begins with Python's."""
+    text = str(getattr(error, "java_exception", None) or error)
+    lines = [line.strip() for line in text.partition("JVM stacktrace:")[0].splitlines()]
+    said = [line for line in lines if line]
+    of_task = any(line.startswith("Traceback (most recent call last)") for line in said)
+    return (said[-1] if of_task else said[0]) if said else repr(error)
 
 
 def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:

@@ -101,8 +101,9 @@ def _place(row: Offered) -> tuple[str, Partition, str]:
 
 
 def _size(message: Message) -> int:
-    headers = sum([len(value) for _, value in message.record.headers if value])
-    return len(message.record.body or b"") + headers
+    record = message.record
+    headers = sum([len(name) + len(value or b"") for name, value in record.headers])
+    return len(record.body or b"") + len(record.key or b"") + headers
 
 
 class PullQueueSink(JoiningSink):

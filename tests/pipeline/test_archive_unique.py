@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.bindings.record import Record
+from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress, unique
 from app.pipeline.archive.derive import Derived, derive, pending, pieces
@@ -145,6 +146,42 @@ def test_many_duplicates_leave_what_a_plain_loop_leaves(
         expected |= fresh
     assert house.events() == expected
     assert house.quarantined() == broken
+
+
+def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
+    """Also in a session whose strings are large: rows that come later have nulls, and duplicates are found."""
+    house.stored((1, binary("a")), (2, BROKEN))
+    house.derived()
+    for words in ("ADD COLUMN later STRING", "ADD COLUMN ratio DOUBLE"):
+        house.session.sql(f"ALTER TABLE {house.lake.table('events')} {words}")
+    for name, codec in (("events", "snappy"), ("quarantine", "uncompressed")):
+        changed = f"SET TBLPROPERTIES ('write.parquet.compression-codec' = '{codec}')"
+        house.session.sql(f"ALTER TABLE {house.lake.table(name)} {changed}")
+    house.session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    house.stored((3, binary("a")), (4, binary("b")), (5, BROKEN))
+    assert house.derived() == Derived(records=3, events=1, duplicates=1, quarantined=1)
+    assert house.events() == {("/s", "a"): 0, ("/s", "b"): 3}
+    rows = house.session.table(house.lake.table("events")).select("later", "ratio").collect()
+    assert {tuple(row) for row in rows} == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "other"),
+    [
+        ("events", "identity_bucket", "bucket(2, source)"),
+        ("events", "identity_bucket", "days(record_time)"),
+        ("quarantine", "record_time_day", "bucket(2, offset)"),
+    ],
+)
+def test_other_partitions_are_refused_before_a_row_is_written(
+    house: House, table: str, field: str, other: str
+) -> None:
+    named = house.lake.table(table)
+    house.session.sql(f"ALTER TABLE {named} REPLACE PARTITION FIELD {field} WITH {other}")
+    house.stored((1, binary("a")))
+    with pytest.raises(SetupError, match=rf"{table} has other partitions"):
+        house.derived()
+    assert not list((house.folder / "skybridge" / "events").rglob("*.parquet"))
 
 
 def test_identities_and_buckets_are_those_of_spark_and_iceberg(house: House) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pyarrow as pa
 
 from app.errors import SetupError
-from app.pipeline import history
+from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.files import File, Layout, created, removed
 from app.pipeline.archive.progress import Progress
@@ -20,36 +22,68 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger(__name__)
+
 _TYPES: Final = {
     "string": pa.string(), "binary": pa.binary(), "int": pa.int32(), "long": pa.int64(),
     "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
+_REFUSED: Final = ("CommitFailedException", "ValidationException")
+"""What Iceberg says where a commit was certainly not made."""
+_LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
 
 def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
-    """How tasks write files of a table. Raises SetupError for one that somebody has partitioned otherwise."""
+    """How tasks write files of a table. Raises SetupError for one that somebody has partitioned otherwise, or whose
+    columns are gone. Columns that somebody has added are null in new rows.
+    """
     table = history.iceberg_table(spark, lake.table(name))
     properties = dict(table.properties())
-    by = list(table.spec().fields())
-    transform = by[0].transform().toString() if len(by) == 1 else ""
-    bucket = _BUCKET.fullmatch(transform)
-    if bucket is None and transform != "day":
-        raise SetupError(
-            f"{lake.table(name)} has other partitions than it was made with: {table.spec().toString()}",
-            setting="pipeline.lake",
-            cure="ALTER TABLE ... REPLACE PARTITION FIELD, or take another pipeline.lake.namespace",
-        )
+    codec = properties.get("write.parquet.compression-codec", "zstd")
+    by, count = _partition(table, lake.table(name), by_day=name != tables.EVENTS_TABLE)
     return Layout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=pa.schema([_field(each) for each in table.schema().columns()]),
-        by=by[0].name(),
-        buckets=int(bucket[1]) if bucket else 0,
-        codec=properties.get("write.parquet.compression-codec", "zstd"),
-        level=_number(properties.get("write.parquet.compression-level")),
+        schema=_schema(table, lake.table(name), tables.names(tables.COLUMNS[name])),
+        spec=table.spec().specId(),
+        by=by,
+        buckets=count,
+        codec="none" if codec == "uncompressed" else codec,
+        level=_number(properties.get("write.parquet.compression-level"))
+        if codec in _LEVELS
+        else None,
         access={str(key): str(value) for key, value in dict(table.io().properties()).items()},
     )
+
+
+def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
+    """Its name, and the number of buckets of ``identity``; 0 for days of ``record_time``."""
+    fields = list(table.spec().fields())
+    if len(fields) == 1:
+        transform = fields[0].transform().toString()
+        source = table.schema().findColumnName(fields[0].sourceId())
+        bucket = _BUCKET.fullmatch(transform)
+        if source == "identity" and bucket and not by_day:
+            return fields[0].name(), int(bucket[1])
+        if (source, transform, by_day) == ("record_time", "day", True):
+            return fields[0].name(), 0
+    raise SetupError(
+        f"{shown} has other partitions than it was made with: {table.spec().toString()}",
+        setting="pipeline.lake",
+        cure="ALTER TABLE ... REPLACE PARTITION FIELD, or take another pipeline.lake.namespace",
+    )
+
+
+def _schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
+    columns = {name: table.schema().findField(name) for name in names}
+    if gone := [name for name, found in columns.items() if found is None]:
+        raise SetupError(
+            f"{shown} has lost columns: {', '.join(gone)}",
+            setting="pipeline.lake",
+            cure="ALTER TABLE ... ADD COLUMN, or take another pipeline.lake.namespace",
+        )
+    return pa.schema([_field(each) for each in columns.values()])
 
 
 def demand_storage(layout: Layout) -> None:
@@ -96,13 +130,31 @@ def rows(found: Iterable[File]) -> int:
 
 
 def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progress) -> None:
-    """One snapshot that names the files and carries the progress; without a file the progress alone."""
+    """One snapshot that names the files and carries the progress; without a file the progress alone. Where it is
+    certain that no snapshot was made the files are removed.
+    """
     loaded = history.iceberg_table(spark, table)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
-    for each in added:
-        commit.appendFile(_data_file(spark, loaded, each))
-    commit.set(progress.PROPERTY, progress.as_text(ends))
-    commit.commit()
+    with discarding(spark, table, added):
+        for each in added:
+            commit.appendFile(_data_file(spark, loaded, each))
+        commit.set(progress.PROPERTY, progress.as_text(ends))
+    try:
+        commit.commit()
+    except Exception as why:
+        if any(refused in str(why) for refused in _REFUSED):
+            remove(spark, table, added)
+        raise
+
+
+@contextlib.contextmanager
+def discarding(spark: SparkSession, table: str, told: Iterable[File]) -> Iterator[None]:
+    """Removes files that no snapshot names where what is done before the commit ends with an error."""
+    try:
+        yield
+    except Exception:
+        remove(spark, table, told)
+        raise
 
 
 def _data_file(spark: SparkSession, table: Any, file: File) -> Any:
@@ -110,14 +162,18 @@ def _data_file(spark: SparkSession, table: Any, file: File) -> Any:
     iceberg = jvm(spark).org.apache.iceberg
     source = table.io().newInputFile(file.path, file.size)
     known = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(table))
-    partition = iceberg.PartitionData(table.spec().partitionType())
+    spec = table.specs().get(file.spec)  # of the time when it was written
+    partition = iceberg.PartitionData(spec.partitionType())
     partition.set(0, file.partition)
-    made = iceberg.DataFiles.builder(table.spec()).withInputFile(source).withFormat("PARQUET")
+    made = iceberg.DataFiles.builder(spec).withInputFile(source).withFormat("PARQUET")
     return made.withPartition(partition).withMetrics(known).build()
 
 
-def remove(spark: SparkSession, table: str, paths: Iterable[str]) -> None:
-    """Files that no snapshot has named."""
+def remove(spark: SparkSession, table: str, gone: Iterable[File]) -> None:
+    """Files that no snapshot has named. One that cannot be removed is left to ``maintain``."""
     storage = history.iceberg_table(spark, table).io()
-    for path in paths:
-        storage.deleteFile(path)
+    for each in gone:
+        try:
+            storage.deleteFile(each.path)
+        except Exception as why:  # noqa: BLE001 - each storage has its own
+            _log.warning("%s is left behind: %s", each.path, first_line(why))

@@ -163,7 +163,8 @@ def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> D
     valid, refused = decoded(spark, lake, raw, only_count=there)
     observe("range decoded")
     ends = progress.joined(piece.before, piece.end)
-    added = 0 if there else append(spark, lake, valid, ends, observe)
+    with commit.discarding(spark, lake.table(tables.QUARANTINE_TABLE), refused):
+        added = 0 if there else append(spark, lake, valid, ends, observe)
     observe("events committed")
     commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
     observe("quarantine committed")
@@ -188,7 +189,9 @@ def append(
     spark: SparkSession, lake: Lake, arriving: list[File], ends: Progress, observe: Observe
 ) -> int:
     """How many were new. Where there are none the snapshot is made all the same: it carries the progress."""
-    new = unique.new(spark, lake, arriving)
+    table = lake.table(tables.EVENTS_TABLE)
+    with commit.discarding(spark, table, arriving):
+        new = unique.new(spark, lake, arriving)
     observe("duplicates found")
-    commit.append(spark, lake.table(tables.EVENTS_TABLE), new, ends)
+    commit.append(spark, table, new, ends)
     return commit.rows(new)

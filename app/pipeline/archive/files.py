@@ -25,14 +25,17 @@ from app.pipeline.decode.buffers import Numbers
 from app.pipeline.decode.times import INSTANT
 
 FILES: Final = (
-    "name STRING, path STRING, partition INT, rows BIGINT, size BIGINT, identities BINARY"
+    "name STRING, path STRING, spec INT, partition INT, rows BIGINT, size BIGINT, identities BINARY"
 )
 _ROW: Final = {
-    "name": pa.string(), "path": pa.string(), "partition": pa.int32(),
+    "name": pa.string(), "path": pa.string(), "spec": pa.int32(), "partition": pa.int32(),
     "rows": pa.int64(), "size": pa.int64(), "identities": pa.binary(),
 }  # fmt: skip
 DOOMED: Final = "doomed"
 """A column beside FILES: the numbers of rows of the file, as int64."""
+
+OPEN: Final = 64
+"""Files that a task has open beyond a group of rows: producers choose times, and so the days of what is refused."""
 
 GROUP: Final = 1 << 27
 """Octets of rows that a task holds before it writes them: a row group for each partition that they have."""
@@ -51,6 +54,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     ``folder``   where its data files go, a URI.
     ``schema``   its columns, with the field ids of Iceberg.
+    ``spec``     the number of its partitioning.
     ``by``       the name of the partition; ``buckets`` of it, 0 where it is the day of ``record_time``.
     ``codec``, ``level``  of compression.
     ``access``   properties of the table's storage: end points and credentials of an object store.
@@ -59,6 +63,7 @@ class Layout(msgspec.Struct, frozen=True):
     name: str
     folder: str
     schema: pa.Schema
+    spec: int
     by: str
     buckets: int
     codec: str
@@ -73,6 +78,7 @@ class File(msgspec.Struct, frozen=True):
 
     name: str
     path: str = ""
+    spec: int = 0
     partition: int = 0
     rows: int = 0
     size: int = 0
@@ -89,16 +95,22 @@ def written(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the columns RAW, decoded and written: a batch of ``FILES``. ``only_count`` of events."""
     taken, refused, count = _Files(events), _Files(quarantine), 0
-    for batch in decoded_batches(batches):
-        broken = batch.column("verdict").is_valid()
-        valid = batch.filter(pc.invert(broken)) if broken.true_count else batch
-        count += len(valid)
-        if len(valid) and not only_count:
-            taken.add_events(valid)
-        if broken.true_count:
-            refused.add_refused(batch.filter(broken))
-    counted = [File(name=events.name, rows=count)] if only_count else []
-    yield _told([*counted, *taken.closed(), *refused.closed()])
+    try:
+        for batch in decoded_batches(batches):
+            broken = batch.column("verdict").is_valid()
+            valid = batch.filter(pc.invert(broken)) if broken.true_count else batch
+            count += len(valid)
+            if len(valid) and not only_count:
+                taken.add_events(valid)
+            if broken.true_count:
+                refused.add_refused(batch.filter(broken))
+        counted = [File(name=events.name, rows=count)] if only_count else []
+        found = _told([*counted, *taken.closed(), *refused.closed()])
+    except BaseException:  # a full disk must not be filled further by each try
+        taken.discard()
+        refused.discard()
+        raise
+    yield found
 
 
 def without(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
@@ -140,6 +152,7 @@ class _Files:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._files: dict[int, _File] = {}
+        self._closed: list[File] = []
         self._waiting: dict[int, list[tuple[pa.RecordBatch, Numbers]]] = {}
         self._octets = 0
 
@@ -151,7 +164,8 @@ class _Files:
     def add_refused(self, batch: pa.RecordBatch) -> None:
         seen = pa.repeat(pa.scalar(datetime.now(UTC), INSTANT), len(batch))
         rows = _shaped(batch.append_column("seen", seen), self._layout.schema)
-        days = rows.column("record_time").cast(pa.int64()).to_numpy() // _DAY
+        times = rows.column("record_time").cast(pa.int64()).fill_null(0)
+        days = times.to_numpy() // _DAY
         self._add(rows, days, np.zeros(0, np.int64))
 
     def _add(self, rows: pa.RecordBatch, partitions: Numbers, known: Numbers) -> None:
@@ -172,11 +186,28 @@ class _Files:
                 self._files[name] = _File(self._layout, name)
             batches, known = zip(*parts, strict=True)
             self._files[name].write(batches, np.concatenate(known))
+            if len(self._files) > OPEN:
+                self._close()
         self._waiting, self._octets = {}, 0
+
+    def _close(self) -> None:
+        self._closed += [file.closed() for file in self._files.values()]
+        self._files = {}
 
     def closed(self) -> list[File]:
         self._write()
-        return [file.closed() for file in self._files.values()]
+        self._close()
+        return self._closed
+
+    def discard(self) -> None:
+        """Removes what it has written, as far as it can."""
+        for file in self._files.values():
+            with contextlib.suppress(Exception):
+                file.closed()
+        open_ones = [file.path for file in self._files.values()]
+        for path in (*open_ones, *(each.path for each in self._closed)):
+            with contextlib.suppress(Exception):
+                removed(path, self._layout.access)
 
 
 class _File:
@@ -186,7 +217,7 @@ class _File:
         value = partition if layout.buckets else np.datetime64(partition, "D")
         path = f"{layout.folder}/{layout.by}={value}/{uuid4().hex}.parquet"
         self._layout, self._sink = layout, created(path, layout.access)
-        self._file = File(layout.name, path, partition)
+        self._file = File(layout.name, path, layout.spec, partition)
         self._known: list[bytes] = []
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -198,6 +229,10 @@ class _File:
             store_schema=False,
         )
 
+    @property
+    def path(self) -> str:
+        return self._file.path
+
     def write(self, batches: Sequence[pa.RecordBatch], known: Numbers) -> None:
         """A row group. ``known``: the identities, of events."""
         rows = pa.Table.from_batches(batches, self._layout.schema)
@@ -206,9 +241,9 @@ class _File:
         self._file = msgspec.structs.replace(self._file, rows=self._file.rows + len(rows))
 
     def closed(self) -> File:
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
+        with contextlib.closing(self._sink):
+            self._writer.close()
+            size = self._sink.tell()
         return msgspec.structs.replace(self._file, size=size, identities=b"".join(self._known))
 
 

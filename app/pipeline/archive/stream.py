@@ -14,11 +14,12 @@ from uuid import uuid4
 import msgspec
 
 from app.errors import SetupError
-from app.pipeline import source, tables
+from app.pipeline import history, source, tables
 from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
+from app.pipeline.maintain import EPOCH, QUERY
 from app.pipeline.pulsar.options import SCHEME
-from app.pipeline.session import file_of
+from app.pipeline.session import file_of, jvm
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
 
@@ -101,7 +102,7 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready
         known is None
         or lost
         or set(known.topics) != set(plan.topics)
-        or not _goes_on(spark, f"{plan.checkpoints}/{known.checkpoint}")
+        or not _goes_on(spark, lake, f"{plan.checkpoints}/{known.checkpoint}")
     ):
         name = f"{plan.place.broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
@@ -191,12 +192,25 @@ def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> N
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
 
 
-def _goes_on(spark: SparkSession, checkpoint: str) -> bool:
-    """Whether every batch that was begun there has ended. Whether the lake has the rows of another one is known from
-    the rows: the snapshot that says it may be gone by now.
+def _goes_on(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:
+    """Whether every batch that was begun there has ended, or a snapshot says that the lake has had its rows: some may
+    be erased since. The snapshot may have expired by now; then the rows say it.
     """
     begun, ended = (_newest(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
-    return begun is not None and begun == ended
+    return begun is not None and (begun == ended or _stored(spark, lake, checkpoint, begun))
+
+
+def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> bool:
+    """Whether a snapshot of ``events_raw`` names the batch, as Iceberg's sink looks for it."""
+    system, path = file_of(spark, f"{checkpoint}/metadata")
+    text = jvm(spark).org.apache.commons.io.IOUtils.toString(system.open(path), "UTF-8")
+    query = msgspec.json.decode(text)["id"]
+    newest = (
+        int(each.summary[EPOCH])
+        for each in history.snapshots(spark, lake.table(tables.RAW_TABLE))
+        if each.summary.get(QUERY) == query and EPOCH in each.summary
+    )
+    return next(newest, -1) >= batch
 
 
 def _newest(spark: SparkSession, folder: str) -> int | None:

@@ -53,7 +53,7 @@ def new(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> list[File]
     whole = [each for n, each in enumerate(arriving) if n not in doomed]
     rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
     again = _again(spark, layout, arriving, rest)
-    commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n].path for n in doomed))
+    commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
     return [*whole, *again]
 
 
@@ -89,6 +89,7 @@ def _duplicates(
     rows = [_suspected(layout, n, each, suspects) for n, each in enumerate(arriving)]
     ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
     again = _as_the_row_before(ordered)
+    there = there.cast(ordered.select(_KEY).schema)  # a session may have its strings large
     known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
     found = [each.select(_AT) for each in (ordered.filter(again), known)]
     files, places = (column.to_numpy() for column in pa.concat_tables(found).columns)

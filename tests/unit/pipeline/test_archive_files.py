@@ -58,8 +58,8 @@ def layouts(tmp_path: Path) -> tuple[Layout, Layout]:
     """In a folder whose name Hadoop takes as it stands."""
     folder = f"file://{tmp_path}/a%20b c"
     return (
-        Layout("events", f"{folder}/e", EVENTS, "identity_bucket", 4, "zstd", 1, {}),
-        Layout("quarantine", f"{folder}/q", REFUSED, "record_time_day", 0, "zstd", 1, {}),
+        Layout("events", f"{folder}/e", EVENTS, 0, "identity_bucket", 4, "zstd", 1, {}),
+        Layout("quarantine", f"{folder}/q", REFUSED, 3, "record_time_day", 0, "zstd", 1, {}),
     )
 
 
@@ -142,6 +142,41 @@ def test_rows_that_a_task_holds_are_bounded(
         assert [row["identity"] for row in read(each)] == each.known.tolist()
 
 
+def test_files_that_are_open_are_bounded(
+    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Producers choose times, and so days."""
+    monkeypatch.setattr(files, "OPEN", 3)
+    monkeypatch.setattr(files, "GROUP", 1)
+    found = told(written(arrived([BROKEN] * 20, *range(20), size=10), *layouts, only_count=False))
+    assert sorted(each.partition for each in found) == list(range(20))
+    assert {each.rows for each in found} == {1}
+    assert {each.spec for each in found} == {3}
+
+
+def test_a_task_that_fails_removes_what_it_has_written(
+    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(files, "GROUP", 1)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from arrived([*(binary(str(n)) for n in range(9)), BROKEN])
+        assert list(tmp_path.rglob("*.parquet"))
+        raise OSError("no space left on device")
+
+    with pytest.raises(OSError, match="no space"):
+        told(written(failing(), *layouts, only_count=False))
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_record_without_a_time_is_of_the_first_day(layouts: tuple[Layout, Layout]) -> None:
+    [batch] = arrived([BROKEN])
+    place = batch.schema.get_field_index("record_time")
+    timeless = batch.set_column(place, batch.schema.field(place), pa.nulls(1, INSTANT))
+    [file] = told(written(iter([timeless]), *layouts, only_count=False))
+    assert (file.partition, read(file)[0]["record_time"]) == (0, None)
+
+
 def test_events_that_are_in_the_lake_are_counted_and_not_written(
     layouts: tuple[Layout, Layout],
 ) -> None:
@@ -175,7 +210,7 @@ def test_buckets_are_those_of_iceberg(number: int, hashed: int) -> None:
 
 
 def test_storage_that_python_does_not_reach_is_told_with_its_cure() -> None:
-    layout = Layout("events", "viewfs://cluster/lake", EVENTS, "b", 4, "zstd", 1, {})
+    layout = Layout("events", "viewfs://cluster/lake", EVENTS, 0, "b", 4, "zstd", 1, {})
     with pytest.raises(SetupError, match=r"viewfs.*cannot be written from Python") as refused:
         commit.demand_storage(layout)
     assert refused.value.setting == "pipeline.lake.catalog.properties"

@@ -90,6 +90,13 @@ def test_the_operators_own_words_win(house: House, own: str) -> None:
     assert house.told(own) == ""
 
 
+def test_a_folder_with_a_space_keeps_nothing(house: House) -> None:
+    """Spark parts options at spaces."""
+    spaced = house.folder.parent / "my jars"
+    house.jars = [house.folder.rename(spaced) / "a.jar"]
+    assert house.told() == ""
+
+
 def test_a_folder_that_is_not_there_or_not_ours_keeps_nothing(house: House) -> None:
     house.folder.rmdir()
     assert house.told() == ""
