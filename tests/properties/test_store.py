@@ -80,7 +80,6 @@ STEPS = st.one_of(
     _step("parked", "count"),
     _step("parked", "keys", st.none() | names, few),
     _step("parked", "find", st.none() | names, few, few),
-    _step("parked", "forget", names),
     _step("attempts", "add", st.lists(attempts, max_size=3), st.lists(attempts, max_size=1)),
     _step("attempts", "find", st.builds(AttemptChoice, outcome=st.none() | st.just("retry"))),
     _step("attempts", "trim", before_ms=st.integers(house.NOW, house.NOW + 3), most=few),
