@@ -136,8 +136,8 @@ def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progres
     loaded = history.iceberg_table(spark, table)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
     with discarding(spark, table, added):
-        for each in added:
-            commit.appendFile(_data_file(spark, loaded, each))
+        for each in _data_files(spark, loaded, added):
+            commit.appendFile(each)
         commit.set(progress.PROPERTY, progress.as_text(ends))
     try:
         commit.commit()
@@ -157,16 +157,22 @@ def discarding(spark: SparkSession, table: str, told: Iterable[File]) -> Iterato
         raise
 
 
-def _data_file(spark: SparkSession, table: Any, file: File) -> Any:
-    """With the counts and bounds that stand in the file's own footer."""
+def _data_files(spark: SparkSession, table: Any, added: Sequence[File]) -> Iterator[Any]:
+    """With the counts and bounds that stand in each file's own footer. Classes are looked up once: Java looks for each
+    part of a name in all jars.
+    """
     iceberg = jvm(spark).org.apache.iceberg
-    source = table.io().newInputFile(file.path, file.size)
-    known = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(table))
-    spec = table.specs().get(file.spec)  # of the time when it was written
-    partition = iceberg.PartitionData(spec.partitionType())
-    partition.set(0, file.partition)
-    made = iceberg.DataFiles.builder(spec).withInputFile(source).withFormat("PARQUET")
-    return made.withPartition(partition).withMetrics(known).build()
+    metrics, made, partition_of = (
+        iceberg.parquet.ParquetUtil.fileMetrics, iceberg.DataFiles.builder, iceberg.PartitionData,
+    )  # fmt: skip
+    storage, specs, config = table.io(), table.specs(), iceberg.MetricsConfig.forTable(table)
+    for file in added:
+        source = storage.newInputFile(file.path, file.size)
+        spec = specs.get(file.spec)  # of the time when it was written
+        partition = partition_of(spec.partitionType())
+        partition.set(0, file.partition)
+        named = made(spec).withInputFile(source).withFormat("PARQUET").withPartition(partition)
+        yield named.withMetrics(metrics(source, config)).build()
 
 
 def remove(spark: SparkSession, table: str, gone: Iterable[File]) -> None:
