@@ -1,8 +1,8 @@
 """What a JVM has made of Spark's classes, kept for the next one: a third of what a short command costs.
 
-The first command at a terminal leaves a file when its JVM ends, some seconds after the command itself. Where the output
-is read by a program, that one would wait for the JVM: nothing is left there, and a file is taken all the same. A JVM takes no file of another
-version of Java or with other jars, nor one that was not written to its end.
+The first command at a terminal leaves a file when its JVM ends, some seconds after the command itself. A program that
+reads the output would wait for the JVM: there a file is taken and none is left. A JVM takes no file of another version
+of Java or with other jars, nor one that was not written to its end.
 """
 
 from __future__ import annotations

@@ -50,9 +50,7 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
         by=by,
         buckets=count,
         codec="none" if codec == "uncompressed" else codec,
-        level=_number(properties.get("write.parquet.compression-level"))
-        if codec in _LEVELS
-        else None,
+        level=_level(codec, properties.get("write.parquet.compression-level")),
         access={str(key): str(value) for key, value in dict(table.io().properties()).items()},
     )
 
@@ -100,8 +98,9 @@ def demand_storage(layout: Layout) -> None:
         ) from why
 
 
-def _number(text: str | None) -> int | None:
-    return None if text is None else int(text)
+def _level(codec: str, given: str | None) -> int | None:
+    """None where the codec has no levels, or none is given."""
+    return int(given) if given is not None and codec in _LEVELS else None
 
 
 def _field(field: Any) -> pa.Field:
