@@ -19,6 +19,7 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.derive import append, decoded
 from app.pipeline.archive.lock import alone
+from app.pipeline.archive.raw import COLUMNS, Records
 from app.pipeline.session import kept
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
@@ -123,7 +124,8 @@ def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
 def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
     """The snapshot says again how far the archive is: whatever expires later, it is said."""
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    events, _ = decoded(spark, lake, _stored(spark, lake, taken))
+    stored = _stored(spark, lake, taken).select(*COLUMNS)
+    events, _ = decoded(spark, lake, Records(stored))
     return append(spark, lake, events, ends, observe)
 
 

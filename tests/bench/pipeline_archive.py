@@ -24,7 +24,7 @@ from pipeline_events import BASE
 from pipeline_figures import Figure, sized, told
 
 from app.pipeline import source, tables
-from app.pipeline.archive import commit, derive, run
+from app.pipeline.archive import commit, derive, raw, run
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import open_session
 from app.pipeline.settings import Engine, KafkaPlace, Lake
@@ -106,7 +106,8 @@ def ways(
     def decoded(_: Stages) -> None:
         apart = Lake(lake.catalog, "apart", lake.buckets)
         tables.make(spark, apart)
-        events, _ = derive.decoded(spark, apart, source.records(spark, place, [topic]))
+        records = source.records(spark, place, [topic]).select(*raw.COLUMNS)
+        events, _ = derive.decoded(spark, apart, raw.Records(records))
         commit.append(spark, apart.table(tables.EVENTS_TABLE), events, {})
 
     def archive(stages: Stages) -> None:

@@ -16,6 +16,7 @@ from app.pipeline import tables
 from app.pipeline.archive import commit, progress
 from app.pipeline.archive.derive import decoded, pending, ranges
 from app.pipeline.archive.lock import alone
+from app.pipeline.archive.raw import Records
 from app.pipeline.redrive import Redriven, Rule, Wanted, look, redrive
 from app.pipeline.settings import Lake
 from lake_house import lake_in, session_of
@@ -35,7 +36,7 @@ def quarantined(
     """Rows of which the decoder of then said that they broke ``rule``; ``known``: events that are there."""
     fill(spark, lake, known)
     ends = {"main": {"t": {0: len(known)}}}
-    events, _ = decoded(spark, lake, spark.table(lake.table(tables.RAW_TABLE)))
+    events, _ = decoded(spark, lake, Records(spark.table(lake.table(tables.RAW_TABLE))))
     commit.append(spark, lake.table(tables.EVENTS_TABLE), events, ends)
     rows = [
         (*row.raw(), "invalid", rule, "as it was judged then", None, BEGIN) for rule, row in rules

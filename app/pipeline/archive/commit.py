@@ -45,14 +45,19 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
     return Layout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=_schema(table, lake.table(name), tables.names(tables.COLUMNS[name])),
+        schema=schema(table, lake.table(name), tables.names(tables.COLUMNS[name])),
         spec=table.spec().specId(),
         by=by,
         buckets=count,
         codec="none" if codec == "uncompressed" else codec,
         level=_level(codec, properties.get("write.parquet.compression-level")),
-        access={str(key): str(value) for key, value in dict(table.io().properties()).items()},
+        access=access(table),
     )
+
+
+def access(table: Any) -> dict[str, str]:
+    """Properties of the table's storage, for PyIceberg: end points and credentials."""
+    return {str(key): str(value) for key, value in dict(table.io().properties()).items()}
 
 
 def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
@@ -73,7 +78,8 @@ def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
     )
 
 
-def _schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
+def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
+    """These columns, with the field ids of Iceberg. Raises SetupError where one is gone."""
     columns = {name: table.schema().findField(name) for name in names}
     if gone := [name for name, found in columns.items() if found is None]:
         raise SetupError(

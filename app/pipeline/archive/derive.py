@@ -12,22 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
-from app.pipeline.archive import commit, progress, unique
+from app.pipeline.archive import commit, progress, raw, unique
 from app.pipeline.archive.files import FILES, File, written
 from app.pipeline.archive.progress import Progress
-from app.pipeline.decode import KEPT, SENT
+from app.pipeline.archive.raw import Batches, Records
 from app.pipeline.pulsar.options import SCHEME
 from app.pipeline.settings import Lake
 from app.pipeline.source import Offsets
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _DERIVED: Final = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
 
@@ -81,8 +81,8 @@ def pending(spark: SparkSession, lake: Lake) -> Range:
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     if history.newest(spark, lake.table(tables.RAW_TABLE)) is None:
         return Range(done, done, before)
-    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
-    return Range(done, progress.joined(done, progress.reach(raw)), before)
+    rest = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
+    return Range(done, progress.joined(done, progress.reach(rest)), before)
 
 
 def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
@@ -140,12 +140,13 @@ def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator
 
 def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Progress]:
     """Where each piece ends: every partition gives its share of its records."""
-    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(whole.start, whole.end))
-    parts = -(-raw.count() // most)
+    stored = spark.table(lake.table(tables.RAW_TABLE))
+    chosen = stored.where(progress.between(whole.start, whole.end))
+    parts = -(-chosen.count() // most)
     shares = [n / parts for n in range(1, parts)]
     if shares:
         ends = f.percentile_approx("offset", shares, 10_000).alias("ends")
-        rows = raw.groupBy("broker", "topic", "partition").agg(ends).collect()
+        rows = chosen.groupBy("broker", "topic", "partition").agg(ends).collect()
         for n in range(len(shares)):
             yield progress.joined(
                 whole.start,
@@ -158,9 +159,9 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
 def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
     """One range, whole. Raises what Spark raises: it may be done again."""
     observe("range begun")
-    raw = spark.table(lake.table(tables.RAW_TABLE)).where(progress.between(piece.start, piece.end))
+    arrived = raw.records(spark, lake, piece.start, piece.end)
     there = progress.covers(piece.before, piece.end)
-    valid, refused = decoded(spark, lake, raw, only_count=there)
+    valid, refused = decoded(spark, lake, arrived, only_count=there)
     observe("range decoded")
     ends = progress.joined(piece.before, piece.end)
     with commit.discarding(spark, lake.table(tables.QUARANTINE_TABLE), refused):
@@ -168,21 +169,28 @@ def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> D
     observe("events committed")
     commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
     observe("quarantine committed")
-    arrived, broken = commit.rows(valid), commit.rows(refused)
-    return Derived(arrived + broken, added, arrived - added, broken)
+    whole, broken = commit.rows(valid), commit.rows(refused)
+    return Derived(whole + broken, added, whole - added, broken)
 
 
 def decoded(
-    spark: SparkSession, lake: Lake, raw: DataFrame, *, only_count: bool = False
+    spark: SparkSession, lake: Lake, records: Records, *, only_count: bool = False
 ) -> tuple[list[File], list[File]]:
     """Files that no snapshot names yet: of events, and of quarantine. ``only_count`` of the events, which are in the
     lake already.
     """
     layouts = [commit.layout(spark, lake, name) for name in _DERIVED]
-    task = partial(written, events=layouts[0], quarantine=layouts[1], only_count=only_count)
-    found = commit.files(raw.select(*KEPT, *SENT).mapInArrow(task, FILES))
+    task = partial(
+        _written, read=records.read, events=layouts[0], quarantine=layouts[1], only_count=only_count
+    )
+    found = commit.files(records.frame.mapInArrow(task, FILES))
     events, refused = ([each for each in found if each.name == name] for name in _DERIVED)
     return events, refused
+
+
+def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
+    """In a task. Functions of Spark take one argument."""
+    return written(read(batches), **how)
 
 
 def append(

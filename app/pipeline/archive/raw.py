@@ -1,0 +1,177 @@
+"""A range of ``events_raw``, read by the tasks that decode it: rows go from Parquet into Arrow, and none through the JVM.
+
+Iceberg's own classes say on the driver which files have records of the range. Each task reads a share of them. Spark
+reads the range where Arrow alone cannot: files with struck rows, or of another format than Parquet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.pipeline import history, tables
+from app.pipeline.archive import commit, progress
+from app.pipeline.archive.files import opened
+from app.pipeline.archive.progress import Progress
+from app.pipeline.decode import KEPT, SENT
+from app.pipeline.decode.buffers import Numbers
+from app.pipeline.session import jvm
+from app.pipeline.settings import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS: Final = (*KEPT, *SENT)
+ROWS: Final = 10_000
+"""Most rows of a batch, as Spark has it."""
+OCTETS: Final = 1 << 25
+"""About the most of a batch: rows of a megabyte come a few at a time."""
+
+_SHARE: Final = "paths ARRAY<STRING>"
+_ID: Final = b"PARQUET:field_id"
+_NUMBER: Final = (1 << 32) - 1  # of a partition
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Records(NamedTuple):
+    """``frame``: what Spark brings to a task. ``read``: makes batches of COLUMNS of it there."""
+
+    frame: DataFrame
+    read: Callable[[Batches], Batches] = iter
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What a task reads of its files.
+
+    ``schema``  COLUMNS, with the field ids of Iceberg.
+    ``start``, ``end``  of the range; rows beyond it are left.
+    ``access``  properties of the table's storage.
+    """
+
+    schema: pa.Schema
+    start: Progress
+    end: Progress
+    access: Mapping[str, str]
+
+
+def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> Records:
+    """The records from ``start`` to ``end``, which is not among them."""
+    name = lake.table(tables.RAW_TABLE)
+    table = history.iceberg_table(spark, name)
+    found = _files(spark, table, start, end)
+    if found is None:
+        return Records(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
+    wanted = Wanted(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
+    return Records(_shares(spark, found), partial(read, wanted=wanted))
+
+
+def _files(
+    spark: SparkSession, table: Any, start: Progress, end: Progress
+) -> list[tuple[int, str]] | None:
+    """Size and path of the files that may have such records; None where Arrow alone cannot read one."""
+    condition = _condition(start, end)
+    if condition is None:
+        return []
+    java = jvm(spark)
+    parsed = java.org.apache.iceberg.expressions.ExpressionParser.fromJson(json.dumps(condition))
+    found = []
+    tasks = table.newScan().filter(parsed).planFiles()
+    try:
+        for task in tasks.iterator():
+            file = task.file()
+            if file.format().name() != "PARQUET" or len(task.deletes()):
+                return None
+            found.append((file.fileSizeInBytes(), str(file.location())))
+    finally:
+        tasks.close()
+    return found
+
+
+def _condition(start: Progress, end: Progress) -> Any:
+    """``progress.between`` in Iceberg's JSON; None where no record can be meant."""
+    each = [
+        _all([_is("eq", "topic", topic), _is("eq", "broker", broker), _is("eq", "partition", number),
+              _is("gt-eq", "offset", first), _is("lt", "offset", last)])
+        for broker, topic, number, last in progress.places(end)
+        if (first := progress.at(start, broker, topic, number)) < last
+    ]  # fmt: skip
+    return _tree("or", each) if each else None
+
+
+def _all(conditions: Sequence[Any]) -> Any:
+    return _tree("and", conditions)
+
+
+def _is(operator: str, column: str, value: str | int) -> Any:
+    return {"type": operator, "term": column, "value": value}
+
+
+def _tree(operator: str, conditions: Sequence[Any]) -> Any:
+    """Balanced: a thousand partitions one in the other are too deep for a parser."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    left, right = (_tree(operator, part) for part in (conditions[:middle], conditions[middle:]))
+    return {"type": operator, "left": left, "right": right}
+
+
+def _shares(spark: SparkSession, found: list[tuple[int, str]]) -> DataFrame:
+    """A row a task, and a task a core. The largest files go round first: each share has about as many octets."""
+    paths = [path for _, path in sorted(found, reverse=True)]
+    count = min(spark.sparkContext.defaultParallelism, len(paths))
+    rows = [(paths[n::count],) for n in range(count)]
+    return spark.createDataFrame(rows, _SHARE)
+
+
+def read(shares: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The records of these files that are of the range, in a task."""
+    for share in shares:
+        for paths in share.column("paths").to_pylist():
+            for path in paths:
+                with opened(path, wanted.access) as source:
+                    yield from _of_file(pq.ParquetFile(source), path, wanted)
+
+
+def _of_file(file: pq.ParquetFile, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    names = _named(file.schema_arrow, path, wanted.schema)
+    for group in range(file.num_row_groups):
+        told = file.metadata.row_group(group)
+        row = max(1, told.total_byte_size // max(1, told.num_rows))
+        rows = max(1, min(ROWS, OCTETS // row))
+        for batch in file.iter_batches(rows, row_groups=[group], columns=names):
+            columns = [batch.column(name) for name in names]
+            found = pa.RecordBatch.from_arrays(columns, wanted.schema.names)
+            chosen = within(found, wanted.start, wanted.end)
+            yield found if chosen.all() else found.filter(pa.array(chosen))
+
+
+def _named(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
+    """What a file calls the columns: by the ids of Iceberg, for somebody may have renamed them since."""
+    known = {field.metadata[_ID]: field.name for field in schema if _ID in (field.metadata or {})}
+    try:
+        return [known[field.metadata[_ID]] for field in wanted]
+    except KeyError as gone:
+        raise ValueError(f"{path} has no column with the id {gone}") from None
+
+
+def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:
+    """Which rows are of the range. A batch has few different partitions: each is looked up once."""
+    brokers, topics = (batch.column(name).dictionary_encode() for name in ("broker", "topic"))
+    partition, offset = (batch.column(name).to_numpy() for name in ("partition", "offset"))
+    names = brokers.indices.to_numpy().astype(np.int64) * len(topics.dictionary)
+    codes = (names + topics.indices.to_numpy() << 32) + partition
+    chosen = np.zeros(len(batch), bool)
+    for code in np.unique(codes).tolist():
+        broker, topic = divmod(code >> 32, len(topics.dictionary))
+        place = brokers.dictionary[broker].as_py(), topics.dictionary[topic].as_py(), code & _NUMBER
+        first, last = progress.at(start, *place), progress.at(end, *place)
+        chosen |= (codes == code) & (offset >= first) & (offset < last)
+    return chosen
