@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,18 +29,18 @@ def tree(pid: int) -> list[int]:
     return [pid, *(each for child in below for each in tree(child))]
 
 
-def cpu_of_tree(pid: int) -> dict[int, float]:
-    """Seconds of each process of the tree, by its number. Of those that end meanwhile nothing is known."""
-    found = {}
+def cpu_of_tree(pid: int) -> float:
+    """Seconds of the process, of all below it, and of those below that have ended and were waited for."""
+    total = 0.0
     for each in tree(pid):
         with contextlib.suppress(OSError):
-            found[each] = cpu_seconds(each)
-    return found
+            total += _with_ended(each)
+    return total
 
 
-def spent(before: Mapping[int, float], after: Mapping[int, float]) -> float:
-    """Seconds between two looks at a tree, of the processes that are in the second one."""
-    return sum(used - before.get(pid, 0.0) for pid, used in after.items())
+def _with_ended(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) * _TICK  # its own two, and those of its children
 
 
 @dataclass(frozen=True)

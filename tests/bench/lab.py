@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from cost import Memory, cpu_of_tree, cpu_seconds, memory, spent
+from cost import Memory, cpu_of_tree, cpu_seconds, memory
 
 from forked import SKYBRIDGE
 from kafka_install import Missing
@@ -205,7 +205,7 @@ def under_load(pid: int, port: int, shape: str, requests: int, *more: str) -> Lo
     before = cpu_of_tree(pid)
     sent = load(port, shape, requests, *more)
     events = int(sent["events"])
-    return Loaded(1e6 * spent(before, cpu_of_tree(pid)) / events, events / sent["seconds"])
+    return Loaded(1e6 * (cpu_of_tree(pid) - before) / events, events / sent["seconds"])
 
 
 def cpu_of_load(pid: int, port: int, shape: str, requests: int, *more: str) -> float:

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
-from cost import cpu_of_tree, spent
+from cost import cpu_of_tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +23,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Meter:
-    """``lap``: what was spent since the last one. Spark ends workers that stood idle: what a way costs is told by
-    those that are there behind it."""
+    """``lap``: what was spent since the last one, by workers that Spark has ended since too."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
@@ -32,7 +31,7 @@ class Meter:
 
     def lap(self) -> Cost:
         at, used = perf_counter(), cpu_of_tree(self._jvm)
-        found = Cost(at - self._at, spent(self._spent, used))
+        found = Cost(at - self._at, used - self._spent)
         self._at, self._spent = at, used
         return found
 

@@ -23,7 +23,7 @@ import msgspec
 import pipeline_events
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
-from cost import cpu_of_tree, memory_of_tree, spent
+from cost import cpu_of_tree, memory_of_tree
 from pipeline_archive import another
 from pipeline_figures import Figure, sized, told
 from pipeline_shell import SKYBRIDGE, configured
@@ -143,7 +143,7 @@ def main() -> int:
                 looks = feed(
                     kafka.bootstrap_servers, folder / "events", count, metrics, process.pid
                 )
-                cpu = spent(before, cpu_of_tree(process.pid))
+                cpu = cpu_of_tree(process.pid) - before
                 sleep(1.0)
                 until(process, metrics, 8.0)
             finally:

@@ -63,16 +63,14 @@ def timed(words: Sequence[str], config: Path) -> Cost:
     """A verb as a process: what it took by the clock, and of CPU with all that it has started."""
     began = perf_counter()
     command = [str(SKYBRIDGE), "pipeline", *words, "--config", str(config)]
-    used: dict[
-        int, float
-    ] = {}  # Java is nobody's child when the verb ends: it is looked at while it lives
+    used = 0.0  # Java is nobody's child when the verb ends: it is looked at while it lives
     with subprocess.Popen(command, cwd=config.parent, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            used |= cpu_of_tree(process.pid)
+            used = max(used, cpu_of_tree(process.pid))
             sleep(_LOOK)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} has failed with code {process.returncode}")
-    return Cost(perf_counter() - began, sum(used.values()))
+    return Cost(perf_counter() - began, used)
 
 
 def figures(rounds: Sequence[dict[str, Cost]]) -> list[Figure]:

@@ -14,7 +14,7 @@ import pytest
 from app.bindings.record import Record
 from app.errors import SetupError
 from app.pipeline import history, tables
-from app.pipeline.archive import progress, unique
+from app.pipeline.archive import progress, raw, unique
 from app.pipeline.archive.derive import Derived, derive, pending, pieces
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
@@ -163,6 +163,36 @@ def test_an_operator_may_add_columns_and_change_the_codec(house: House) -> None:
     assert house.events() == {("/s", "a"): 0, ("/s", "b"): 3}
     rows = house.session.table(house.lake.table("events")).select("later", "ratio").collect()
     assert {tuple(row) for row in rows} == {(None, None)}
+
+
+def test_files_with_struck_rows_are_read_by_spark(house: House) -> None:
+    """An operator has struck a record out of ``events_raw``, and the file still has it."""
+    name = house.lake.table("events_raw")
+    changed = "SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')"
+    house.session.sql(f"ALTER TABLE {name} {changed}")
+    house.stored((0, binary("a")), (0, binary("b")), (0, BROKEN), (0, binary("c")))
+    assert _without_spark(house), "as long as nothing is struck"
+    house.session.sql(f"DELETE FROM {name} WHERE offset = 1")
+    assert not _without_spark(house)
+    assert house.derived() == Derived(records=3, events=2, quarantined=1)
+    assert house.events() == {("/s", "a"): 0, ("/s", "c"): 3}
+
+
+def _without_spark(house: House) -> bool:
+    whole = pending(house.session, house.lake)
+    found = raw.records(house.session, house.lake, whole.start, whole.end)
+    return found.frame.columns == ["paths"]
+
+
+def test_a_range_ends_within_a_file(house: House) -> None:
+    """Upkeep has made one file of many, and it has more than is derived at once."""
+    for n in range(0, 9, 3):
+        house.stored(*((0, binary(f"{n + more}")) for more in range(3)))
+    house.session.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{house.lake.table('events_raw')}', options => map('min-input-files', '2'))"
+    )
+    assert house.derived(most=2) == Derived(records=9, events=9)
+    assert house.events() == {("/s", f"{n}"): n for n in range(9)}
 
 
 @pytest.mark.parametrize(

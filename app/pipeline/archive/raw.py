@@ -36,7 +36,6 @@ OCTETS: Final = 1 << 25
 
 _SHARE: Final = "paths ARRAY<STRING>"
 _ID: Final = b"PARQUET:field_id"
-_NUMBER: Final = (1 << 32) - 1  # of a partition
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -70,7 +69,11 @@ def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> 
     if found is None:
         return Records(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
     wanted = Wanted(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
-    return Records(_shares(spark, found), partial(read, wanted=wanted))
+    each_core = shares(
+        found, spark.sparkContext.defaultParallelism
+    )  # Spark makes a task of each row
+    frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)
+    return Records(frame, partial(read, wanted=wanted))
 
 
 def _files(
@@ -123,18 +126,17 @@ def _tree(operator: str, conditions: Sequence[Any]) -> Any:
     return {"type": operator, "left": left, "right": right}
 
 
-def _shares(spark: SparkSession, found: list[tuple[int, str]]) -> DataFrame:
-    """A row a task, and a task a core. The largest files go round first: each share has about as many octets."""
+def shares(found: list[tuple[int, str]], most: int) -> list[list[str]]:
+    """At most so many lists of paths. The largest files go round first: each share has about as many octets."""
     paths = [path for _, path in sorted(found, reverse=True)]
-    count = min(spark.sparkContext.defaultParallelism, len(paths))
-    rows = [(paths[n::count],) for n in range(count)]
-    return spark.createDataFrame(rows, _SHARE)
+    count = min(most, len(paths))
+    return [paths[n::count] for n in range(count)]
 
 
-def read(shares: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read(told: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
     """The records of these files that are of the range, in a task."""
-    for share in shares:
-        for paths in share.column("paths").to_pylist():
+    for batch in told:
+        for paths in batch.column("paths").to_pylist():
             for path in paths:
                 with opened(path, wanted.access) as source:
                     yield from _of_file(pq.ParquetFile(source), path, wanted)
@@ -167,11 +169,10 @@ def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:
     brokers, topics = (batch.column(name).dictionary_encode() for name in ("broker", "topic"))
     partition, offset = (batch.column(name).to_numpy() for name in ("partition", "offset"))
     names = brokers.indices.to_numpy().astype(np.int64) * len(topics.dictionary)
-    codes = (names + topics.indices.to_numpy() << 32) + partition
+    codes = ((names + topics.indices.to_numpy()) << 32) + partition
     chosen = np.zeros(len(batch), bool)
-    for code in np.unique(codes).tolist():
-        broker, topic = divmod(code >> 32, len(topics.dictionary))
-        place = brokers.dictionary[broker].as_py(), topics.dictionary[topic].as_py(), code & _NUMBER
-        first, last = progress.at(start, *place), progress.at(end, *place)
-        chosen |= (codes == code) & (offset >= first) & (offset < last)
+    for row in np.unique(codes, return_index=True)[1].tolist():
+        place = batch.column("broker")[row].as_py(), batch.column("topic")[row].as_py()
+        first, last = (progress.at(each, *place, int(partition[row])) for each in (start, end))
+        chosen |= (codes == codes[row]) & (offset >= first) & (offset < last)
     return chosen

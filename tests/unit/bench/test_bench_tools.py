@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -249,12 +250,19 @@ def test_sizes_of_a_curve_are_set():
 def test_a_process_that_has_ended_costs_nothing_more():
     cost = _module("cost")
     with subprocess.Popen(["sleep", "60"]) as process:
-        assert process.pid in cost.cpu_of_tree(os.getpid())
+        assert process.pid in cost.tree(os.getpid())
         assert cost.memory_of_tree(process.pid).now > 0
         process.kill()
     assert cost.tree(process.pid) == []
     assert cost.memory_of_tree(process.pid) == cost.Memory(0.0, 0.0)
-    assert cost.spent({1: 2.0, 5: 9.0}, {1: 2.5, 7: 1.0}) == 1.5
+
+
+def test_what_an_ended_process_has_spent_counts_for_the_one_that_started_it():
+    cost = _module("cost")
+    before = cost.cpu_of_tree(os.getpid())
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert cost.cpu_of_tree(os.getpid()) - before >= 0.2  # a clock tick is 10 ms
 
 
 def test_what_is_behind_two_dashes_starts_the_peer():
