@@ -1,7 +1,7 @@
 """``events`` and ``quarantine`` out of ``events_raw``, one range of offsets after another.
 
-A range is decoded once, and kept for as long as it is at work: the events that are new are appended to ``events``
-(``unique`` says which), the other records to ``quarantine``.
+A range is decoded once, by tasks that write the files of both tables. Those of new events are committed to ``events``
+(``unique`` says which), those of the other records to ``quarantine``.
 
 Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last, and for
 every range: its progress says that a range is finished. A range that a killed driver left half-way is done

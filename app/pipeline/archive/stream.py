@@ -37,8 +37,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ``start``       where reading begins in partitions that the lake has nothing of.
     ``trigger``     seconds from the begin of one batch to the next.
     ``most``        most records of one batch.
-    ``at_once``     most records that are derived at once: they are kept while they are, and are done again,
-                    all of them, after a kill.
+    ``at_once``     most records that are derived at once, and done again after a kill.
     ``checkpoints`` the folder, as a URI, that checkpoints are below.
     ``skip_lost``   go on behind a gap that retention has torn.
     """
