@@ -24,9 +24,10 @@ _DOOMED: Final = "skybridge_doomed"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """``made``: milliseconds since 1970, by the clock of the committing process."""
+    """``made``: milliseconds since 1970, by the clock of the committing process. ``parent``: what it was made of."""
 
     id: int
+    parent: int | None
     made: int
     operation: str
     summary: Mapping[str, str]
@@ -37,16 +38,21 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def snapshots(spark: SparkSession, table: str) -> Iterator[Snapshot]:
     """From the current one to its oldest ancestor that has not expired."""
-    loaded = iceberg_table(spark, table)
+    yield from of_table(iceberg_table(spark, table))
+
+
+def of_table(loaded: Any) -> Iterator[Snapshot]:
+    """``snapshots`` of a table as it was loaded, or as its own commit left it."""
     found = loaded.currentSnapshot()
     while found is not None:
+        parent = found.parentId()
         yield Snapshot(
             id=found.snapshotId(),
+            parent=parent,
             made=found.timestampMillis(),
             operation=found.operation(),
             summary=dict(found.summary()),
         )
-        parent = found.parentId()
         found = None if parent is None else loaded.snapshot(parent)
 
 

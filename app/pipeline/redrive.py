@@ -18,6 +18,7 @@ from app.bindings.record import Record
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.derive import append, decoded
+from app.pipeline.archive.known import Known
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.raw import COLUMNS, Records
 from app.pipeline.session import kept
@@ -126,7 +127,7 @@ def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observ
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     stored = _stored(spark, lake, taken).select(*COLUMNS)
     events, _ = decoded(spark, lake, Records(stored))
-    return append(spark, lake, events, ends, observe)
+    return append(spark, lake, events, ends, observe, Known())
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:

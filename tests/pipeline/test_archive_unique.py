@@ -14,8 +14,9 @@ import pytest
 from app.bindings.record import Record
 from app.errors import SetupError
 from app.pipeline import history, tables
-from app.pipeline.archive import progress, raw, unique
+from app.pipeline.archive import known, progress, raw, unique
 from app.pipeline.archive.derive import Derived, derive, pending, pieces
+from app.pipeline.archive.known import Known
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
 from lake_house import counted, lake_in, session_of
@@ -43,6 +44,7 @@ class House:
         self.session: SparkSession = session_of(self.lake)
         tables.make(self.session, self.lake)
         self.next = 0
+        self.known = Known()
 
     def stored(self, *records: tuple[float, Record]) -> None:
         """One file more: moments after the begin, and records."""
@@ -55,7 +57,7 @@ class House:
         whole = pending(self.session, self.lake)
         found = Derived()
         for piece in pieces(self.session, self.lake, whole, most):
-            found += derive(self.session, self.lake, piece, ignore)
+            found += derive(self.session, self.lake, piece, ignore, self.known)
         return found
 
     def left_half_way(self) -> None:
@@ -65,7 +67,7 @@ class House:
 
         [piece] = pieces(self.session, self.lake, pending(self.session, self.lake), 1_000)
         with pytest.raises(Killed):
-            derive(self.session, self.lake, piece, die)
+            derive(self.session, self.lake, piece, die, self.known)
 
     def events(self) -> dict[tuple[str, str], int]:
         """The offset of each, by source and id: none is there twice."""
@@ -124,14 +126,15 @@ def shuffled(chance: random.Random, count: int, names: int) -> Iterator[tuple[fl
 def test_many_duplicates_leave_what_a_plain_loop_leaves(
     house: House, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Fewer duplicates than new ones, more, and identities by the hundred: those of the table come to the driver, or those
+    """Fewer duplicates than new ones, more, and identities by the hundred: the driver remembers those of the table, or those
     that arrive go to every task.
     """
     monkeypatch.setattr(unique, "FEW", 3)
     chance, broken = random.Random(seed), []
     expected: dict[tuple[str, str], int] = {}
     for names, larger in ((400, 4), (60, 4), (5_000, 0)):
-        monkeypatch.setattr(unique, "LARGER", larger)
+        monkeypatch.setattr(known, "LARGER", larger)
+        house.known = house.known if larger else Known()
         records = list(shuffled(chance, 120, names))
         arriving: dict[tuple[str, str], tuple[float, int]] = {}
         for offset, (at, record) in enumerate(records, house.next):
@@ -240,7 +243,7 @@ def test_rows_are_written_by_the_tasks_that_decoded_them(house: House) -> None:
         found[moment] = []
 
     [piece] = pieces(house.session, house.lake, pending(house.session, house.lake), 1_000)
-    assert derive(house.session, house.lake, piece, named).duplicates == 10
+    assert derive(house.session, house.lake, piece, named, house.known).duplicates == 10
     tracker = context.statusTracker()
     for moment, stages in found.items():
         for job in tracker.getJobIdsForGroup(moment):

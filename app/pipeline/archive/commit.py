@@ -16,6 +16,7 @@ from app.pipeline import history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.files import File, Layout, created, removed
 from app.pipeline.archive.progress import Progress
+from app.pipeline.history import Snapshot
 from app.pipeline.session import first_line, jvm
 from app.pipeline.settings import Lake
 
@@ -134,7 +135,7 @@ def rows(found: Iterable[File]) -> int:
     return sum(each.rows for each in found)
 
 
-def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progress) -> None:
+def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progress) -> Snapshot:
     """One snapshot that names the files and carries the progress; without a file the progress alone. Where it is
     certain that no snapshot was made the files are removed.
     """
@@ -150,6 +151,7 @@ def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progres
         if any(refused in str(why) for refused in _REFUSED):
             remove(spark, table, added)
         raise
+    return next(history.of_table(loaded))
 
 
 @contextlib.contextmanager

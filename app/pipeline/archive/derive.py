@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from app.pipeline import history, tables
 from app.pipeline.archive import commit, progress, raw, unique
 from app.pipeline.archive.files import FILES, File, written
+from app.pipeline.archive.known import Known
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.raw import Batches, Records
 from app.pipeline.pulsar.options import SCHEME
@@ -156,8 +157,10 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
         yield whole.end
 
 
-def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
-    """One range, whole. Raises what Spark raises: it may be done again."""
+def derive(
+    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+) -> Derived:
+    """One range, whole. ``known``: of the ranges before. Raises what Spark raises: it may be done again."""
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
     there = progress.covers(piece.before, piece.end)
@@ -165,7 +168,7 @@ def derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> D
     observe("range decoded")
     ends = progress.joined(piece.before, piece.end)
     with commit.discarding(spark, lake.table(tables.QUARANTINE_TABLE), refused):
-        added = 0 if there else append(spark, lake, valid, ends, observe)
+        added = 0 if there else append(spark, lake, valid, ends, observe, known)
     observe("events committed")
     commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
     observe("quarantine committed")
@@ -194,12 +197,17 @@ def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -
 
 
 def append(
-    spark: SparkSession, lake: Lake, arriving: list[File], ends: Progress, observe: Observe
+    spark: SparkSession,
+    lake: Lake,
+    arriving: list[File],
+    ends: Progress,
+    observe: Observe,
+    known: Known,
 ) -> int:
     """How many were new. Where there are none the snapshot is made all the same: it carries the progress."""
     table = lake.table(tables.EVENTS_TABLE)
     with commit.discarding(spark, table, arriving):
-        new = unique.new(spark, lake, arriving)
+        new = unique.new(spark, lake, arriving, known)
     observe("duplicates found")
-    commit.append(spark, table, new, ends)
+    known.grew(commit.append(spark, table, new, ends), (each.known for each in new))
     return commit.rows(new)

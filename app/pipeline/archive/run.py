@@ -24,6 +24,7 @@ from app.pipeline.archive.derive import (
     pieces,
     resumed,
 )
+from app.pipeline.archive.known import Known
 from app.pipeline.archive.lock import alone
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import first_line
@@ -104,7 +105,7 @@ def once(
         copied, last = _copied(query, ready.pending, tell, stopping)
         observe("stream ended")
         whole = _further(spark, lake, plan, left, ready, last)
-        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping)
+        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, Known())
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -128,7 +129,7 @@ def forever(
         ready = _prepare(spark, lake, plan, begun)
         left: Range | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
-        seen, derived, copied = _Seen(query), Derived(), 0
+        seen, derived, copied, known = _Seen(query), Derived(), 0, Known()
         wait = time.monotonic()  # what an earlier run left is derived at once
         while not stop.wait(LOOK):
             _check(query)
@@ -141,7 +142,7 @@ def forever(
             try:
                 whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
                 left = None  # until all of it is there
-                derived += _derive_all(spark, lake, plan, whole, tell, observe, stop)
+                derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
                 left, wait = finished(whole), 0.0
                 for each in found:
                     reached(each)
@@ -241,29 +242,32 @@ def _derive_all(
     tell: Tell,
     observe: Observe,
     stop: threading.Event,
+    known: Known,
 ) -> Derived:
     derived, done = Derived(), 0
     for piece in pieces(spark, lake, whole, plan.at_once):
         if stop.is_set():
             break
-        found = _derive(spark, lake, piece, observe)
+        found = _derive(spark, lake, piece, observe, known)
         derived, done = derived + found, done + piece.size
         at, total = (derived.records, None) if whole.sparse else (done, whole.size)
         tell(Told("derive", at, total, found))
     return derived
 
 
-def _derive(spark: SparkSession, lake: Lake, piece: Range, observe: Observe) -> Derived:
+def _derive(
+    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+) -> Derived:
     """Again where ``maintain`` has rewritten files under our hands, or nobody knows whether a commit was made:
     what the tables have by then is not done twice."""
     for _ in range(RETRIES):
         try:
-            return derive(spark, lake, piece, observe)
+            return derive(spark, lake, piece, observe, known)
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
             piece = resumed(spark, lake, piece)
-    return derive(spark, lake, piece, observe)
+    return derive(spark, lake, piece, observe, known)
 
 
 def _rows(batches: list[Batch]) -> int:

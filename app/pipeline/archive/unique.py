@@ -21,6 +21,7 @@ from pyspark.sql import functions as f
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
 from app.pipeline.archive.files import DOOMED, FILES, File, Layout, opened, without
+from app.pipeline.archive.known import Known
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
 
@@ -32,20 +33,17 @@ FEW: Final = 2_000
 buckets of these identities.
 """
 
-LARGER: Final = 4
-"""Times as many identities as arrive: of a table that has no more, all come to the driver."""
-
 _KEY: Final = ("identity", "source", "id")
 _RANK: Final = ("record_time", *tables.PLACE)
 _AT: Final = ("file", "row")
 """Where a row that arrives is: the number of its file, and its own."""
 
 
-def new(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> list[File]:
+def new(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> list[File]:
     """Files of new events. Of several the one that was stored first stays. ``arriving``: files of ``events`` that no
     snapshot names; those that are written again are removed.
     """
-    suspects = _suspects(spark, lake, arriving)
+    suspects = _suspects(spark, lake, arriving, known)
     if not len(suspects):
         return list(arriving)
     layout = commit.layout(spark, lake, tables.EVENTS_TABLE)
@@ -57,27 +55,27 @@ def new(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> list[File]
     return [*whole, *again]
 
 
-def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File]) -> pa.Array:
+def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> pa.Array:
     """Identities that arrive twice, or are in the table: of duplicates, and of different names by a rare chance."""
-    known = b"".join(each.identities for each in arriving)
-    counted = pc.value_counts(pa.array(np.frombuffer(known, np.int64)))
-    names, counts = counted.field("values"), counted.field("counts")
-    twice = names.filter(pc.greater(counts, 1))
-    return pc.unique(pa.concat_arrays([twice, *_known(spark, lake, names).chunks]))
+    found = np.frombuffer(b"".join(each.identities for each in arriving), np.int64)
+    names, counts = np.unique(found, return_counts=True)
+    return pa.array(np.union1d(names[counts > 1], _there(spark, lake, names, known)))
 
 
-def _known(spark: SparkSession, lake: Lake, names: pa.Array) -> pa.ChunkedArray:
-    """Those that the table has. Of many against a table that is not much larger, they are compared here: eight bytes a
-    row come to the driver, and nothing goes to the tasks.
-    """
-    table = spark.table(lake.table(tables.EVENTS_TABLE)).select("identity")
-    newest = history.newest(spark, lake.table(tables.EVENTS_TABLE))
-    rows = 0 if newest is None else newest.count("total-records")
-    if not rows or not len(names):
-        return pa.chunked_array([], pa.int64())
-    if len(names) > FEW and rows <= LARGER * len(names):
-        return pa.chunked_array([names.filter(pc.is_in(names, table.toArrow()["identity"]))])
-    return _chosen(spark, table, names).toArrow()["identity"]
+def _there(spark: SparkSession, lake: Lake, names: Numbers, known: Known) -> Numbers:
+    """Those that the table has: by what is remembered of it, or by Spark."""
+    name = lake.table(tables.EVENTS_TABLE)
+    newest = history.newest(spark, name)
+    if newest is None or not len(names):
+        return np.zeros(0, np.int64)
+    table = spark.table(name).select("identity")
+    found = known.among(names, newest, lambda: _identities(table))
+    return _identities(_chosen(spark, table, pa.array(names))) if found is None else found
+
+
+def _identities(frame: DataFrame) -> Numbers:
+    numbers: Numbers = frame.toArrow()["identity"].to_numpy()
+    return numbers
 
 
 def _duplicates(

@@ -10,6 +10,7 @@ import pytest
 from app.pipeline import tables
 from app.pipeline.archive import derive, lock, progress, run
 from app.pipeline.archive.derive import Derived, Range
+from app.pipeline.archive.known import Known
 from app.pipeline.query import duck
 from app.pipeline.settings import Catalog, Lake
 
@@ -23,7 +24,7 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
     monkeypatch.setattr(progress, "read", lambda _, table: at[table])
     done: list[Range] = []
 
-    def deriving(_spark: Any, _lake: Lake, piece: Range, _observe: Any) -> Derived:
+    def deriving(_spark: Any, _lake: Lake, piece: Range, _observe: Any, _known: Known) -> Derived:
         done.append(piece)
         if len(done) == 1:
             raise RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: 503")
@@ -31,7 +32,8 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(run, "derive", deriving)
     spark: Any = None
-    assert run._derive(spark, LAKE, Range(START, END, START), lambda _: None).records == 1
+    whole = Range(START, END, START)
+    assert run._derive(spark, LAKE, whole, lambda _: None, Known()).records == 1
     assert done == [Range(START, END, START), Range(HALF, END, END)]
 
 
