@@ -40,13 +40,29 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
     columns are gone. Columns that somebody has added are null in new rows.
     """
     table = history.iceberg_table(spark, lake.table(name))
+    key = (lake.table(name), *_as_text(table))
+    if key not in _LAYOUTS:
+        _LAYOUTS[key] = _layout(table, lake.table(name), name)
+    return _LAYOUTS[key]
+
+
+_LAYOUTS: Final[dict[tuple[str, ...], Layout]] = {}
+"""By all that they are made of. A table changes seldom, and to read it through Py4J takes a fifth of a second."""
+
+
+def _as_text(table: Any) -> tuple[str, ...]:
+    parts = (table.schema(), table.spec(), table.properties(), table.io().properties())
+    return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
+
+
+def _layout(table: Any, shown: str, name: str) -> Layout:
     properties = dict(table.properties())
     codec = properties.get("write.parquet.compression-codec", "zstd")
-    by, count = _partition(table, lake.table(name), by_day=name != tables.EVENTS_TABLE)
+    by, count = _partition(table, shown, by_day=name != tables.EVENTS_TABLE)
     return Layout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
-        schema=schema(table, lake.table(name), tables.names(tables.COLUMNS[name])),
+        schema=schema(table, shown, tables.names(tables.COLUMNS[name])),
         spec=table.spec().specId(),
         by=by,
         buckets=count,
