@@ -371,7 +371,7 @@ SHORT = "server.admin.token: has fewer than 16 characters and can be guessed"
         ("host: 127.8.8.8", None),
         ("host: localhost", None),
         ("host: '::1'", None),
-        ('token: "sixteen-letters-\\x01"', "error server.admin.token: has a character that no header can carry"),
+        ('token: "sixteen-letters-\\x9f"', "error server.admin.token: has a character that no header can carry"),
         ("token: fifteen-letters", f"error {SHORT}"),
         ("host: 0.0.0.0, token: ' fifteen-letters '", f"error {SHORT}"),
         ("token: sixteen-letters-", None),
