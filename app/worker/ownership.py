@@ -54,16 +54,16 @@ class Ownership(DispatcherPart):
         self._next_try = 0.0
 
     def lose(self, partitions: set[Partition]) -> None:
-        """What is left of their deliveries concerns others."""
+        """What is left of their deliveries concerns others, and no more begin."""
         for partition in partitions & self.partitions.keys():
             self.partitions[partition].lost = True
+            self.ready.pop(partition, None)
 
     def drop(self, partitions: set[Partition]) -> None:
         self.lose(partitions)
         for partition in partitions:
             self.partitions.pop(partition, None)
             self._waiting.pop(partition, None)
-            self.ready.pop(partition, None)
 
     async def settle(self) -> bool:
         """Make ready what can be now; whether anything is."""
