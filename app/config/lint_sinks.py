@@ -47,6 +47,8 @@ def check_target(report: Report, path: Path, sink: str) -> None:
         parts = urlsplit(sink)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
+        host = ""
+    if not host or " " in host or not host.isprintable():
         report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
         return
     if parts.username is not None or parts.password is not None:

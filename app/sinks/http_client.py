@@ -7,6 +7,7 @@ http goes only where ``allow_private`` says (reliability 4.3, 5.4).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
@@ -38,6 +39,7 @@ RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
+_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head, and ends a name for resolvers
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
@@ -166,7 +168,8 @@ def _read(text: str) -> URL:
         port = url.port
     except ValueError:
         raise ValueError("not a URL to post to") from None
-    if url.scheme not in {"http", "https"} or not url.raw_host or port is None:
+    host = url.raw_host or ""
+    if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
     if url.user is not None or url.password is not None:
         raise ValueError("a URL with credentials in it")  # it would be in every log

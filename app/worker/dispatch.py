@@ -121,8 +121,10 @@ class Dispatcher:
 
     def enable(self) -> None:
         """Send again after a 410, or a pause; the caller has told the store."""
-        self._components.scheduler.allow()
-        self._nudge()
+        if not self._stopping.is_set():
+            self._components.gate.halt("")
+            self._timekeeper.soon()
+            self._nudge()
 
     def pause(self, cause: str) -> None:
         self._components.gate.halt(cause)

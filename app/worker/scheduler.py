@@ -121,10 +121,6 @@ class Scheduler(DispatcherPart):
         self._untold = attempts
         self.landed.clear()
 
-    def allow(self) -> None:
-        self._gate.halted = ""
-        self._timekeeper.soon()
-
     def act(self, now: float) -> float | None:
         """What is due now, and when something is next."""
         self.lanes.wake(now)
