@@ -452,6 +452,26 @@ async def test_a_word_of_the_store_does_not_end_a_stop(rig, orders):
     assert rig.sink.ids == ["0"]
 
 
+async def test_what_was_read_at_the_start_is_older_than_what_was_told_meanwhile(rig, monkeypatch):
+    """It was resumed while it began: it stayed paused, and the store said that it was not."""
+    await rig.store.halts.halt("billing", "paused", "by Alice", 0)
+    found, asked, answer = await rig.store.halts.all(), asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        asked.set()
+        await answer.wait()
+        return found
+
+    monkeypatch.setattr(rig.store.halts, "all", slowly)
+    await rig.publish(an_event(0))
+    beginning = asyncio.create_task(rig.begin())
+    await asked.wait()
+    rig.dispatcher.enable()
+    answer.set()
+    await beginning
+    await until(lambda: rig.sink.answered == ["0"])
+
+
 async def test_stop_waits_no_longer_than_the_drain(rig, orders):
     rig.sink.hold(0)
     await rig.publish(an_event(0))
