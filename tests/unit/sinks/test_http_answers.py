@@ -13,6 +13,7 @@ import trustme
 
 from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
+from app.sinks.http_answer import MOST_HEADERS, AnswerReader, Fault
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
@@ -279,6 +280,22 @@ async def test_as_many_headers_as_may_be(clients: Make, targets: Targets) -> Non
     lines = b"".join(b"X-%d: %s\r\n" % (n, b"a" * 1_000) for n in range(126))
     url = await targets(saying(OK + lines + b"Retry-After: 5\r\nContent-Length: 0\r\n\r\n"))
     assert (await post(clients(), url)).retry_after == "5"
+
+
+def test_no_more_headers_are_read_than_there_may_be() -> None:
+    """65,000 of them come in one piece, and held the loop for a tenth of a second (reliability S5)."""
+    read = 0
+
+    class Counting(AnswerReader):
+        def on_header(self, name: bytes, value: bytes) -> None:
+            nonlocal read
+            read += 1
+            super().on_header(name, value)
+
+    reader = Counting(65_536)
+    with pytest.raises(Fault):
+        reader.read(OK + b"a:\r\n" * 65_000)
+    assert read == MOST_HEADERS + 1
 
 
 @pytest.mark.parametrize("surplus", [b"x", EMPTY, b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"])
