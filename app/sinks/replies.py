@@ -32,7 +32,6 @@ _KEY, _CODING = b"skybridge-key", b"content-encoding"
 _OURS = 500  # a status from which on it is our fault
 _DIGITS = 4  # of a count of hops
 _FAMILY = b"application/cloudevents"
-_UNFIT = frozenset({"record-too-large", "not-capable", "unwritable"})  # no time will mend it
 _log = logging.getLogger("skybridge.worker")
 
 
@@ -121,7 +120,9 @@ class Replies:
     def _concluded(
         self, answer: SinkAnswer, errors: Sequence[BrokerError], events: int
     ) -> SinkAnswer:
-        lasting = [error for error in errors if not _is_unfit(error)]
+        lasting = [
+            error for error in errors if not (isinstance(error, BrokerRefused) and error.of_record)
+        ]
         if lasting:
             return self._again(answer, str(lasting[0]), pause_of(lasting))
         if errors:
@@ -169,7 +170,3 @@ def pause_of(errors: Sequence[BrokerError]) -> float:
     ):
         return 0.0
     return float(math.ceil(max(LEAST_PAUSE, *(error.retry_after or 0.0 for error in errors))))
-
-
-def _is_unfit(error: BrokerError) -> bool:
-    return isinstance(error, BrokerRefused) and error.kind in _UNFIT
