@@ -8,7 +8,7 @@ http goes only where ``allow_private`` says (reliability 4.3, 5.4).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -99,9 +99,10 @@ class HttpClient:
     async def ask(
         self, url: str, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, Mapping[str, str]]:
-        """OPTIONS, and the headers of the answer: none where none came."""
+        """OPTIONS, and the headers of the answer, their names in lower case: of several with one name the first."""
         answer = await self._send("OPTIONS", url, message, within)
-        return answer, AnswerHeaders(answer.headers)
+        pairs = reversed(answer.headers)
+        return answer, {text_of(name).lower(): text_of(value) for name, value in pairs}
 
     async def stop(self) -> None:
         for pool in self._pools.values():
@@ -145,22 +146,6 @@ class HttpClient:
             )
         begin = _begin(method, url, by)
         return _Aim(pool, Memo(lambda names: _head(begin, names)))
-
-
-class AnswerHeaders(Mapping[str, str]):
-    """Found by their names in any case; of several with one name the first."""
-
-    def __init__(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        self._values = {text_of(name).lower(): text_of(value) for name, value in reversed(headers)}
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
 
 
 def _read(text: str) -> URL:

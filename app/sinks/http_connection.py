@@ -10,10 +10,13 @@ import asyncio
 import contextlib
 import math
 import os
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from app.interfaces import SinkAnswer
 from app.sinks.http_answer import BROKEN, AnswerReader, Fault
+
+if TYPE_CHECKING:
+    from app.sinks.http_pool import Pool
 
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
@@ -26,13 +29,6 @@ _NEVER = math.inf
 class Stale(Fault):
     """A connection that had been used before was closed before any byte of this answer came: the
     target may have closed it while it was idle, and may be asked again (RFC 9112 9.3.1)."""
-
-
-class Owner(Protocol):
-    """Where a connection goes when its answer is complete, and which learns that it was closed."""
-
-    def release(self, connection: Connection) -> None: ...
-    def lost(self, connection: Connection) -> None: ...
 
 
 class Outbox:
@@ -82,7 +78,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._rest: memoryview | None = None
         self.transport = cast("asyncio.Transport", None)  # until the connection is made
-        self.owner: Owner | None = None
+        self.owner: Pool | None = None  # where it goes when its answer is complete
         self.closed = False
         self.used = False  # an answer came by it before
         self.idle_since = 0.0

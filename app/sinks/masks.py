@@ -60,7 +60,8 @@ class Mask:
 
     def _covered(self, text: str) -> str:
         for piece, form, at in self._pieces:
-            done, shown = 0, []
+            done = 0
+            shown: list[str] = []
             while (found := text.find(piece, done)) >= 0:
                 before = text[max(done, found - at) : found]
                 begin = found - _alike(reversed(before), reversed(form[:at]))

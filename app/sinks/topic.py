@@ -87,9 +87,6 @@ class TopicSink(Sink):
             return SinkAnswer(None, "timeout", f"no answer from {self._log.name} in time")
         return answer_of(result)
 
-    async def stop(self) -> None:
-        """Nothing of its own to stop."""
-
     def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
         record, decoded = outgoing.message.record, outgoing.decoded
         if decoded is None:
@@ -136,9 +133,6 @@ class SpoolSink(Sink):
         (result,) = await log.submit(destination.topic, (record,))
         self._told(destination.topic, record, result)
         return answer_of(result)
-
-    async def stop(self) -> None:
-        """Nothing of its own to stop."""
 
 
 def answer_of(result: PublishResult) -> SinkAnswer:

@@ -16,7 +16,7 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
-from app.worker.origins import OwnedPartition, by_owner
+from app.worker.origins import Origin, OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction
@@ -25,22 +25,16 @@ RECHECK = 0.2  # seconds until rows whose partition is in doubt are looked at ag
 _log = logging.getLogger("skybridge.worker")
 
 
-class StoredRow:
-    """An origin: a row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
+class StoredRow(Origin):
+    """A row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
 
-    __slots__ = ("_rows", "owned", "row")
-
-    ages = True
-    holds_lane = True
+    __slots__ = ("_rows", "row", "since_ms")
 
     def __init__(self, row: Parked, owned: OwnedPartition, rows: StoredRows) -> None:
+        super().__init__(owned)
         self.row = row
-        self.owned = owned
+        self.since_ms = row.at_ms
         self._rows = rows
-
-    @property
-    def since_ms(self) -> int | None:
-        return self.row.at_ms
 
     def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
         if not self.owned.lost or self.owned.holds(self.row.message):  # revoked, and still ours
