@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from app.bindings.record import Record
 from app.errors import StaleOwner
 from app.interfaces import Consumer, DeadLetter, DeadLetters
 from app.model.message import Message, Partition
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
+
+_NOTHING = Record(None, (), None)
 _log = logging.getLogger("skybridge.worker")
 
 
@@ -38,7 +42,7 @@ class OwnedPartition:
     ``lost``  it was revoked or lost: what is left of its deliveries concerns its next owner.
     """
 
-    __slots__ = ("_consumer", "_half", "epoch", "lost", "partition")
+    __slots__ = ("_any", "_consumer", "_half", "epoch", "lost", "partition")
 
     def __init__(self, partition: Partition, epoch: int, consumer: Consumer, window: int) -> None:
         self.partition = partition
@@ -46,15 +50,16 @@ class OwnedPartition:
         self.lost = False
         self._consumer = consumer
         self._half = window / 2
+        self._any = Message(_NOTHING, partition, "", 0, 0, epoch)  # logs are asked about messages
 
-    def holds(self, message: Message) -> bool:
-        """Whether its log says now, without asking anybody, that the message is ours (rule 5)."""
-        return self._consumer.holds(message)
+    def holds(self) -> bool:
+        """Whether its log says now, without asking anybody, that it is ours (rule 5)."""
+        return self._consumer.holds(self._any)
 
-    def replaced(self, message: Message, error: StaleOwner) -> None:
+    def replaced(self, error: StaleOwner) -> None:
         """The store knows a newer owner, and what is left of ours concerns it. Raises StaleOwner where the
-        log says that the message is ours all the same."""
-        if not self.lost and self.holds(message):
+        log says that it is ours all the same."""
+        if not self.lost and self.holds():
             raise StaleOwner(
                 f"{self.partition}: the store and the log differ on its owner"
             ) from error

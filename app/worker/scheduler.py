@@ -17,7 +17,7 @@ from app.interfaces import Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.worker.batching import Batching
-from app.worker.conclusions import LEASE_RECHECK, Conclusions
+from app.worker.conclusions import Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
 from app.worker.delivery_policy import (
     DeliveryPolicy,
@@ -26,6 +26,7 @@ from app.worker.delivery_policy import (
     verdict_of,
 )
 from app.worker.gate import Gate
+from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
@@ -239,7 +240,7 @@ class Scheduler(DispatcherPart):
         head = lane.head
         self._part.sent()
         try:
-            if not head.origin.owned.holds(head.message):  # rule 5; a Revoked or Lost will say more
+            if not head.origin.owned.holds():  # rule 5; a Revoked or Lost will say more
                 self._conclusions.wait(lane, now + LEASE_RECHECK)
                 self._nothing_sent(now + LEASE_RECHECK, probe=probe)
             elif (verdict := self._policy.early(head)) is not None:
