@@ -101,6 +101,7 @@ class Sink(Protocol):
 
     async def stop(self) -> None:
         """What is its own ends; what it was given is its giver's."""
+        return
 
 
 class JoiningSink(Sink, Protocol):
