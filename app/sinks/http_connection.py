@@ -36,18 +36,20 @@ class Outbox:
     a third less in a row than amid everything else."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[asyncio.Transport, bytes]] = []
+        self._waiting: list[tuple[Connection, bytes]] = []
 
-    def put(self, transport: asyncio.Transport, request: bytes) -> None:
+    def put(self, connection: Connection, request: bytes) -> None:
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._write)
-        self._waiting.append((transport, request))
+        self._waiting.append((connection, request))
 
     def _write(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for transport, request in waiting:
+        for connection, request in waiting:
+            transport = connection.transport
             if not transport.is_closing():  # else it is given up, or its connection will say why
                 transport.write(request)
+            connection.unsent = False
 
 
 class Connection(asyncio.Protocol):
@@ -56,7 +58,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         *("_loop", "_outbox", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
-        *("_paused", "_rest", "transport", "owner", "closed", "used", "idle_since"),
+        *("_paused", "_rest", "transport", "owner", "closed", "unsent", "used", "idle_since"),
     )
 
     def __init__(
@@ -80,6 +82,7 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", None)  # until the connection is made
         self.owner: Pool | None = None  # where it goes when its answer is complete
         self.closed = False
+        self.unsent = False  # its request is in the outbox
         self.used = False  # an answer came by it before
         self.idle_since = 0.0
 
@@ -97,7 +100,8 @@ class Connection(asyncio.Protocol):
         if deadline < self._fires:
             self._set_timer(deadline)
         if len(body) <= IN_ONE_WRITE:
-            self._outbox.put(self.transport, head + body)
+            self.unsent = True
+            self._outbox.put(self, head + body)
         else:
             self.transport.write(head)
             self._rest = memoryview(body)
@@ -128,8 +132,8 @@ class Connection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
-            self.close()  # nobody asked
+        if self._answer is None or self.unsent:  # nobody asked
+            self._hung_up(None)
             return
         try:
             found = self._reader.read(data)

@@ -15,6 +15,7 @@ from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.sinks.http_answer import MOST_HEADERS, AnswerReader, Fault
 from app.sinks.http_client import HttpClient
+from app.sinks.http_connection import Connection, Outbox, Stale
 from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
 from worker_doubles import until
@@ -307,6 +308,40 @@ async def test_what_follows_an_answer_is_never_the_next_one(
     for _ in range(3):
         assert (await post(client, url)).status == 202
     assert targets.last.connections == 3
+
+
+class Wire(asyncio.Transport):
+    """What is written to it, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.closing = True
+
+
+@pytest.mark.parametrize("used", [True, False])
+async def test_an_answer_to_a_request_that_has_not_left_is_none(used: bool) -> None:
+    """uvloop reads before it writes: what a target says too much came for the next event, which was finished and
+    never sent."""
+    loop, wire = asyncio.get_running_loop(), Wire()
+    connection = Connection(loop, Outbox(), 65_536)
+    connection.connection_made(wire)
+    connection.used = used
+    answer = connection.send(b"POST / HTTP/1.1\r\n\r\n", b"", loop.time() + WITHIN)
+    connection.data_received(EMPTY)
+    with pytest.raises(Stale if used else Fault):
+        await answer
+    await asyncio.sleep(0)
+    assert (wire.written, wire.closing) == (b"", True)
 
 
 async def test_what_an_idle_connection_says_ends_it(clients: Make, targets: Targets) -> None:
