@@ -112,6 +112,9 @@ class BoundReached(BrokerUnavailable):
     code = "bound-reached"
 
 
+_OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable"})
+
+
 class BrokerRefused(BrokerError):
     """The broker will refuse this again until a person changes something.
 
@@ -123,6 +126,11 @@ class BrokerRefused(BrokerError):
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
         super().__init__(message, broker=broker)
         self.kind = kind
+
+    @property
+    def of_record(self) -> bool:
+        """Whether the record itself is what cannot be taken: no time will mend it."""
+        return self.kind in _OF_RECORD
 
 
 class KeyMapperFailed(SkybridgeError):

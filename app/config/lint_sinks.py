@@ -8,7 +8,7 @@ desk what that one would refuse.
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from app.config.finding import Path
 from app.config.lint_servers import is_loopback, tls_files_exist
@@ -43,10 +43,9 @@ def _entry(report: Report, path: Path, entry: str) -> None:
 
 def check_target(report: Report, path: Path, sink: str) -> None:
     """Of a URL that is posted to."""
-    try:
-        parts = urlsplit(sink)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
+    parts = _read(sink)
+    host = (parts and parts.hostname) or ""
+    if parts is None or not host or " " in host or not host.isprintable():
         report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
         return
     if parts.username is not None or parts.password is not None:
@@ -61,6 +60,15 @@ def check_target(report: Report, path: Path, sink: str) -> None:
         report.error(
             path, "is a private address that is not allowed", "add it to webhooks.allow_private"
         )
+
+
+def _read(sink: str) -> SplitResult | None:
+    try:
+        parts = urlsplit(sink)
+        parts.port  # noqa: B018 - raises for one that is none
+    except ValueError:
+        return None
+    return parts
 
 
 def _plain(report: Report, path: Path, host: str) -> None:

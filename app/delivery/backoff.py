@@ -53,6 +53,6 @@ def retry_after(value: str, now: float) -> float | None:
     if date is None:
         return None
     try:
-        return max(now, timegm(date[:6]) - (date[9] or 0))
-    except (ValueError, OverflowError):  # a 40th of May
+        return max(now, float(timegm(date[:6]) - (date[9] or 0)))
+    except (ValueError, OverflowError):  # a 40th of May, an offset of hundreds of digits
         return None

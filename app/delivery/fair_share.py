@@ -66,9 +66,6 @@ class Shares:
         else:
             self._unused += max(0, own - after) - max(0, own - taken)
 
-    def give(self, member: Hashable, units: int = 1) -> None:
-        self.take(member, -units)
-
     def _share_out(self) -> None:
         members = len(self._taken)
         self.own = max(1, self._bound // (2 * members)) if members else self._bound

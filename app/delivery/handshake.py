@@ -46,14 +46,14 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
 def consent(
     status: int, headers: Mapping[str, str], origin: str, asked_rate: int | None
 ) -> Consent | Refusal:
-    """What the answer grants. ``headers``: names in any case that the mapping folds. Without a rate the one that
+    """What the answer grants. ``headers``: their names in lower case. Without a rate the one that
     was asked for applies, the letter's own relaxation."""
     if status // 100 == _REDIRECT:
         return Refusal(f"status {status}: a redirect is no consent")
-    allowed = headers.get(ALLOWED_ORIGIN, "").strip()
+    allowed = headers.get(ALLOWED_ORIGIN.lower(), "").strip()
     if allowed != _ANY and allowed.lower() != origin.lower():  # a DNS name knows no case
         return Refusal(f"status {status}")
-    return granted(headers.get(ALLOWED_RATE), asked_rate)
+    return granted(headers.get(ALLOWED_RATE.lower()), asked_rate)
 
 
 def granted(rate: str | None, asked: int | None) -> Consent | Refusal:

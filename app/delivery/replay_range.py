@@ -38,6 +38,11 @@ class ReplayRange:
             self.done += 1
 
     @property
+    def is_finished(self) -> bool:
+        """Whether all that was taken is."""
+        return not self._taken
+
+    @property
     def next(self) -> str:
         return self._taken[0][1] if self._taken else self._behind
 

@@ -99,7 +99,9 @@ class Sink(Protocol):
         """Events that wait in it, as they were counted last; none where it sends them on."""
         return 0
 
-    async def stop(self) -> None: ...
+    async def stop(self) -> None:
+        """What is its own ends; what it was given is its giver's."""
+        return
 
 
 class JoiningSink(Sink, Protocol):

@@ -50,8 +50,12 @@ class FileSecret(SecretStr):
         return hash(self.path) if self.path else super().__hash__()
 
 
-def is_one_line(text: str) -> bool:
-    return not set("\r\n\0") & set(text)
+_CONTROLS = {*map(chr, range(0x20)), "\x7f"} - {"\t"}
+
+
+def is_sendable(text: str) -> bool:
+    """Whether a header can hold it (RFC 9110 5.5)."""
+    return _CONTROLS.isdisjoint(text)
 
 
 def _secret(value: object) -> FileSecret:
@@ -61,8 +65,8 @@ def _secret(value: object) -> FileSecret:
         raise ValueError("should be text")  # noqa: TRY004 - pydantic takes ValueError
     if not value:
         raise ValueError("is empty")
-    if not is_one_line(value):
-        raise ValueError("holds a line end or NUL, which no header can")
+    if not is_sendable(value):
+        raise ValueError("holds a line end or another control character, which no header can")
     if isinstance(value, FileText):
         return FileSecret(str(value), value.path, value.mark)
     return FileSecret(value)

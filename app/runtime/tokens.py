@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from app.bindings.http import HttpMessage
 from app.brokers.security import RENEW_BEFORE, WORDS, TokenGrant, TokenRefusal
 from app.config.brokers import Sasl
-from app.model.secret import is_one_line
+from app.model.secret import is_sendable
 from app.sinks.credentials import NoToken
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import Mask
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 GRANTED_WITHIN = 10.0
 _SUCCESS = range(200, 300)
+_NO_JSON = (UnicodeDecodeError, RecursionError)  # beside msgspec's own (reliability 4.1)
 _ERRORS = frozenset(
     (
         *("invalid_request", "invalid_client", "invalid_grant"),
@@ -177,10 +178,12 @@ class ClientCredentials:
             )
             if status in _SUCCESS:
                 granted = msgspec.json.decode(body, type=TokenGrant)
-                if granted.access_token and is_one_line(granted.access_token):
+                if granted.access_token and is_sendable(granted.access_token):
                     return granted
         except msgspec.MsgspecError as error:
             raise NoToken(f"{no_token}: {error!r}") from error
+        except _NO_JSON as error:
+            raise NoToken(f"{no_token}: the answer is not JSON ({type(error).__name__})") from error
         except OSError as error:
             raise NoToken(f"{no_token}: {error}") from error
         code, said = _refusal(body)
@@ -200,7 +203,7 @@ def _refusal(body: bytes) -> tuple[str, str]:
     """The code, where it is one of the specification's, and what else the server said."""
     try:
         found = msgspec.json.decode(body, type=TokenRefusal)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, *_NO_JSON):
         return "", ""
     if found.error in _ERRORS:
         return found.error, found.error_description

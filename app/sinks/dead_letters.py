@@ -23,8 +23,6 @@ MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 
 _log = logging.getLogger("skybridge.worker")
 
-_UNFIT = {"record-too-large", "not-capable"}  # no time will mend it
-
 
 class DeadLettering:
     """Of one subscription. A copy is made *before* its letter is stored, for storing is what finishes the message,
@@ -95,7 +93,7 @@ class DeadLettering:
         copies = [marked(letter) for letter in letters]
         results = await self._copies.submit(self._target.topic, copies)
         for letter, result in zip(letters, results, strict=True):
-            if isinstance(result, BrokerRefused) and result.kind in _UNFIT:
+            if isinstance(result, BrokerRefused) and result.of_record:
                 _log.error(
                     "%s: a dead letter does not fit its topic: %s", letter.subscription, result
                 )

@@ -146,8 +146,8 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.status:
-            if b"\0" in value:
-                raise ValueError("NUL in a header")
+            if b"\0" in value or len(self._headers) == MOST_HEADERS:
+                raise ValueError("NUL in a header, or too many")
             self._headers.append((name, value.strip(b" \t")))  # the parser leaves what is behind it
             return
         self._trailers += 1
@@ -155,8 +155,6 @@ class AnswerReader:
             raise ValueError("too many trailers")
 
     def on_headers_complete(self) -> None:
-        if len(self._headers) > MOST_HEADERS:
-            raise ValueError("too many headers")
         status = self._parser.get_status_code()
         if status >= _FINAL or status == _SWITCHING:
             self.status = status
@@ -183,11 +181,7 @@ class AnswerReader:
         lines = len(self._headers)
         self._line = 0 if self.status or lines != self._lines else self._line + taken
         self._lines = lines
-        if (
-            self._taken > 2 * self._limit + BESIDE_BODY
-            or lines > MOST_HEADERS
-            or self._line > LONGEST_LINE
-        ):
+        if self._taken > 2 * self._limit + BESIDE_BODY or self._line > LONGEST_LINE:
             raise Fault("reset", BROKEN)
 
 

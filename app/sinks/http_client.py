@@ -7,7 +7,8 @@ http goes only where ``allow_private`` says (reliability 4.3, 5.4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -38,6 +39,9 @@ RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
+_HOST = re.compile(
+    r"[!-~]+"
+)  # a space or NUL would be one in the head, and ends a name for resolvers
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
@@ -95,9 +99,10 @@ class HttpClient:
     async def ask(
         self, url: str, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, Mapping[str, str]]:
-        """OPTIONS, and the headers of the answer: none where none came."""
+        """OPTIONS, and the headers of the answer, their names in lower case: of several with one name the first."""
         answer = await self._send("OPTIONS", url, message, within)
-        return answer, AnswerHeaders(answer.headers)
+        pairs = reversed(answer.headers)
+        return answer, {text_of(name).lower(): text_of(value) for name, value in pairs}
 
     async def stop(self) -> None:
         for pool in self._pools.values():
@@ -143,22 +148,6 @@ class HttpClient:
         return _Aim(pool, Memo(lambda names: _head(begin, names)))
 
 
-class AnswerHeaders(Mapping[str, str]):
-    """Found by their names in any case; of several with one name the first."""
-
-    def __init__(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        self._values = {text_of(name).lower(): text_of(value) for name, value in reversed(headers)}
-
-    def __getitem__(self, name: str) -> str:
-        return self._values[name.lower()]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
 def _read(text: str) -> URL:
     """Raises ValueError with words of this side: the URL may hold a secret."""
     try:
@@ -166,7 +155,8 @@ def _read(text: str) -> URL:
         port = url.port
     except ValueError:
         raise ValueError("not a URL to post to") from None
-    if url.scheme not in {"http", "https"} or not url.raw_host or port is None:
+    host = url.raw_host or ""
+    if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
     if url.user is not None or url.password is not None:
         raise ValueError("a URL with credentials in it")  # it would be in every log

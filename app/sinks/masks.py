@@ -26,6 +26,7 @@ _SHORTEST = 4  # characters of an encoded secret; fewer could be anything
 _PIECES = 16  # of a long secret that are looked for
 _DEPTH = 3  # escapes within escapes
 
+_LONG_REFERENCE = re.compile(r"&#([0-9]{9,});?")  # int() refuses one of thousands of digits
 _BACKSLASH = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _FOR_URLS = str.maketrans("+/", "-_")
 
@@ -34,7 +35,7 @@ class Mask:
     """``secrets``: what was sent and is not to be told."""
 
     def __init__(self, *secrets: str) -> None:
-        forms = {form for secret in secrets for form in _forms(secret)}
+        forms = {form for secret in secrets for form in _forms(secret) if form}
         self._pieces = [piece for form in sorted(forms) for piece in _pieces(form)]
 
     def beside(self, other: Mask) -> Mask:
@@ -59,12 +60,15 @@ class Mask:
 
     def _covered(self, text: str) -> str:
         for piece, form, at in self._pieces:
-            found = text.find(piece)
-            while found >= 0:
-                begin = found - _alike(reversed(text[:found]), reversed(form[:at]))
-                end = found + _alike(text[found:], form[at:])
-                text = text[:begin] + HIDDEN + text[end:]
-                found = text.find(piece, begin + len(HIDDEN))  # a secret may be asterisks
+            done = 0
+            shown: list[str] = []
+            while (found := text.find(piece, done)) >= 0:
+                before = text[max(done, found - at) : found]
+                begin = found - _alike(reversed(before), reversed(form[:at]))
+                shown += (text[done:begin], HIDDEN)
+                done = found + _alike(text[found : found + len(form)], form[at:])
+            if shown:
+                text = "".join([*shown, text[done:]])
         return text
 
 
@@ -108,7 +112,13 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 
 
 def _unescaped(text: str) -> str:
-    return html.unescape(_without_backslashes(unquote(text)))
+    plain = _without_backslashes(unquote(text))
+    return html.unescape(_LONG_REFERENCE.sub(_shortened, plain))
+
+
+def _shortened(reference: re.Match[str]) -> str:
+    """The same character; nine digits that begin with none of 0 are beyond Unicode, as more are."""
+    return f"&#{reference[1].lstrip('0')[:9] or '0'};"
 
 
 def _without_backslashes(text: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
@@ -19,20 +18,19 @@ from app.bindings.headers import FIELD_NAMES
 from app.bindings.http import decode
 from app.bindings.record import Decoded, Header
 from app.delivery.outcomes import REPLY
-from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown, SenderError
+from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log, SinkAnswer
 from app.routing.plan import Publication, Router, written
+from app.sinks.topic import pause_of
 from app.telemetry import Counters
 
 HOPS = "skybridge-replies"  # header beside a reply: how many replies led to it
 MOST_HOPS = 16  # replies to replies; more are a circle
-LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone
 
 _KEY, _CODING = b"skybridge-key", b"content-encoding"
 _OURS = 500  # a status from which on it is our fault
 _DIGITS = 4  # of a count of hops
 _FAMILY = b"application/cloudevents"
-_UNFIT = frozenset({"record-too-large", "not-capable", "unwritable"})  # no time will mend it
 _log = logging.getLogger("skybridge.worker")
 
 
@@ -121,9 +119,13 @@ class Replies:
     def _concluded(
         self, answer: SinkAnswer, errors: Sequence[BrokerError], events: int
     ) -> SinkAnswer:
-        lasting = [error for error in errors if not _is_unfit(error)]
+        lasting = [
+            error for error in errors if not (isinstance(error, BrokerRefused) and error.of_record)
+        ]
         if lasting:
-            return self._again(answer, str(lasting[0]), pause_of(lasting))
+            pauses = [pause for pause in map(pause_of, lasting) if pause is not None]
+            hold = max(pauses) if len(pauses) == len(lasting) else 0
+            return self._again(answer, str(lasting[0]), hold)
         if errors:
             return self._left(answer, "refused", str(errors[0]), events)
         self._counters.add("replies", self._subscription, "published", by=events)
@@ -159,17 +161,3 @@ def hops_of(decoded: Decoded) -> int:
             text = value or b""
             return int(text) if text.isdigit() and len(text) < _DIGITS else MOST_HOPS
     return 0
-
-
-def pause_of(errors: Sequence[BrokerError]) -> float:
-    """A broker that is away is given time, and no event's schedule moves for it (rule 6)."""
-    if not all(
-        isinstance(error, BrokerUnavailable) and not isinstance(error, PublishUnknown)
-        for error in errors
-    ):
-        return 0.0
-    return float(math.ceil(max(LEAST_PAUSE, *(error.retry_after or 0.0 for error in errors))))
-
-
-def _is_unfit(error: BrokerError) -> bool:
-    return isinstance(error, BrokerRefused) and error.kind in _UNFIT

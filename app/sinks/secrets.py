@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from app.model.secret import FileSecret, Mark, is_one_line
+from app.model.secret import FileSecret, Mark, is_sendable
 
 LOOK_AGAIN = 1.0  # seconds between looks at a file
 
@@ -76,5 +76,5 @@ class LiveSecret:
         except (OSError, UnicodeDecodeError) as error:
             _log.error("%s stays as it was: %s", self.path, type(error).__name__)
             return
-        if text and is_one_line(text):  # an empty file is one that is being written
+        if text and is_sendable(text):  # an empty file is one that is being written
             self._text = text

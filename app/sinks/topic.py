@@ -87,9 +87,6 @@ class TopicSink(Sink):
             return SinkAnswer(None, "timeout", f"no answer from {self._log.name} in time")
         return answer_of(result)
 
-    async def stop(self) -> None:
-        """Nothing of its own to stop."""
-
     def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
         record, decoded = outgoing.message.record, outgoing.decoded
         if decoded is None:
@@ -137,21 +134,24 @@ class SpoolSink(Sink):
         self._told(destination.topic, record, result)
         return answer_of(result)
 
-    async def stop(self) -> None:
-        """Nothing of its own to stop."""
-
 
 def answer_of(result: PublishResult) -> SinkAnswer:
-    """A broker that is away says how long to leave it alone, so that no event's schedule moves for it
-    (rule 6). Where nobody knows, the event's own schedule counts: it may be the event's fault."""
     if not isinstance(result, BrokerError):
         return STORED
     if isinstance(result, BrokerRefused):
         return SinkAnswer(_STATUSES.get(result.kind, _REFUSED), detail=str(result))
-    if isinstance(result, PublishUnknown) or not isinstance(result, BrokerUnavailable):
-        return SinkAnswer(result.status, detail=str(result))
-    pause = math.ceil(max(LEAST_PAUSE, result.retry_after or 0.0))
-    return SinkAnswer(result.status, detail=str(result), retry_after=str(pause))
+    pause = pause_of(result)
+    return SinkAnswer(
+        result.status, detail=str(result), retry_after=None if pause is None else str(pause)
+    )
+
+
+def pause_of(error: BrokerError) -> int | None:
+    """Seconds that a broker which is away is to be left alone, so that no event's schedule moves for it (rule 6).
+    None where nobody knows: then the event's own schedule counts, for it may be the event's fault."""
+    if isinstance(error, PublishUnknown) or not isinstance(error, BrokerUnavailable):
+        return None
+    return math.ceil(max(LEAST_PAUSE, error.retry_after or 0.0))
 
 
 def _chosen(decoded: Decoded, forward: Collection[str]) -> Decoded:

@@ -96,10 +96,10 @@ class WebhookSink(JoiningSink):
         a batch has one version (I6), and what of them a version cannot hold is written in 1.0."""
         if self._together is None or outgoing.decoded is None or outgoing.decoded.opaque:
             return None
-        decoded = in_version(outgoing.decoded, self._writing.version)
-        if decoded.event.version != NEWEST:
-            return None
         try:
+            decoded = in_version(outgoing.decoded, self._writing.version)
+            if decoded.event.version != NEWEST:
+                return None
             document = element_of(decoded, self._together)
         except SenderError:
             return None

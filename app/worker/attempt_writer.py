@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Literal
 
 from msgspec.structs import replace
@@ -19,13 +19,15 @@ from app.delivery.backoff import try_again_in
 from app.delivery.outcomes import Fate
 from app.errors import StoreUnavailable
 from app.interfaces import Attempt, Attempts, Clock
+from app.interfaces.kept import Fields
 from app.telemetry import Counters
 from app.telemetry.tasks import ended, keep
 from app.worker.attempts import Success, attempt_of
 from app.worker.timing import happened
 
 QUEUE = 10_000  # attempts that wait
-WITH_BODIES = 1_000  # of them with bodies
+WITH_BODIES = 1_000  # of them with headers and bodies
+HEADERS = 2**14  # bytes of them, of a request and of an answer
 AT_ONCE = 500  # of them in one transaction
 GATHER = 0.2  # seconds that a batch waits for more: a sync a batch, not a sync an attempt
 LATEST_EVERY = 5.0  # seconds between writes of the last successes
@@ -78,13 +80,18 @@ class AttemptKeeper:
             self._counters.add("attempts_dropped", attempt.subscription)
 
     def _clipped(self, attempt: Attempt) -> Attempt:
-        """Bodies within the setting; none while many wait, for memory is bounded (rule 8)."""
+        """Bodies within the setting, headers within a bound; none while many wait (rule 8)."""
         exchange = attempt.exchange
         if exchange is None:
             return attempt
-        most = self._bodies if len(self._waiting) < WITH_BODIES else 0
+        few = len(self._waiting) < WITH_BODIES
+        most, headers = (self._bodies, HEADERS) if few else (0, 0)
         clipped = replace(
-            exchange, body=exchange.body[:most], answer_body=exchange.answer_body[:most]
+            exchange,
+            headers=_clipped(exchange.headers, headers),
+            body=exchange.body[:most],
+            answer_headers=_clipped(exchange.answer_headers, headers),
+            answer_body=exchange.answer_body[:most],
         )
         return replace(attempt, exchange=clipped)
 
@@ -115,7 +122,7 @@ class AttemptKeeper:
                 await happened(self._stopping, self._clock, wait)
 
     async def _turn(self) -> None:
-        if not self._waiting:
+        if not self._waiting and not self._stopping.is_set():
             self._came.clear()
             await happened(self._came, self._clock, LATEST_EVERY)
         if self._waiting:
@@ -153,3 +160,9 @@ class AttemptKeeper:
         gone = await self._attempts.trim(before_ms=before, most=self._most)
         if gone:
             self._counters.add("attempts_trimmed", by=gone)
+
+
+def _clipped(headers: Fields, most: int) -> Fields:
+    """The first of them, of so many characters together."""
+    sizes = accumulate(len(name) + len(value) for name, value in headers)
+    return headers[: sum(size <= most for size in sizes)]

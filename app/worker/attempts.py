@@ -221,7 +221,7 @@ def _next_try(decision: Decision, now: float) -> float | None:
 
 
 def _with_exchange(attempt: Attempt, answer: SinkAnswer) -> Attempt:
-    """For the store alone: the memory of attempts would hold bodies. The store clips them."""
+    """For the store alone, whose writer clips it: the memory of attempts would hold bodies."""
     sent = answer.sent
     if sent is None:
         return attempt

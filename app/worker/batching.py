@@ -143,8 +143,7 @@ class Batching(DispatcherPart):
                 self._attempts.note(delivery, answer, outcome, decision, times, count)
 
     def _fitting(self, delivery: Delivery) -> Piece | None:
-        held = delivery.origin.owned.holds(delivery.message)
-        if not held or self._policy.early(delivery) is not None:
+        if not delivery.origin.owned.holds() or self._policy.early(delivery) is not None:
             return None
         return self._piece(delivery)
 

@@ -25,10 +25,9 @@ from app.sinks.dead_letters import DeadLettering
 from app.worker.attempts import DELIVERED, EXPIRED
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
+from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
-
-LEASE_RECHECK = 0.2  # seconds until a message whose partition is in doubt is looked at again
 
 
 class Conclusions(DispatcherPart):
@@ -135,7 +134,7 @@ class Conclusions(DispatcherPart):
         if delivery.origin.owned.lost:
             self._release(lane)
             return
-        if not delivery.origin.owned.holds(delivery.message):  # rule 5: before each store write too
+        if not delivery.origin.owned.holds():  # rule 5: before each store write too
             self._again(lane, self._clock.monotonic() + LEASE_RECHECK)
             return
         try:
@@ -144,7 +143,7 @@ class Conclusions(DispatcherPart):
             else:
                 await self.dead_letter(delivery, verdict)
         except StaleOwner as error:
-            delivery.origin.owned.replaced(delivery.message, error)
+            delivery.origin.owned.replaced(error)
             self._release(lane)
         except (StoreUnavailable, BrokerError) as error:
             delivery.refusals += 1
@@ -166,11 +165,11 @@ class Conclusions(DispatcherPart):
         delivery = lane.head
         owned = delivery.origin.owned
         is_row = delivery.origin.since_ms is not None
-        if is_row and not owned.lost and owned.holds(delivery.message):
+        if is_row and not owned.lost and owned.holds():
             try:
                 await delivery.origin.save(delivery, until)
             except StaleOwner as error:
-                owned.replaced(delivery.message, error)
+                owned.replaced(error)
                 self._release(lane)
                 return
             except StoreUnavailable as error:

@@ -70,6 +70,7 @@ class Dispatcher:
         self._consumer: Consumer | None = None
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
+        self._told = False  # to send, or not to
 
         self._scope = TaskScope()
         self._timekeeper = timekeeper = Timekeeper(clock)
@@ -121,10 +122,14 @@ class Dispatcher:
 
     def enable(self) -> None:
         """Send again after a 410, or a pause; the caller has told the store."""
-        self._components.scheduler.allow()
-        self._nudge()
+        self._told = True
+        if not self._stopping.is_set():
+            self._components.gate.halt("")
+            self._timekeeper.soon()
+            self._nudge()
 
     def pause(self, cause: str) -> None:
+        self._told = True
         self._components.gate.halt(cause)
         self._nudge()
 
@@ -149,6 +154,8 @@ class Dispatcher:
 
     async def _halt_if_asked(self) -> None:
         halt = (await self._store.halts.all()).get(self._subscription.id)
+        if self._told:
+            return  # it is newer than what was read
         if halt is not None:
             self._components.gate.halt(halt_words(halt))
         elif self._subscription.paused:

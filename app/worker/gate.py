@@ -41,7 +41,7 @@ class Gate(DispatcherPart):
         return self.disabled and not self._disabling
 
     def halt(self, cause: str) -> None:
-        """No attempt begins any more; those on the wire go on."""
+        """No attempt begins any more; those on the wire go on. "": they may begin again."""
         was_disabled, self.halted = self.disabled, cause
         if self.disabled and not was_disabled:
             _log.warning("%s", disabled_words(self._subscription.id, cause))

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from app.bindings.record import Record
 from app.errors import StaleOwner
 from app.interfaces import Consumer, DeadLetter, DeadLetters
 from app.model.message import Message, Partition
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
+
+_NOTHING = Record(None, (), None)
 _log = logging.getLogger("skybridge.worker")
 
 
@@ -38,7 +42,7 @@ class OwnedPartition:
     ``lost``  it was revoked or lost: what is left of its deliveries concerns its next owner.
     """
 
-    __slots__ = ("_consumer", "_half", "epoch", "lost", "partition")
+    __slots__ = ("_any", "_consumer", "_half", "epoch", "lost", "partition")
 
     def __init__(self, partition: Partition, epoch: int, consumer: Consumer, window: int) -> None:
         self.partition = partition
@@ -46,15 +50,16 @@ class OwnedPartition:
         self.lost = False
         self._consumer = consumer
         self._half = window / 2
+        self._any = Message(_NOTHING, partition, "", 0, 0, epoch)  # logs are asked about messages
 
-    def holds(self, message: Message) -> bool:
-        """Whether its log says now, without asking anybody, that the message is ours (rule 5)."""
-        return self._consumer.holds(message)
+    def holds(self) -> bool:
+        """Whether its log says now, without asking anybody, that it is ours (rule 5)."""
+        return self._consumer.holds(self._any)
 
-    def replaced(self, message: Message, error: StaleOwner) -> None:
+    def replaced(self, error: StaleOwner) -> None:
         """The store knows a newer owner, and what is left of ours concerns it. Raises StaleOwner where the
-        log says that the message is ours all the same."""
-        if not self.lost and self.holds(message):
+        log says that it is ours all the same."""
+        if not self.lost and self.holds():
             raise StaleOwner(
                 f"{self.partition}: the store and the log differ on its owner"
             ) from error
@@ -65,24 +70,25 @@ class OwnedPartition:
         return self._consumer.window(self.partition) >= self._half
 
 
-class Origin(Protocol):
+class Origin:
     """``owned``      the partition of its messages, with our ownership of it.
     ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
     ``ages``       whether its age counts: an event that is read again on purpose may be old.
     ``holds_lane`` whether those behind it wait for it while it is in the store.
     """
 
-    @property
-    def owned(self) -> OwnedPartition: ...
-    @property
-    def since_ms(self) -> int | None: ...
-    @property
-    def ages(self) -> bool: ...
-    @property
-    def holds_lane(self) -> bool: ...
+    __slots__ = ("owned",)
+
+    since_ms: int | None = None
+    ages = True
+    holds_lane = True
+
+    def __init__(self, owned: OwnedPartition) -> None:
+        self.owned = owned
 
     def finish(self, delivery: Delivery) -> None:
         """It was delivered, has expired, or is a row of the store from now on."""
+        raise NotImplementedError
 
     async def save(self, delivery: Delivery, due: float) -> None:
         """Its row says how often it was tried, and that it waits until ``due`` (monotonic); without a row
@@ -90,31 +96,24 @@ class Origin(Protocol):
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
         """It leaves the memory, and is tried again at ``due``."""
+        raise NotImplementedError
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
         """It is stored as this when this returns, and finished in the same step. StoreUnavailable,
         StaleOwner: it is not."""
+        raise NotImplementedError
 
     def release(self, delivery: Delivery) -> None:
         """It is held no more, and nothing was decided: its next owner gets it."""
 
 
-class Unstored:
+class Unstored(Origin):
     """Of messages that are no rows yet."""
 
-    since_ms: int | None = None
-    holds_lane = True
-
     def __init__(self, owned: OwnedPartition, letters: DeadLetters, parking: Parking) -> None:
-        self.owned = owned
+        super().__init__(owned)
         self._letters = letters
         self._parking = parking
-
-    def finish(self, delivery: Delivery) -> None:
-        raise NotImplementedError
-
-    async def save(self, delivery: Delivery, due: float) -> None:  # noqa: ARG002
-        return
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
         """Its lane parks. Once it is a row it is finished here."""
@@ -126,9 +125,7 @@ class Unstored:
 
 
 class LogPartition(Unstored):
-    """What its log hands out live."""
-
-    ages = True
+    """What its log hands out live, and again where it was released."""
 
     def __init__(
         self,
@@ -142,9 +139,6 @@ class LogPartition(Unstored):
 
     def finish(self, delivery: Delivery) -> None:
         self._commits.add(delivery.message)
-
-    def release(self, delivery: Delivery) -> None:
-        """Its log hands it out again."""
 
 
 def by_owner(

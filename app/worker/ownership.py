@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from app.bindings.record import Record
 from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
-from app.model.message import Message, Partition
+from app.model.message import Partition
 from app.worker.drain_parked import Drain
 from app.worker.origins import OwnedPartition
 from app.worker.shared import DispatcherPart, Shared
 
 CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
-_NOTHING = Record(None, (), None)
 
 
 class Ownership(DispatcherPart):
@@ -54,16 +52,16 @@ class Ownership(DispatcherPart):
         self._next_try = 0.0
 
     def lose(self, partitions: set[Partition]) -> None:
-        """What is left of their deliveries concerns others."""
+        """What is left of their deliveries concerns others, and no more begin."""
         for partition in partitions & self.partitions.keys():
             self.partitions[partition].lost = True
+            self.ready.pop(partition, None)
 
     def drop(self, partitions: set[Partition]) -> None:
         self.lose(partitions)
         for partition in partitions:
             self.partitions.pop(partition, None)
             self._waiting.pop(partition, None)
-            self.ready.pop(partition, None)
 
     async def settle(self) -> bool:
         """Make ready what can be now; whether anything is."""
@@ -71,11 +69,7 @@ class Ownership(DispatcherPart):
             return False
         before = len(self._waiting)
         for epoch in {each.epoch for each in self._waiting.values()}:
-            mine = [
-                each
-                for each in self._waiting.values()
-                if each.epoch == epoch and each.holds(_of(each.partition, epoch))
-            ]
+            mine = [each for each in self._waiting.values() if each.epoch == epoch and each.holds()]
             if mine:
                 await self._make_ready(mine, epoch)
         return len(self._waiting) < before
@@ -108,8 +102,3 @@ class Ownership(DispatcherPart):
         self._refused = epoch
         self._next_try = self._clock.monotonic() + CONFIRMED
         self.trouble = f"asked again in {CONFIRMED:g} s: {error}"
-
-
-def _of(partition: Partition, epoch: int) -> Message:
-    """Any message of it: whether it is ours is asked of messages."""
-    return Message(_NOTHING, partition, "", 0, 0, epoch)

@@ -164,14 +164,13 @@ class Parking(DispatcherPart):
         return left
 
     async def _written(self, owned: OwnedPartition, items: Sequence[_Queued]) -> bool:
-        first = items[0][0].message
-        if not owned.holds(first):  # rule 5; a Revoked or Lost will say more
+        if not owned.holds():  # rule 5; a Revoked or Lost will say more
             return False
         try:
             rows = [self._row(*each) for each in items]
             await self._rows.park(rows, numbered=not self._lasting)
         except StaleOwner as error:
-            owned.replaced(first, error)
+            owned.replaced(error)
             self._release(items)
         except StoreUnavailable as error:
             self.trouble = f"keys cannot be parked: {error}"

@@ -68,6 +68,7 @@ class PartitionChanges(DispatcherPart):
         self._components.ownership.lose(gone)
         self._components.parking.drop(gone)
         self._components.rows.look()
+        self._components.replays.drop(gone)
         self._components.scheduler.drop(gone)
 
     def _forget(self, gone: set[Partition]) -> None:
@@ -75,7 +76,6 @@ class PartitionChanges(DispatcherPart):
         self._drop(gone)
         self._components.commits.forget(gone)
         self._components.ownership.drop(gone)
-        self._components.replays.drop(gone)
 
     def _busy(self, partitions: set[Partition]) -> bool:
         """Whether something of these partitions is on the wire, or on its way to the store."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from app.delivery.endpoint import Flow
-from app.worker.conclusions import LEASE_RECHECK
 from app.worker.delivery import Delivery
 from app.worker.drain_parked import Drain
 from app.worker.gate import Gate
+from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
 

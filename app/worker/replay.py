@@ -157,7 +157,8 @@ class Replays(DispatcherPart):
         while True:
             try:
                 await self._go_through(run)
-                await self._rows.end(run.row.id)
+                if run.range.is_finished:  # else some were released: they are the next owner's
+                    await self._rows.end(run.row.id)
                 break
             except StaleOwner as error:
                 _log.info("%s: %s", run.row.subscription, error)

@@ -36,13 +36,13 @@ class StatusReport(DispatcherPart):
             state=state,
             cause=self._cause(),
             partitions=tuple(sorted(partitions, key=str)),
-            held=lanes.held,
+            held=lanes.held + parking.unwritten,
             in_flight=lanes.flying,
             waiting=lanes.waiting + components.sink.queued(),
             window=max(windows, default=0),
             paused_for=paused_for,
             oldest=self._oldest(),
-            parked_rows=parking.kept,
+            parked_rows=parking.lanes.rows,
             parked_keys=len(parking.lanes),
         )
 

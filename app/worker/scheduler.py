@@ -17,7 +17,7 @@ from app.interfaces import Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.worker.batching import Batching
-from app.worker.conclusions import LEASE_RECHECK, Conclusions
+from app.worker.conclusions import Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
 from app.worker.delivery_policy import (
     DeliveryPolicy,
@@ -26,6 +26,7 @@ from app.worker.delivery_policy import (
     verdict_of,
 )
 from app.worker.gate import Gate
+from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import Pace
@@ -120,10 +121,6 @@ class Scheduler(DispatcherPart):
         """``landed`` is to be set once so many more were concluded."""
         self._untold = attempts
         self.landed.clear()
-
-    def allow(self) -> None:
-        self._gate.halted = ""
-        self._timekeeper.soon()
 
     def act(self, now: float) -> float | None:
         """What is due now, and when something is next."""
@@ -243,7 +240,7 @@ class Scheduler(DispatcherPart):
         head = lane.head
         self._part.sent()
         try:
-            if not head.origin.owned.holds(head.message):  # rule 5; a Revoked or Lost will say more
+            if not head.origin.owned.holds():  # rule 5; a Revoked or Lost will say more
                 self._conclusions.wait(lane, now + LEASE_RECHECK)
                 self._nothing_sent(now + LEASE_RECHECK, probe=probe)
             elif (verdict := self._policy.early(head)) is not None:

@@ -16,34 +16,27 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
-from app.worker.origins import OwnedPartition, by_owner
+from app.worker.origins import LEASE_RECHECK, Origin, OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction
-RECHECK = 0.2  # seconds until rows whose partition is in doubt are looked at again
 
 _log = logging.getLogger("skybridge.worker")
 
 
-class StoredRow:
-    """An origin: a row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
+class StoredRow(Origin):
+    """A row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
 
-    __slots__ = ("_rows", "owned", "row")
-
-    ages = True
-    holds_lane = True
+    __slots__ = ("_rows", "row", "since_ms")
 
     def __init__(self, row: Parked, owned: OwnedPartition, rows: StoredRows) -> None:
+        super().__init__(owned)
         self.row = row
-        self.owned = owned
+        self.since_ms = row.at_ms
         self._rows = rows
 
-    @property
-    def since_ms(self) -> int | None:
-        return self.row.at_ms
-
     def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
-        if not self.owned.lost or self.owned.holds(self.row.message):  # revoked, and still ours
+        if not self.owned.lost or self.owned.holds():  # revoked, and still ours
             self._rows.finished(self)
             self.landed(done=True)
         else:
@@ -129,12 +122,12 @@ class StoredRows(DispatcherPart):
 
     async def _deleted(self, owned: OwnedPartition, rows: Sequence[StoredRow]) -> bool:
         try:
-            if owned.holds(rows[0].row.message):
+            if owned.holds():
                 await self._store.parked.unpark([each.row for each in rows])
             elif not owned.lost:  # rule 5; a Revoked or Lost will say more
                 return False
         except StaleOwner as error:
-            owned.replaced(rows[0].row.message, error)
+            owned.replaced(error)
         except StoreUnavailable as error:
             self.trouble = f"rows that were delivered cannot be deleted: {error}"
             return False
@@ -147,4 +140,4 @@ class StoredRows(DispatcherPart):
 
 def pause_after(failures: int, jitter: Callable[[], float]) -> float:
     """Seconds, when the store refused so often in a row; 0: it did not, the partition is in doubt."""
-    return try_again_in(failures, jitter()) if failures else RECHECK
+    return try_again_in(failures, jitter()) if failures else LEASE_RECHECK

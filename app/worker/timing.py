@@ -29,53 +29,31 @@ async def happened(event: asyncio.Event, clock: Clock, seconds: float | None) ->
     return event.is_set()
 
 
-class Alarm:
-    """Sleeps until a moment that others may bring forward, also before the sleep begins."""
+class Timekeeper:
+    """Does what is due, then sleeps until something else is."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._moment = inf
         self._sooner = asyncio.Event()
 
-    def clear(self) -> None:
-        """What was asked for until now has been seen to."""
-        self._sooner.clear()
-        self._moment = inf
-
-    def no_later_than(self, moment: float) -> None:
-        if moment < self._moment:
-            self._moment = moment
-            self._sooner.set()
-
-    async def sleep_until(self, moment: float | None) -> None:
-        self._moment = min(self._moment, inf if moment is None else moment)
-        self._sooner.clear()
-        seconds = self._moment - self._clock.monotonic()
-        if seconds <= 0:
-            await asyncio.sleep(0)  # others have their turn all the same
-        else:
-            await happened(self._sooner, self._clock, None if seconds == inf else seconds)
-
-
-class Timekeeper:
-    """Does what is due, then sleeps until something else is.
-
-    ``act``  does what is due at a moment (monotonic seconds), and returns the next such moment, or None.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._alarm = Alarm(clock)
-
     async def keep(self, act: Callable[[float], float | None]) -> None:
+        """``act`` does what is due at a moment (monotonic seconds), and returns the next such moment, or None."""
         while True:
-            self._alarm.clear()
-            await self._alarm.sleep_until(act(self._clock.monotonic()))
+            self._moment = inf
+            self.at(act(self._clock.monotonic()))
+            self._sooner.clear()
+            seconds = self._moment - self._clock.monotonic()
+            if seconds <= 0:
+                await asyncio.sleep(0)  # others have their turn all the same
+            else:
+                await happened(self._sooner, self._clock, None if seconds == inf else seconds)
 
     def at(self, moment: float | None) -> None:
-        """Something is due then: sleep no longer."""
-        if moment is not None:
-            self._alarm.no_later_than(moment)
+        """Something is due then: sleep no longer, also where the sleep has not begun."""
+        if moment is not None and moment < self._moment:
+            self._moment = moment
+            self._sooner.set()
 
     def soon(self) -> None:
         self.at(self._clock.monotonic())

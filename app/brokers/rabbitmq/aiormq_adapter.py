@@ -139,15 +139,15 @@ def _arrived(raw: bytes) -> Arrived:
             return len(raw), channel, spec.Basic.Ack(tag, bool(multiple & 1))
     try:
         return unmarshal(raw)
-    except PAMQPException as error:
+    except (PAMQPException, RecursionError) as error:
         if raw[0] == _CONTENT and len(raw) >= _HEAD.size + _SIZED.size and raw[-1] == _END:
             return _unread(raw, error)
         raise amqp.InvalidFrameError(str(error)) from error
 
 
-def _unread(raw: bytes, error: PAMQPException) -> Arrived:
-    """A message whose properties the library cannot read (a time in the year 57868, a name that is no UTF-8)
-    comes without them. The broker would deliver it again for ever to a connection that ends."""
+def _unread(raw: bytes, error: Exception) -> Arrived:
+    """A message whose properties the library cannot read (a time in the year 57868, a name that is no UTF-8,
+    a table in a table five hundred times over) comes without them. The broker would deliver it again for ever to a connection that ends."""
     _log.warning("a message comes without its properties, for they cannot be read: %s", error)
     _, channel, _ = _HEAD.unpack_from(raw)
     size = _SIZED.unpack_from(raw, _HEAD.size)[2]

@@ -34,8 +34,6 @@ FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
 PATIENCE: Final = 120.0
 """Seconds without any progress until a replay gives up: it can be resumed."""
 
-_OF_THE_RECORD: Final = frozenset({"record-too-large", "not-capable", "unwritable"})
-
 
 def writer(form: Form, mark: str | None, name: str = MARK) -> Write:
     """``mark``: the value of a last header of that name; None: nothing is put to a record."""
@@ -82,7 +80,7 @@ class Topic:
             for at, result in enumerate(results):
                 if isinstance(result, Receipt):
                     continue
-                if isinstance(result, BrokerRefused) and result.kind in _OF_THE_RECORD:
+                if isinstance(result, BrokerRefused) and result.of_record:
                     refused[result.kind] += 1
                     continue
                 failed = at, result

@@ -56,6 +56,12 @@ def test_a_page_of_digits_is_for_ever_and_no_error():
     assert retry_after("9" * 5_000, NOW) == float("inf")
 
 
+@pytest.mark.parametrize("sign", "+-")
+def test_a_zone_of_a_page_of_digits_says_nothing(sign):
+    """The wait is computed with it: an error there ended the dispatcher, with each answer again."""
+    assert retry_after(f"Sun, 06 Nov 1994 08:49:37 {sign}{'9' * 400}", NOW) is None
+
+
 @given(st.text(max_size=40))
 def test_retry_after_never_raises_and_never_points_back(value):
     moment = retry_after(value, NOW)

@@ -13,7 +13,7 @@ ORIGIN = "bridge.example.com"
 
 
 def said(**headers: str) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
+    return {name.replace("_", "-").lower(): value for name, value in headers.items()}
 
 
 @pytest.mark.parametrize("allowed", ["*", ORIGIN, "Bridge.Example.COM", f" {ORIGIN} "])
@@ -49,14 +49,14 @@ def test_the_rate_is_a_positive_number_or_any(rate, asked, granted):
     """Without one, what was asked for."""
     headers = said(WebHook_Allowed_Origin="*")
     if rate is not None:
-        headers["WebHook-Allowed-Rate"] = rate
+        headers["webhook-allowed-rate"] = rate
     assert consent(204, headers, ORIGIN, asked) == Consent(granted)
 
 
 @pytest.mark.parametrize("rate", ["0", "000", "-5", "many", "1e3", "", "60, 70", "٣"])
 def test_a_rate_that_is_no_positive_number_is_no_consent(rate):
     """Deliveries without a bound are the last thing that such a webhook wants."""
-    headers = {**said(WebHook_Allowed_Origin="*"), "WebHook-Allowed-Rate": rate}
+    headers = {**said(WebHook_Allowed_Origin="*"), "webhook-allowed-rate": rate}
     refusal = consent(200, headers, ORIGIN, None)
     assert isinstance(refusal, Refusal)
     assert refusal.why == "WebHook-Allowed-Rate is not a positive number"

@@ -57,7 +57,7 @@ async def test_id_and_secret_are_form_encoded_before_basic(issuer: WebhookTarget
     assert base64.b64decode(login) == b"sky%3A1:p%2Bs+%2540%C3%BC"
 
 
-@pytest.mark.parametrize("token", ["", "a\r\nb: c"])
+@pytest.mark.parametrize("token", ["", "a\r\nb: c", "a\x01b"])
 async def test_a_token_that_no_header_can_bear_is_none(issuer: WebhookTarget, token: str) -> None:
     """The endpoint of tokens is at fault, not each event that would bear it."""
     issuer.answer = granting(access_token=token)
@@ -84,6 +84,18 @@ WORDS = {"error": "invalid_client", "error_description": f"who is sky:{SECRET}?"
         (status(400, body=b'{"error": "%s"}' % SECRET.encode()), ": 400", "*"),
         (status(200, body=b"<html>"), ": DecodeError(.*)", ""),
         (status(500, body=b"oops"), ": 500", ""),
+        (
+            status(200, body=b'{"access_token": "\xff"}'),
+            r": the answer is not JSON \(UnicodeDecodeError\)",
+            "",
+        ),
+        (
+            status(200, body=b'{"a": ' + b"[" * 20_000),
+            r": the answer is not JSON \(RecursionError\)",
+            "",
+        ),
+        (status(400, body=b'{"error": "\xff"}'), ": 400", ""),
+        (status(400, body=b'{"a": ' + b"[" * 20_000), ": 400", ""),
         (SECRET.encode() + b"\r\n\r\n", ": the answer is incomplete, or is not HTTP", ""),
     ],
 )

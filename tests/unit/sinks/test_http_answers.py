@@ -13,7 +13,9 @@ import trustme
 
 from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
+from app.sinks.http_answer import MOST_HEADERS, AnswerReader, Fault
 from app.sinks.http_client import HttpClient
+from app.sinks.http_connection import Connection, Outbox, Stale
 from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
 from worker_doubles import until
@@ -281,6 +283,22 @@ async def test_as_many_headers_as_may_be(clients: Make, targets: Targets) -> Non
     assert (await post(clients(), url)).retry_after == "5"
 
 
+def test_no_more_headers_are_read_than_there_may_be() -> None:
+    """65,000 of them come in one piece, and held the loop for a tenth of a second (reliability S5)."""
+    read = 0
+
+    class Counting(AnswerReader):
+        def on_header(self, name: bytes, value: bytes) -> None:
+            nonlocal read
+            read += 1
+            super().on_header(name, value)
+
+    reader = Counting(65_536)
+    with pytest.raises(Fault):
+        reader.read(OK + b"a:\r\n" * 65_000)
+    assert read == MOST_HEADERS + 1
+
+
 @pytest.mark.parametrize("surplus", [b"x", EMPTY, b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"])
 async def test_what_follows_an_answer_is_never_the_next_one(
     clients: Make, targets: Targets, surplus: bytes
@@ -290,6 +308,40 @@ async def test_what_follows_an_answer_is_never_the_next_one(
     for _ in range(3):
         assert (await post(client, url)).status == 202
     assert targets.last.connections == 3
+
+
+class Wire(asyncio.Transport):
+    """What is written to it, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def abort(self) -> None:
+        self.closing = True
+
+
+@pytest.mark.parametrize("used", [True, False])
+async def test_an_answer_to_a_request_that_has_not_left_is_none(used: bool) -> None:
+    """uvloop reads before it writes: what a target says too much came for the next event, which was finished and
+    never sent."""
+    loop, wire = asyncio.get_running_loop(), Wire()
+    connection = Connection(loop, Outbox(), 65_536)
+    connection.connection_made(wire)
+    connection.used = used
+    answer = connection.send(b"POST / HTTP/1.1\r\n\r\n", b"", loop.time() + WITHIN)
+    connection.data_received(EMPTY)
+    with pytest.raises(Stale if used else Fault):
+        await answer
+    await asyncio.sleep(0)
+    assert (wire.written, wire.closing) == (b"", True)
 
 
 async def test_what_an_idle_connection_says_ends_it(clients: Make, targets: Targets) -> None:

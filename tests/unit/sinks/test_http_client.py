@@ -265,7 +265,11 @@ async def test_what_is_no_header_is_a_fault_and_no_error(target, sinks, headers)
     assert (answer.fault or answer.status) in {"bad-request", 204}
 
 
-@pytest.mark.parametrize("url", ["http://", "https://", "http://[::1", "http://a:b/", "ftp://a/"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://", "https://", "http://[::1", "http://a:b/", "ftp://a/", "http://a b/",
+     "http://127.0.0.1\0.example/", "http://a\x7f/"],
+)  # fmt: skip
 async def test_an_address_that_is_none_is_a_bad_request(sinks, url):
     answer = await sinks().post(*a_request(url))
     assert (answer.status, answer.fault) == (None, "bad-request")

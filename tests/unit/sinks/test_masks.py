@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import time
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -157,3 +158,24 @@ async def test_the_words_of_a_token_endpoint_are_for_those_who_look_and_not_for_
     answer = await sink.send(outgoing())
     assert (answer.fault, answer.detail) == ("token", "no token from https://id.example: 401")
     assert quoted(answer).endswith("401 ask Alice")
+
+
+@pytest.mark.parametrize("digits", ["1" * 5_000, "0" * 5_000 + str(ord(PLAIN[0])), "0" * 5_000])
+def test_a_reference_of_thousands_of_digits_is_masked_like_any_other(digits: str) -> None:
+    """int() refuses so many, and the error ended the dispatcher (reliability S12)."""
+    text = Mask(PLAIN)(f"&#{digits};{PLAIN[1:]} {PLAIN} {html.escape(PLAIN)}")
+    assert PLAIN not in html.unescape(text.replace("&#" + "0" * 5_000, "&#"))
+    assert PLAIN[1:] not in text
+
+
+def test_many_parts_of_secrets_are_masked_in_time_that_grows_with_the_text() -> None:
+    """An answer is masked on the loop, up to ``attempts.bodies``: 64 KiB of parts held it for half a second."""
+    mask = Mask("s3cr3t-token-value")
+
+    def seconds(size: int) -> float:
+        text = "s3cr3t-t" * size
+        begun = time.perf_counter()
+        mask(text)
+        return time.perf_counter() - begun
+
+    assert min(seconds(16_000) for _ in range(3)) < 24 * min(seconds(2_000) for _ in range(3))

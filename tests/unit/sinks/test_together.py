@@ -146,7 +146,7 @@ class Allowed:
 
     async def ask(self, url, message, within):
         self.asked += 1
-        granted = {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "6"}
+        granted = {"webhook-allowed-origin": "*", "webhook-allowed-rate": "6"}
         return SinkAnswer(200), granted
 
 

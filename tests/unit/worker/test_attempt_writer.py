@@ -230,13 +230,36 @@ async def test_a_stop_ends_the_waits_of_a_writer(rig):
         await keeper.stop(60.0)
 
 
-async def test_bodies_are_clipped_and_left_out_while_many_wait(rig, monkeypatch):
-    """Rule 8: memory is bounded, whatever bodies are."""
+async def test_a_stop_does_not_wait_for_the_turn_of_the_last_successes(rig):
+    """Rule 11: they wait five seconds for others, but not at the end."""
+    keeper = await rig.begin()
+    rig.rows.gate.clear()
+    keeper.note(tried(1))
+    await rig.advance(1)
+    keeper.note(tried(2, "delivered"))
+    stopping = asyncio.create_task(keeper.stop(60.0))
+    await asyncio.sleep(0)
+    rig.rows.gate.set()
+    async with asyncio.timeout(30):
+        await stopping
+    assert rig.rows.latest["billing"].number == 2
+
+
+async def test_bodies_and_headers_are_clipped_and_left_out_while_many_wait(rig, monkeypatch):
+    """Rule 8: memory is bounded, whatever bodies and headers are: an answer may have a megabyte of them."""
     monkeypatch.setattr(attempt_writer, "WITH_BODIES", 1)
     keeper = await rig.begin()
-    exchange = RequestCycle(line="POST / HTTP/1.1", headers=(), body=b"x" * 9_000, size=9_000)
+    exchange = RequestCycle(
+        line="POST / HTTP/1.1",
+        headers=(("a", "1"),),
+        body=b"x" * 9_000,
+        size=9_000,
+        answer_headers=(("a", "1"), ("b", "2" * 2**20), ("c", "3")),
+    )
     for number in range(2):
         keeper.note(replace(tried(number), exchange=exchange))
     await rig.advance(1)
     assert [len(one.exchange.body) for one in rig.rows.rows] == [4_096, 0]
+    assert [one.exchange.headers for one in rig.rows.rows] == [(("a", "1"),), ()]
+    assert [one.exchange.answer_headers for one in rig.rows.rows] == [(("a", "1"),), ()]
     assert {one.exchange.size for one in rig.rows.rows} == {9_000}

@@ -10,7 +10,7 @@ from app.bindings import kafka
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.delivery.plan import DeadLetterIt
-from app.errors import BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable, StaleOwner, StoreFull, StoreUnavailable
 from app.interfaces import EventName, Parked
 from app.model.message import Message, Partition
 from app.sinks.dead_letters import DeadLettering
@@ -132,6 +132,14 @@ async def test_the_copy_is_acknowledged_before_the_letter_is_stored(rig):
     assert (rig.copied, rig.store.letters.rows) == (0, [])
     await letters.dead_letter(held, REFUSED)
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["record-too-large", "not-capable", "unwritable"])
+async def test_what_its_topic_can_never_take_is_stored_without_a_copy(rig, kind):
+    """A header name of Kafka may be longer than AMQP has room for: its key would wait for ever."""
+    rig.copies.refusals.append(BrokerRefused("no message of this broker", kind=kind))
+    await rig.letters().dead_letter(rig.held(), REFUSED)
+    assert (rig.copied, len(rig.store.letters.rows)) == (0, 1)
 
 
 async def test_a_copy_is_marked_with_the_values_that_its_topic_may_have_no_type_for(rig):

@@ -437,6 +437,41 @@ async def test_stop_finishes_what_is_on_the_wire_and_releases_the_rest(rig, orde
     assert rig.status.state == "stopped"
 
 
+async def test_a_word_of_the_store_does_not_end_a_stop(rig, orders):
+    """Rule 11: the store is followed until the subscriptions have ended, and may say that none is halted."""
+    rig.sink.hold(0)
+    await rig.publish(an_event(0), an_event(1))
+    await rig.begin(concurrency=1)
+    await until(lambda: rig.sink.flying == 1)
+    stopping = asyncio.create_task(rig.dispatcher.stop(5.0))
+    await rig.clock.rest()
+    rig.dispatcher.enable()
+    rig.sink.release(0)
+    await stopping
+    await rig.task
+    assert rig.sink.ids == ["0"]
+
+
+async def test_what_was_read_at_the_start_is_older_than_what_was_told_meanwhile(rig, monkeypatch):
+    """It was resumed while it began: it stayed paused, and the store said that it was not."""
+    await rig.store.halts.halt("billing", "paused", "by Alice", 0)
+    found, asked, answer = await rig.store.halts.all(), asyncio.Event(), asyncio.Event()
+
+    async def slowly():
+        asked.set()
+        await answer.wait()
+        return found
+
+    monkeypatch.setattr(rig.store.halts, "all", slowly)
+    await rig.publish(an_event(0))
+    beginning = asyncio.create_task(rig.begin())
+    await asked.wait()
+    rig.dispatcher.enable()
+    answer.set()
+    await beginning
+    await until(lambda: rig.sink.answered == ["0"])
+
+
 async def test_stop_waits_no_longer_than_the_drain(rig, orders):
     rig.sink.hold(0)
     await rig.publish(an_event(0))

@@ -191,6 +191,7 @@ async def test_a_store_that_is_away_holds_what_is_to_park_and_nothing_is_lost(ri
     await rig.begin(retry=AT_ONCE)
     await until(lambda: "keys cannot be parked: away" in rig.status.cause)
     assert (rig.log.committed(GROUP, ORDERS), rows(rig)) == (0, [])
+    assert (rig.status.parked_rows, rig.status.held) == (0, 2), "a kill would take them back"
     await rig.clock.advance(3)
     await until(lambda: parked(rig) == [0, 1])
     await finished(rig, 3)

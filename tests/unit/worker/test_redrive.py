@@ -91,3 +91,19 @@ async def test_a_row_that_fails_while_others_are_looked_for_is_tried_again_in_it
     await rig.clock.rest()
     await rig.clock.advance(MINUTE)
     await until(lambda: rig.sink.answered == ["100", "100"])
+
+
+async def test_none_is_sent_of_a_partition_that_is_being_handed_over(rig):
+    """Rule 11: what is on the wire has its time, and no more begins."""
+    rig.sink.hold(0)
+    await rig.publish(an_event(0))
+    await rig.begin()
+    await until(lambda: rig.sink.flying == 1)
+    rig.log.revoke("skybridge.test.billing", [ORDERS])
+    await redrive(rig, 100)
+    for _ in range(20):
+        rig.dispatcher.look()
+        await rig.clock.advance(0.1)
+        await asyncio.sleep(0.002)
+    assert rig.status.partitions, "it is being handed over still"
+    assert rig.sink.ids == ["0"]

@@ -10,6 +10,8 @@ from app.errors import StoreUnavailable
 from app.interfaces import Replay, SinkAnswer
 from worker_doubles import OK, an_event, until
 
+GROUP = "skybridge.test.billing"
+
 
 @pytest.fixture
 async def delivered(rig):
@@ -183,3 +185,35 @@ async def test_a_store_that_does_not_answer_only_delays_it(delivered, orders, mo
     await ask(rig, a_range(orders, 0, 2))
     await over(rig)
     assert sorted(rig.sink.answered) == ["0", "1"]
+
+
+async def test_what_was_not_delivered_when_its_partition_was_taken_is_the_next_owners(
+    delivered, orders
+):
+    """Rule 2: it is over when all of it is finished, not when nothing is held any more."""
+    rig = delivered
+    rig.sink.hold(3)
+    await ask(rig, a_range(orders, 3, 10))
+    await until(lambda: rig.sink.flying == 1 and {"4", "5", "7", "8"} <= set(rig.sink.answered))
+    rig.log.revoke(GROUP, [orders])
+    await until(lambda: rig.status.held == 1)
+    rig.sink.release(3)
+    await until(lambda: rig.status.partitions == ())
+    assert [row.partition for row in await rig.store.replays.all()] == [orders]
+    rig.log.give(GROUP, [orders])
+    await over(rig)
+    assert {"6", "9"} <= set(rig.sink.answered)
+
+
+async def test_nothing_of_it_is_sent_while_its_partition_is_handed_over(delivered, orders):
+    """Rule 11: what is on the wire has its time, and no more begins."""
+    rig = delivered
+    rig.sink.hold(0)
+    await ask(rig, a_range(orders, rate=2.0))
+    await until(lambda: rig.sink.flying == 1)
+    rig.log.revoke(GROUP, [orders])
+    for _ in range(20):
+        await rig.clock.advance(0.1)
+        await asyncio.sleep(0.002)
+    assert rig.status.partitions, "it is being handed over still"
+    assert rig.sink.ids == ["0"]

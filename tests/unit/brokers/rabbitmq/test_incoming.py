@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Sequence
 
 import pytest
@@ -114,14 +115,27 @@ async def test_a_connection_that_ends_within_a_frame_gives_no_half() -> None:
     assert isinstance(error, AMQPConnectionError)
 
 
-UNREADABLE = marshal(ContentHeader(0, 3, Basic.Properties(content_type="a/b")), 4)
-UNREADABLE = UNREADABLE.replace(b"a/b", b"a/\xe9")  # Latin-1, which AMQP does not have
+LATIN = marshal(ContentHeader(0, 3, Basic.Properties(content_type="a/b")), 4)
+LATIN = LATIN.replace(b"a/b", b"a/\xe9")  # which AMQP does not have
 
 
-async def test_a_message_whose_properties_cannot_be_read_comes_without_them() -> None:
+def nested(depth: int) -> bytes:
+    """The header of a message whose table has a table in a table, and so on."""
+    value = b"V"
+    for _ in range(depth):
+        value = b"F" + struct.pack(">I", len(value) + 2) + b"\x01a" + value
+    table = struct.pack(">I", len(value) + 2) + b"\x01a" + value
+    payload = struct.pack(">HHQH", 60, 0, 3, 0x2000) + table
+    return struct.pack(">BHI", 2, 4, len(payload)) + payload + b"\xce"
+
+
+@pytest.mark.parametrize("unreadable", [LATIN, nested(15_000)], ids=["Latin-1", "nested"])
+async def test_a_message_whose_properties_cannot_be_read_comes_without_them(
+    unreadable: bytes,
+) -> None:
     """The broker would deliver it for ever to a connection that ends, and nothing behind it."""
     behind = marshal(ContentBody(b"abc"), 4) + marshal(Basic.Ack(9, multiple=False), 4)
-    arrived, _ = await read([UNREADABLE + behind])
+    arrived, _ = await read([unreadable + behind])
     (_, channel, header), (_, _, body), (_, _, ack) = arrived
     assert (channel, header.body_size, header.properties.content_type) == (4, 3, None)
     assert (body.value, ack.delivery_tag) == (b"abc", 9)
