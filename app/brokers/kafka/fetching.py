@@ -217,6 +217,11 @@ class Fetching:
             await asyncio.sleep(AGAIN_AFTER)
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
+    async def ask(self, node: int, request: Any, connection: str) -> Any:
+        """Something else of this node, on a connection of this name. Raises KafkaError, OSError or TimeoutError."""
+        client: Any = self._client or await self._opening.ask("open", self._open)
+        return await client.send(node, request, group=connection)
+
     def only(self, topics: Collection[str]) -> None:
         """Others are asked for no more: to ask for one that was deleted may create it."""
         if self._client is not None:
