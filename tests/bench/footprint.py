@@ -112,7 +112,9 @@ def measure(
             feeder.start()
             stack.callback(feeder.stop)
             roles = [Footprint(role, broker, feeder) for role in RESTING]
-        helped()  # warm: files in memory
+        helped()  # warm: files in memory, and bytecode written
+        warm = {"kind": "embedded", "path": str(folder / "log-warm")}
+        started_after(folder / "ready-warm", warm)
         for number in range(rounds):
             print(f"memory and start, round {number + 1} of {rounds}", file=sys.stderr)
             log = {"kind": "embedded", "path": str(folder / f"log-{number}")}
