@@ -308,10 +308,6 @@ class Spools:
         return group_name(self._config.installation, spool_subscription(route))
 
 
-def routes_with_spools(config: Config) -> frozenset[str]:
-    return frozenset(each.route for each in _wanted(config))
-
-
 def _word(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining", "removed"]:
     if spool.wanted.when == "never":
         return "removed"

@@ -17,7 +17,7 @@ from app.api.callers import Access, AccessToken
 from app.api.front import Front
 
 HEAVY = {
-    "aio_pika", "aiokafka", "aiormq", "alembic", "cramjam", "cryptography", "fastapi", "fastavro",
+    "aio_pika", "aiokafka", "aiormq", "alembic", "apsw", "cramjam", "cryptography", "fastapi", "fastavro",
     "google", "httpx", "joserfc", "jsonschema_rs", "kio", "opentelemetry", "prometheus_client",
     "psycopg", "pulsar", "pyspark", "rich", "scramp", "starlette", "typer",
 }  # fmt: skip
