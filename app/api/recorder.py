@@ -2,7 +2,7 @@
 
 A point tells rates since the one before it, and what stands in logs and store at its time. It costs sums over
 counters that are there anyway; what has to be asked of brokers and store is asked again only after a hundred
-times as long as the answer took.
+times as long as the answer took, and once a minute while this process does nothing and nobody looks.
 """
 
 from __future__ import annotations
@@ -97,12 +97,15 @@ class Standing:
     ) -> None:
         self._ask = ask
         self._monotonic = monotonic
-        self._until = -math.inf
+        self._until = self._until_at_rest = -math.inf
+        self._work: Sequence[object] | None = None  # done when it was asked last
         self._value: int | None = None
 
-    async def value(self) -> int | None:
+    async def value(self, work: Sequence[object] | None = None) -> int | None:
+        """``work``: what this process has done so far. What was asked twice without any in between stands for long,
+        unless somebody looks (None): others may move it."""
         begun = self._monotonic()
-        if begun < self._until:
+        if begun < self._until or (begun < self._until_at_rest and work == self._work):
             return self._value
         try:
             async with asyncio.timeout(LIVE):
@@ -111,6 +114,9 @@ class Standing:
             self._value = None
         now = self._monotonic()
         self._until = now + min(STANDS_MOST, max(STANDS, SPARED * (now - begun)))
+        at_rest = work is not None and work == self._work and self._value is not None
+        self._until_at_rest = begun + STANDS_MOST if at_rest else -math.inf
+        self._work = work
         return self._value
 
 
@@ -172,10 +178,11 @@ class Recorder:
         turn.set()
 
     async def _point(self, now: Counts, before: Counts, lag: float) -> Mapping[str, object]:
+        work = None if self._watchers else now[1:]
         return {
             "at": round(self._running.clock.now(), 3),
             **rates(now, before),
-            **{name: await each.value() for name, each in self._standing.items()},
+            **{name: await each.value(work) for name, each in self._standing.items()},
             "publish_p50_ms": quantile(0.5, now, before),
             "publish_p99_ms": quantile(0.99, now, before),
             "loop_lag_ms": round(lag * 1000, 3),

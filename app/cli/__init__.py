@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130  # as a shell has it
+
 
 def main() -> None:
     """The console script. Expected errors become one sentence and an exit code, never a traceback."""
@@ -27,6 +29,15 @@ def _serve() -> None:
     from app.runtime.heap import begin_heap
 
     begin_heap()
+    from app.cli import serving
+
+    given = serving.plain(sys.argv[2:])
+    if given is not None:
+        try:
+            serving.serve(given)
+        except KeyboardInterrupt:  # before the service heeds signals
+            sys.exit(INTERRUPTED)
+        return
     from app.cli import serve, verbs  # noqa: F401 - registers itself
 
     verbs.root()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-
 from app.cli import exits
 
 if TYPE_CHECKING:
@@ -139,6 +137,8 @@ def print_error(message: str, cure: str = "") -> None:
 def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:
     """``print_error``, then leave with ``code``."""
     print_error(message, cure)
+    import typer
+
     raise typer.Exit(code)
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
+from app.cli.serving import ROLES, Given, console_url, serve
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from app.config.finding import Finding
-    from app.config.model import Config
     from app.runtime.service import Service
 
 
@@ -48,24 +43,8 @@ def run(
     file, reloads the configuration without a restart; skybridge plan shows what a reload would
     change.
     """
-    from app.config.source import Source
-    from app.runtime.run import run as serve
-
-    source = Source(config, dict(os.environ))
-    loaded, findings = source.judge(source.read())
-    _warn(findings)
-    announce = _announce_json if as_json else _announce
-    roles = [each.value for each in role] if role else ["gateway", "worker"]
-    serve(loaded, roles=roles, announce=announce, source=source)  # type: ignore[arg-type]  # RoleName's values
-
-
-def _warn(findings: Sequence[Finding]) -> None:
-    if not findings:
-        return
-    from rich.markup import escape
-
-    for finding in findings:
-        printing.err().print(f"[yellow]{escape(str(finding))}[/]")
+    roles = tuple(each for each in ROLES if RoleName(each) in (role or [*RoleName]))
+    serve(Given(config, roles), _announce_json if as_json else None)
 
 
 def _announce_json(service: Service) -> None:
@@ -77,54 +56,3 @@ def _announce_json(service: Service) -> None:
             "console": console_url(service),
         }
     )
-
-
-def console_url(service: Service) -> str | None:
-    """None where there is none, or it is not built."""
-    if not service.console.shown or service.console.missing:
-        return None
-    return f"{service.admin_url}/console/"
-
-
-def _announce(service: Service) -> None:
-    """Without rich, whose memory the service would keep for these lines."""
-    from app.cli.trying import example
-
-    config = service.parts.config
-    if service.events_url:
-        _tell("events", f"{service.events_url}/events")
-    _tell("admin", f"{service.admin_url}  (status, metrics, docs)")
-    if url := console_url(service):
-        _tell("console", url)
-    elif service.console.shown:
-        _tell("console", service.console.missing)
-    for line in _routes(config) if service.events_url else ():
-        print(line, file=sys.stderr)
-    for line in _subscriptions(config) if service.parts.supervisor else ():
-        print(line, file=sys.stderr)
-    if service.events_url and (request := example(config, service.events_url)):
-        print(file=sys.stderr)
-        _tell("try", f"{request}\n")
-
-
-def _tell(name: str, text: str) -> None:
-    """``name`` in bold, on a terminal."""
-    name = f"{name:<7}"
-    shown = (
-        f"\x1b[1m{name}\x1b[0m" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else name
-    )
-    print(f"{shown} {text}", file=sys.stderr)
-
-
-def _routes(config: Config) -> list[str]:
-    return [
-        f"route   {route.name} -> " + ", ".join(f"{to.broker}/{to.place}" for to in route.to)
-        for route in config.routes
-    ]
-
-
-def _subscriptions(config: Config) -> list[str]:
-    return [
-        f"to      {each.id}: {each.source.broker}/{','.join(each.source.topics)} -> {each.sink_text}"
-        for each in config.subscriptions
-    ]

@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 _POLL = 0.01  # seconds; uvicorn keeps its connections in a plain set, which tells nobody
 _ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
+_DATE = 1.0  # seconds between dates of the answers
 
 
 class HttpServer:
@@ -83,7 +84,7 @@ class HttpServer:
         await server.startup(sockets=[] if certificates else self._sockets)
         await server.on_tick(0)  # sets the headers of every answer
         if self._date_header:
-            self._tasks.append(keep("listener", server.main_loop, str(self.port)))
+            self._tasks.append(keep("listener", partial(self._keep_date, server), str(self.port)))
         if certificates is not None:
             self._tasks.append(certificates.watch())
             self._handshakes = self._begin_handshakes(server, certificates)
@@ -109,6 +110,12 @@ class HttpServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+
+    async def _keep_date(self, server: Server) -> None:
+        """In place of uvicorn's loop, which wakes ten times a second to see whether it shall end: ``stop`` ends us."""
+        while True:
+            await asyncio.sleep(_DATE)
+            await server.on_tick(0)
 
     def _open(self) -> socket.socket:
         if self._installation is None:

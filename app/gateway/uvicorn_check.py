@@ -26,7 +26,7 @@ _METHODS = frozenset({
 _CYCLE_FIELDS = frozenset({"disconnected", "keep_alive", "response_started", "message_event"})
 _FLOW_METHODS = frozenset({"pause_reading", "resume_reading", "pause_writing", "resume_writing"})
 _STATE_FIELDS = frozenset({"total_requests", "connections", "tasks", "default_headers"})
-_SERVER_METHODS = frozenset({"startup", "on_tick", "main_loop"})
+_SERVER_METHODS = frozenset({"startup", "on_tick"})
 
 
 def demand_known_uvicorn() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.access.who import Producers
 from app.brokers.portable import PortableLog
@@ -26,12 +26,11 @@ from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.intakes import open_intakes
-from app.runtime.logs import forget_group, open_logs
+from app.runtime.logs import forget_group, has_embedded, open_logs, routes_with_spools
 from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.producers import door_of
 from app.runtime.registry import Registry
 from app.runtime.sinks import open_sink
-from app.runtime.spools import Spools, routes_with_spools
 from app.runtime.stores import open_store
 from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.tracing import system_of
@@ -46,13 +45,16 @@ from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from app.runtime.spools import Spools
+
 Role = Literal["gateway", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 
 class Parts(NamedTuple):
     """What a service is made of. ``events`` and ``supervisor`` are None where their role is not run, ``spools``
-    where no events are taken."""
+    where no events are taken, or no log is embedded."""
 
     config: Config
     roles: tuple[Role, ...]
@@ -97,7 +99,9 @@ def build(
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
     spools: Spools | None = None
     publishing: Mapping[str, Log] = logs
-    if "gateway" in roles:
+    if "gateway" in roles and has_embedded(config):
+        from app.runtime.spools import Spools  # noqa: PLC0415 - with the log
+
         notify = silence if told is None else told.notify
         alone = "worker" in roles  # gateways apart may be several, on one store
         spools = Spools(config, logs, store, clock, counters, notify, alone=alone)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 from pydantic import BaseModel, SecretStr
 
-from app.brokers import embedded
 from app.brokers.portable import Bounds, PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.interfaces import OffsetStore
@@ -20,6 +19,8 @@ ANSWER = 10.0  # seconds: of one answer of Kafka, at least; see ``KafkaSettings.
 
 
 def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
+    from app.brokers import embedded
+
     retention = broker.retention
     settings = _alike(embedded.EngineSettings, broker) | {
         "name": name,

@@ -1,11 +1,12 @@
 """From the brokers of a configuration to their logs. Drivers are named here, and imported when a
 broker needs one."""
 
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.brokers import embedded
 from app.brokers.portable import Bounds, PortableLog
 from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.model import Config
@@ -30,9 +31,11 @@ async def declare_subscriptions(
     """Retention of an embedded log keeps what these have not read (rule 10) and what is not drained of spools, and
     no more what only others had not."""
     broker = config.brokers.get(name)
-    if not isinstance(broker, EmbeddedBroker) or not isinstance(
-        log.driver, embedded.EmbeddedDriver
-    ):
+    if not isinstance(broker, EmbeddedBroker):
+        return
+    from app.brokers import embedded
+
+    if not isinstance(log.driver, embedded.EmbeddedDriver):
         return
     spools = [spooled_route(topic) for topic in log.driver.engine.topics()]
     await log.driver.declare(
@@ -58,8 +61,21 @@ async def forget_group(
     """Of a subscription that is deleted: one made later under its id begins without a position. Other brokers keep
     groups for as long as they are set to."""
     log = logs.get(subscription.source.broker)
-    if log is not None and isinstance(log.driver, embedded.EmbeddedDriver):
+    if log is None or not has_embedded(config):
+        return
+    from app.brokers import embedded
+
+    if isinstance(log.driver, embedded.EmbeddedDriver):
         await log.driver.forget(group_name(config.installation, subscription.id))
+
+
+def has_embedded(config: Config) -> bool:
+    """A service without an embedded log keeps none of its modules, nor of its spools."""
+    return any(isinstance(each, EmbeddedBroker) for each in config.brokers.values())
+
+
+def routes_with_spools(config: Config) -> frozenset[str]:
+    return frozenset(each.name for each in config.routes if each.spool is not None)
 
 
 def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:

@@ -27,11 +27,10 @@ from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
 from app.runtime.build import Parts, limits_of, tls_of
-from app.runtime.logs import declare_subscriptions
+from app.runtime.logs import declare_subscriptions, routes_with_spools
 from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.renewal import Renewal, access_of
 from app.runtime.reload.watching import hear, watch, watch_files
-from app.runtime.spools import routes_with_spools
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.runtime.tracing import end_traces

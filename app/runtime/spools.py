@@ -85,6 +85,7 @@ class Spools:
         self._notify = notify
         self._alone = alone
         self._open: dict[str, _Spool] = {}  # by route
+        self._some = asyncio.Event()  # are open: most services have none, and nothing to look at
         self._drains: dict[str, Supervisor] = {}  # of those that have begun
         self._watches: list[asyncio.Task[None]] = []
         self._expected: frozenset[str] = frozenset()  # routes of the configuration that is coming
@@ -173,6 +174,7 @@ class Spools:
             began=lambda cause: self._began(wanted.route, cause),
         )
         made = self._open[wanted.route] = _Spool(wanted, log, waits)
+        self._some.set()
         self.publishing[name] = log
         return made
 
@@ -230,6 +232,7 @@ class Spools:
     async def _look_on(self) -> None:
         looks = 0
         while True:
+            await self._some.wait()
             await self._clock.sleep(LOOK)
             looks += 1
             for route, spool in list(self._open.items()):
@@ -244,6 +247,7 @@ class Spools:
 
     async def _look_after(self) -> None:
         while True:
+            await self._some.wait()
             await self._clock.sleep(STALL)
             await asyncio.gather(*(spool.log.look_after_target() for spool in self._open.values()))
 
@@ -262,6 +266,8 @@ class Spools:
         if self._routed(route):
             return
         spool = self._open.pop(route)
+        if not self._open:
+            self._some.clear()
         drain = self._drains.pop(route)
         self.publishing.pop(spool.log.name, None)
         await drain.stop(ANSWER)
@@ -300,10 +306,6 @@ class Spools:
 
     def _group(self, route: str) -> str:
         return group_name(self._config.installation, spool_subscription(route))
-
-
-def routes_with_spools(config: Config) -> frozenset[str]:
-    return frozenset(each.route for each in _wanted(config))
 
 
 def _word(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining", "removed"]:

@@ -30,7 +30,7 @@ from app.worker.shared import Shared, TaskScope
 from app.worker.timing import Timekeeper
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
-AT_REST = 30.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
+AT_REST = 120.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
 HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
 # waits 5 s, and what is settled later than that is void
 

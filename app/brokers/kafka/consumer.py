@@ -26,6 +26,7 @@ from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.commits import Commits
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import translate
+from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import Membership, make_consumer
 from app.brokers.kafka.ownership import Owned
 from app.brokers.kafka.reader import position_lost
@@ -44,7 +45,7 @@ NOTHING = Owned(-1, {})
 
 class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # type: ignore[misc]  # aiokafka is untyped
     """A ``Consumer``. ``tail``: that of a partition, which all members of a process share. ``gone`` is called
-    when this one is closed."""
+    when this one is closed. ``beats``: of all members of the process."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         tail: Callable[[Partition], Tail],
         gone: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
+        beats: Heartbeats | None = None,
     ) -> None:
         FollowingMember.__init__(self, settings.max_poll_records)
         self._settings = settings
@@ -64,7 +66,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._gone = gone
         self._listening: asyncio.Task[None] | None = None
         self._consumer = make_consumer(settings, joining.group, joining.client_id)
-        self._membership = Membership(self._consumer, settings.session_timeout, monotonic)
+        self._membership = Membership(self._consumer, settings.session_timeout, monotonic, beats)
         self._commits = Commits(
             self._consumer, joining.group, settings, self._passed_over, self._broke, monotonic
         )
@@ -79,7 +81,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
             self._gone()
             await self._membership.leave(STOP_WITHIN)
             raise
-        self._membership.fetch_nothing()
+        self._membership.begun()
         self._consumer.subscribe(list(self._joining.topics), listener=self)
         self._listening = asyncio.create_task(self._listen(), name=f"group {self._group}")
         self._commits.start()

@@ -11,6 +11,8 @@ from app.brokers.kafka import records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.errors import translate
+from app.brokers.kafka.heartbeats import Heartbeats
+from app.brokers.kafka.membership import interval_of
 from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
@@ -45,6 +47,7 @@ class KafkaDriver:
         self._standing = Standing(settings)
         self._admin = Admin(settings, self._standing)
         self._tails = Tails(settings)
+        self._beats = Heartbeats(interval_of(settings), settings.session_timeout, self._tails.beat)
 
     async def start(self) -> None:
         quieten("aiokafka")
@@ -61,7 +64,9 @@ class KafkaDriver:
         self._producer.publish(submission)
 
     async def subscribe(self, joining: Joining) -> Consumer:
-        consumer = KafkaConsumer(self._settings, joining, self._tails.of, self._tails.tidy)
+        consumer = KafkaConsumer(
+            self._settings, joining, self._tails.of, self._tails.tidy, beats=self._beats
+        )
         self._tails.add(consumer)
         await consumer.start()
         return consumer

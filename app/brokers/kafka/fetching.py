@@ -35,6 +35,7 @@ from app.errors import BrokerUnavailable
 log = logging.getLogger(__name__)
 
 WAIT = 0.5  # seconds that a node may wait for news; what comes is answered at once
+AT_REST = 5.0  # the same, once it had none for all that is wanted of it
 TOGETHER = 0.02  # seconds before a fetch comes back in which no other is begun beside it
 SETTLE = 0.002  # seconds for those that were answered to ask for more, before the next fetch leaves
 BESIDE = 4  # connections to one node, at most
@@ -45,8 +46,10 @@ TOLD = (OffsetOutOfRangeError, TopicAuthorizationFailedError, CorruptRecordExcep
 class Node:
     """What is wanted of one node."""
 
-    def __init__(self, number: int, client: AIOKafkaClient) -> None:
+    def __init__(self, number: int, client: AIOKafkaClient, at_rest: float = AT_REST) -> None:
         self._number = number
+        self._at_rest = at_rest
+        self._had_news = True  # the fetch that came back last
         self._client = client
         self._wants: list[Want] = []
         self._channels: dict[int, asyncio.Task[None]] = {}
@@ -126,10 +129,11 @@ class Node:
         return taken
 
     async def _fetch(self, number: int, wants: dict[TopicPartition, list[Want]]) -> None:
-        wait = max(0.0, min([WAIT, *(left - TOGETHER for left in self._left())]))
+        wait = self._wait()
         self._back_by[number] = asyncio.get_running_loop().time() + wait
         try:
             found = await self._found(f"fetch-{number}", request_for(wants, wait))
+            self._had_news = any(getattr(each, "raw", True) for each in found.values())
             for place, same in wants.items():
                 self._tell(place, same, found.get(place))
         except Exception as error:  # noqa: BLE001 - the caller tries again, or raises it
@@ -139,6 +143,12 @@ class Node:
             raise
         finally:
             del self._back_by[number]
+
+    def _wait(self) -> float:
+        """Long only for a fetch of everything: what is asked for beside it is to be one with it before long."""
+        if not self._back_by and not self._had_news:
+            return self._at_rest
+        return max(0.0, min([WAIT, *(left - TOGETHER for left in self._left())]))
 
     async def _found(self, group: str, request: FetchRequest) -> dict[TopicPartition, Any]:
         """Raises KafkaError."""
@@ -207,6 +217,11 @@ class Fetching:
             await asyncio.sleep(AGAIN_AFTER)
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
+    async def ask(self, node: int, request: Any, connection: str) -> Any:
+        """Something else of this node, on a connection of this name. Raises KafkaError, OSError or TimeoutError."""
+        client: Any = self._client or await self._opening.ask("open", self._open)
+        return await client.send(node, request, group=connection)
+
     def only(self, topics: Collection[str]) -> None:
         """Others are asked for no more: to ask for one that was deleted may create it."""
         if self._client is not None:
@@ -233,7 +248,8 @@ class Fetching:
         if number is None or number < 0:
             raise LeaderNotAvailableError(str(place))
         if number not in self._nodes:
-            self._nodes[number] = Node(number, client)
+            at_rest = min(AT_REST, self._settings.request_timeout / 2)  # an answer is due by then
+            self._nodes[number] = Node(number, client, at_rest)
         return self._nodes[number]
 
     async def _open(self) -> AIOKafkaClient:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -11,7 +13,10 @@ from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from app.brokers.kafka.connection import shut
+from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
+
+log = logging.getLogger(__name__)
 
 # No poll for long is no reason to leave: a full window, or a paused subscription, lasts for hours.
 # Heartbeats come from a task of their own; what a busy loop costs is the lease below (reliability
@@ -24,7 +29,7 @@ _ALIVE = (0, 27)  # no error; a rebalance is under way, and the member still cou
 
 def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKafkaConsumer:
     """A member to be, which commits only what it is told to, and never chooses a position itself."""
-    heartbeat = settings.session_timeout / BEATS
+    heartbeat = interval_of(settings)
     rebalance = heartbeat + settings.handover + settings.request_timeout
     options = settings.client() | {
         "client_id": client_id or settings.client_id,
@@ -45,6 +50,11 @@ def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKaf
     )
 
 
+def interval_of(settings: KafkaSettings) -> float:
+    """Seconds between two heartbeats."""
+    return settings.session_timeout / BEATS
+
+
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
@@ -60,8 +70,10 @@ class Membership:
         consumer: AIOKafkaConsumer,
         session_timeout: float,
         monotonic: Callable[[], float] = time.monotonic,
+        beats: Heartbeats | None = None,
     ) -> None:
         self._consumer = consumer
+        self._beats = beats
         self._session_timeout = session_timeout
         self._monotonic = monotonic
         self._sure_until = 0.0
@@ -88,9 +100,12 @@ class Membership:
         """
         return self._monotonic() < self._sure_until
 
-    def fetch_nothing(self) -> None:
-        """Others read for it: its own fetcher ends, and the place in the group is all that is left."""
+    def begun(self) -> None:
+        """Others read for it, and it beats with others: the place in the group is all that is left."""
         self._consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
+        if self._beats is not None:
+            coordinator: Any = self._consumer._coordinator  # noqa: SLF001
+            coordinator._heartbeat_routine = partial(self._beats.keep, coordinator)  # noqa: SLF001
 
     async def committed(
         self, places: Collection[TopicPartition]
@@ -106,8 +121,21 @@ class Membership:
         await shut(self._consumer, self._client, within)
 
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
+        if self._beats is not None and isinstance(request, HeartbeatRequest):
+            return await self._beat(self._beats, node, request, **options)
+        return await self._sent(self._send(node, request, **options), request)
+
+    async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
+        """Where all beat; on its own connection where that does not answer, or does not know the node."""
+        try:
+            return await self._sent(beats.send(node, request), request)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it says nothing of this member
+            log.debug("a heartbeat goes on a connection of its own: %r", error)
+            return await self._sent(self._send(node, request, **options), request)
+
+    async def _sent(self, sending: Awaitable[Any], request: Any) -> Any:
         left = self._monotonic()
-        answer = await self._send(node, request, **options)
+        answer = await sending
         if isinstance(request, HeartbeatRequest | SyncGroupRequest) and answer.error_code in _ALIVE:
             self._sure_until = left + self._session_timeout
         return answer

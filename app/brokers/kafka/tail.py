@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.errors import CorruptRecordException
@@ -103,12 +103,19 @@ class Tails:
         self._timer: asyncio.TimerHandle | None = None
 
     def of(self, place: Partition) -> Tail:
-        if self._fetching is None:
-            self._fetching = Fetching(self._settings)
         if place not in self._tails:
             most = self._settings.max_poll_records
-            self._tails[place] = FetchedTail(self._fetching, place, most, self._moved)
+            self._tails[place] = FetchedTail(self._fetches(), place, most, self._moved)
         return self._tails[place]
+
+    async def beat(self, node: int, request: Any) -> Any:
+        """A heartbeat, on a connection beside those of the fetches, which wait for news."""
+        return await self._fetches().ask(node, request, "heartbeats")
+
+    def _fetches(self) -> Fetching:
+        if self._fetching is None:
+            self._fetching = Fetching(self._settings)
+        return self._fetching
 
     def add(self, member: Looks) -> None:
         self._members.append(member)

@@ -17,9 +17,9 @@ from app.api.callers import Access, AccessToken
 from app.api.front import Front
 
 HEAVY = {
-    "aio_pika", "aiokafka", "aiormq", "alembic", "cramjam", "cryptography", "fastapi", "fastavro",
+    "aio_pika", "aiokafka", "aiormq", "alembic", "apsw", "cramjam", "cryptography", "fastapi", "fastavro",
     "google", "httpx", "joserfc", "jsonschema_rs", "kio", "opentelemetry", "prometheus_client",
-    "psycopg", "pulsar", "pyspark", "rich", "scramp", "starlette",
+    "psycopg", "pulsar", "pyspark", "rich", "scramp", "starlette", "typer",
 }  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_a_start_on_sqlite_imports_no_dialect_of_another_database() -> None:
 def test_a_start_imports_no_client_and_no_application() -> None:
     """Each takes megabytes and tenths of a second: it is imported when a configuration or a request needs it."""
     code = (
-        "import sys\nfrom app.cli import serve, verbs\nimport app.runtime.run\n"
+        "import sys\nfrom app.cli import serving, trying\nimport app.runtime.run\n"
         "print(*sorted({name.partition('.')[0] for name, module in sys.modules.items() if module}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

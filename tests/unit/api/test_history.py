@@ -92,6 +92,28 @@ async def test_what_is_dear_is_asked_for_rarely() -> None:
     assert await standing.value() == len(asked)
 
 
+async def test_a_process_at_rest_asks_once_a_minute_unless_somebody_looks() -> None:
+    """With a hundred groups of Kafka the lag alone is two hundred requests. What was asked for while the last
+    work was under way is asked for once more."""
+    clock, asked = VirtualClock(), []
+
+    async def quick() -> int:
+        asked.append(clock.monotonic())
+        return len(asked)
+
+    standing = Standing(quick, clock.monotonic)
+    for _ in range(12):
+        await standing.value((1, 0))
+        await clock.advance(10)
+    assert [each - asked[0] for each in asked] == [0, 10, 70]
+    assert await standing.value((2, 0)) == 4  # it worked
+    await clock.advance(10)
+    assert await standing.value((2, 0)) == 5
+    await clock.advance(10)
+    assert await standing.value((2, 0)) == 5
+    assert await standing.value(None) == 6
+
+
 async def test_what_nobody_can_say_is_null() -> None:
     clock = VirtualClock()
 

@@ -15,6 +15,7 @@ from app.gateway.timeouts import Phase, Watch
 
 LIMITS = Limits(head_timeout=4, body_timeout=16, keep_alive=40, linger=4)
 LOOK = 0.5  # an eighth of the shortest
+IDLE_LOOK = 1.0  # the longest
 TIMEOUTS = {Phase.IDLE: 40, Phase.HEAD: 4, Phase.BODY: 16, Phase.UNREAD: 16, Phase.CLOSING: 4}
 
 
@@ -66,10 +67,21 @@ def test_a_phase_expires_at_its_timeout_and_at_most_two_looks_later(
     peer = Peer()
     peer.loop.run_until(begins)
     peer.state = (phase, "begun")
-    peer.loop.run_until(begins + TIMEOUTS[phase] + 2 * LOOK)
+    late = IDLE_LOOK + max(LOOK, IDLE_LOOK * (phase is Phase.IDLE))
+    peer.loop.run_until(begins + TIMEOUTS[phase] + late)
     at, expired = peer.expiries[0]
     assert expired is phase
-    assert begins + TIMEOUTS[phase] <= at <= begins + TIMEOUTS[phase] + 2 * LOOK
+    assert begins + TIMEOUTS[phase] <= at <= begins + TIMEOUTS[phase] + late
+
+
+def test_an_idle_connection_is_looked_at_once_a_second() -> None:
+    """Hundreds of clients keep a connection, and each look is a wake-up."""
+    peer, looks = Peer(), 0
+    while peer.loop.now < 20:
+        assert peer.loop.due is not None
+        peer.loop.run_until(peer.loop.due[0])
+        looks += 1
+    assert looks == 20
 
 
 def test_a_busy_connection_never_expires() -> None:

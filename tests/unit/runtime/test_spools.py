@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from app.bindings.record import Record
 from app.brokers.embedded import EmbeddedDriver
 from app.errors import SetupError
 from app.model.receipt import Receipt
+from app.runtime import spools
+from app.runtime.clock import SystemClock
 from memory_store import MemoryStore
 from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse
 
@@ -85,6 +88,26 @@ async def test_the_spool_of_a_route_that_is_gone_is_drained_and_then_deleted(
         assert isinstance(driver, EmbeddedDriver)
         await house.until(lambda: "__spool.orders" not in driver.engine.topics())
     assert house.target.bodies == ["0"]
+
+
+async def test_without_a_spool_nothing_wakes_to_look_at_one(
+    house: SpoolHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def noted(_: SystemClock, seconds: float) -> None:
+        slept.append(seconds)
+        await asyncio.sleep(seconds)
+
+    monkeypatch.setattr(spools, "STALL", 0.001)
+    monkeypatch.setattr(spools, "LOOK", 0.001)
+    monkeypatch.setattr(SystemClock, "sleep", noted)
+    async with house.running(NONE):
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert slept == []
+        await house.reload(ROUTES)
+        await house.until(lambda: slept.count(0.001) > 5)
 
 
 async def test_a_spool_can_be_added_while_the_service_runs(house: SpoolHouse) -> None:

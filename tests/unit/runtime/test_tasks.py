@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
-import uvicorn
 
 import app
 from app.api.recorder import Recorder
@@ -24,6 +23,7 @@ from app.brokers.pulsar.batchers import Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load import load
+from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
 from app.log.engine import Engine
 from app.runtime import service as services
@@ -101,7 +101,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "history": (Recorder, "run"),
     "named-files": (services, "watch_files"),
     "kafka-producer": (kafka_producer.Producer, "_run"),
-    "listener": (uvicorn.Server, "main_loop"),
+    "listener": (HttpServer, "_keep_date"),
     "operator-events": (OperatorEvents, "_publish_all"),
     "pulsar-producer": (pulsar_producer.Producer, "_watch_connection"),
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),

@@ -86,6 +86,32 @@ async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_
     assert await first == [b"a"]
 
 
+async def test_a_fetch_of_everything_that_found_nothing_waits_longer_the_next_time(
+    client: Client, fetches: Fetching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At rest two round trips a second are most of what a reader costs. What is asked for meanwhile is not bound to
+    the long wait, and what comes is followed by a short one."""
+    monkeypatch.setattr(fetching, "WAIT", 0.5)
+    first = asyncio.create_task(values_of(fetches, ONE, 0))
+    asked = await client.next(0)
+    assert asked.wait == 500
+    asked.tell({ONE: b""})
+    at_rest = await client.next(1)
+    assert at_rest.wait == 5_000
+    second = asyncio.create_task(values_of(fetches, OTHER, 0))
+    beside = await client.next(2)
+    assert beside.wait <= 500
+    beside.tell({OTHER: values(0, b"b")})
+    assert await second == [b"b"]
+    at_rest.tell({ONE: values(0, b"a")})
+    assert await first == [b"a"]
+    again = asyncio.create_task(values_of(fetches, ONE, 1))
+    busy = await client.next(3)
+    assert busy.wait == 500
+    busy.tell({ONE: values(1, b"c")})
+    assert await again == [b"c"]
+
+
 async def test_two_positions_of_a_partition_go_one_beside_the_other(
     client: Client, fetches: Fetching
 ) -> None:

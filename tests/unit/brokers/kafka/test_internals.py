@@ -116,6 +116,22 @@ def test_a_members_own_fetcher_is_a_task_that_can_be_ended() -> None:
     assert "_fetcher" in AIOKafkaConsumer.start.__code__.co_names
 
 
+def test_a_members_heartbeats_are_a_routine_that_can_be_another() -> None:
+    """``heartbeats`` beats for all. The client begins the routine, cancels it, and raises what it raises."""
+    names = {
+        "_start_heartbeat_task": "_heartbeat_routine",
+        "_stop_heartbeat_task": "cancel",
+        "_heartbeat_routine": "_do_heartbeat",
+        "_do_heartbeat": "_send_req",
+        "reset_generation": "UNKNOWN_MEMBER_ID",
+    }
+    for method, name in names.items():
+        assert name in getattr(GroupCoordinator, method).__code__.co_names
+    assert callable(GroupCoordinator.ensure_coordinator_known)
+    assert callable(GroupCoordinator.coordinator_dead)
+    assert "_coordinator" in AIOKafkaConsumer.start.__code__.co_names
+
+
 def test_records_of_a_fetch_are_made_as_the_clients_own_fetcher_makes_them() -> None:
     """``fetch_request`` gives these by their order."""
     assert list(inspect.signature(PartitionRecords).parameters) == [
