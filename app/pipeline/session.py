@@ -39,11 +39,14 @@ ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensi
 
 _JDBC: Final = {"jdbc.schema-version": "V1"}
 _SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that one writer waits for another
-_LOOPBACK: Final[Mapping[str, str]] = {  # both: one alone advertises the other's address
-    "spark.driver.host": "127.0.0.1",
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "app.pipeline.workers",
     "spark.sql.shuffle.partitions": "8",
 }
+"""Where all of Spark is on this machine."""
+
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 _JVM: Final = "spark.driver.extraJavaOptions"
 _BRIEF: Final = "-XX:TieredStopAtLevel=1"
@@ -160,7 +163,7 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,
         **({"spark.master": engine.master} if engine.master else {}),
-        **(_LOOPBACK if local else {}),
+        **(LOCAL if local else {}),
         **({} if submitted else {"spark.driver.memory": engine.memory}),
         **engine.conf,
         **({} if submitted else _jars(engine, local=local)),
