@@ -177,28 +177,23 @@ def _brief(engine: Engine) -> dict[str, str]:
 
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
-    kept = class_data.options(jars.paths(), own, leave=terminal) if _ours(engine) else ""
+    ours = not engine.has_jars and _CLASS_PATH not in engine.conf
+    kept = class_data.options(jars.paths(), own, leave=terminal) if ours else ""
     return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
-
-
-def _ours(engine: Engine) -> bool:
-    """Whether the jars are those that are pinned here."""
-    return not {"spark.jars", "spark.jars.packages", _CLASS_PATH} & engine.conf.keys()
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
     """In this process's JVM they stand on its class path: Spark copies nothing. The machines of a cluster are sent
     them.
     """
-    if "spark.jars" in engine.conf or "spark.jars.packages" in engine.conf:
+    if engine.has_jars:
         return {}
     from app.pipeline import jars  # noqa: PLC0415 - brings what fetches them
 
     found = list(map(str, jars.paths()))
     if not local:
         return {"spark.jars": ",".join(found)}
-    own = engine.conf.get(_CLASS_PATH)
-    return {_CLASS_PATH: os.pathsep.join([*found, *([own] if own else [])])}
+    return {_CLASS_PATH: os.pathsep.join(filter(None, [*found, engine.conf.get(_CLASS_PATH)]))}
 
 
 def _override(session: SparkSession, conf: Mapping[str, str]) -> None:

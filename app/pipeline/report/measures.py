@@ -57,13 +57,8 @@ _VIEWS: Final = {
     lake_tables.QUARANTINE_TABLE: "refused",
 }
 _DONE: Final = pa.schema(
-    [
-        ("broker", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("reached", pa.int64()),
-    ]
-)
+    [("broker", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("reached", pa.int64())]
+)  # fmt: skip
 _TRIED: Final = pa.schema(
     [("subscription", pa.string()), ("source", pa.string()), ("id", pa.string()),
      ("attempts", pa.int64()), ("delivered_ms", pa.int64()), ("given_up", pa.bool_())]
