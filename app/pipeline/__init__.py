@@ -9,6 +9,7 @@ without Spark.
 settings    the settings of the commands, as plain values: no configuration file is read here
 jars        the jars beside pyspark, pinned
 session     the one Spark session, with every setting that poison asks for; Java's classes
+workers     the process that Spark forks its Python workers from
 tables      the lake: three tables, their columns, how they are made
 source      records of a log as a frame, in a batch or a stream
 pulsar      a data source of Spark for Pulsar

@@ -138,11 +138,12 @@ def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetim
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
     made = [each.made for each in history.snapshots(spark, table)]
+    edge = max(made) + 1  # an older one may be the later by the clock of whoever made it
     # the procedure refuses to remove what is younger than a day
     actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
-    expired = actions.expireSnapshots(loaded).expireOlderThan(made[0]).retainLast(1).execute()
-    edge = round(now.timestamp() * 1000)
-    orphans = actions.deleteOrphanFiles(loaded).olderThan(edge).execute()
+    expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
+    begun = round(now.timestamp() * 1000)
+    orphans = actions.deleteOrphanFiles(loaded).olderThan(begun).execute()
     left = sum(1 for _ in history.snapshots(spark, table))
     files = expired.deletedDataFilesCount() + sum(1 for _ in orphans.orphanFileLocations())
     return Erased(name, count, len(made) - left, files)

@@ -15,17 +15,14 @@ import pyarrow as pa
 import pyarrow.compute
 
 from app.event.value import NO_TYPES, AttributeType, CloudEvent, DataForm
-from app.event.versions import NEWEST, VERSIONS
 from app.filters.cesql.nodes import Attribute, Data, Exists, Node, children
 from app.filters.cesql.parser import parse
 from app.filters.dialects import compile_filters, written
 from app.filters.model import Filter
+from app.pipeline.decode.judged import CORE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_CORE: Final = frozenset(VERSIONS[NEWEST].rules)
-"""Attributes with a column of their own: always a String. Every other one is in ``extensions`` and ``types``."""
 
 _DATA: Final = ("data", "data_bytes", "data_form")
 _ALWAYS: Final = frozenset(["specversion"])
@@ -43,8 +40,8 @@ class Named(msgspec.Struct, frozen=True):
 
     def columns(self) -> tuple[str, ...]:
         """Of decoded rows, those that hold it."""
-        core = sorted(map(_column, self.attributes & _CORE))
-        added = ("extensions", "types") if self.attributes - _CORE else ()
+        core = sorted(map(_column, self.attributes & CORE))
+        added = ("extensions", "types") if self.attributes - CORE else ()
         return (*core, *added, *(_DATA if self.data else ()))
 
 
@@ -75,7 +72,7 @@ class Wanted:
         self._wants = compile_filters(filters)
         found = named(filters)
         self._names = sorted(found.attributes)
-        self._typed = [name for name in self._names if name not in _CORE]
+        self._typed = [name for name in self._names if name not in CORE]
         self._data = found.data
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
@@ -114,7 +111,7 @@ class Wanted:
 
 
 def _text(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return batch.column(_column(name)) if name in _CORE else _of_map(batch, "extensions", name)
+    return batch.column(_column(name)) if name in CORE else _of_map(batch, "extensions", name)
 
 
 def _of_map(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:

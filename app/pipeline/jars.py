@@ -47,31 +47,19 @@ class Jar(msgspec.Struct, frozen=True):
 
 
 JARS = (
-    Jar(
-        *("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0", 467_590),
-        "33a3b8b04df4a2e43c9d5bf8ca5972936a1ac662f2714e014d00ef6f27468bf3",
-    ),
-    Jar(
-        *("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", 64_975),
-        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
-    ),
-    Jar(
-        *("org.apache.kafka", "kafka-clients", "3.9.0", 9_204_801),
-        "15c1e137f2c2c94398e27abc4060a03b6bde10bf9fac15e8f70c02320b202f18",
-    ),
-    Jar(
-        *("org.apache.commons", "commons-pool2", "2.12.0", 150_048),
-        "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b",
-    ),
-    Jar(
-        *("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.11.0", 47_926_285),
-        "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc",
-    ),
-    Jar(
-        *("org.xerial", "sqlite-jdbc", "3.46.1.3", 14_127_503),
-        "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa",
-    ),
-)
+    Jar("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0", 467_590,
+        "33a3b8b04df4a2e43c9d5bf8ca5972936a1ac662f2714e014d00ef6f27468bf3"),
+    Jar("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", 64_975,
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"),
+    Jar("org.apache.kafka", "kafka-clients", "3.9.0", 9_204_801,
+        "15c1e137f2c2c94398e27abc4060a03b6bde10bf9fac15e8f70c02320b202f18"),
+    Jar("org.apache.commons", "commons-pool2", "2.12.0", 150_048,
+        "6d3bd18df8410f3e31b031aca582cc109342358a62a2759ebd0c4cdf30d06f8b"),
+    Jar("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.11.0", 47_926_285,
+        "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc"),
+    Jar("org.xerial", "sqlite-jdbc", "3.46.1.3", 14_127_503,
+        "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa"),
+)  # fmt: skip
 
 Told = Callable[[Jar, int], None]
 """That so many further bytes of a jar have come."""

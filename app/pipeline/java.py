@@ -31,20 +31,11 @@ def find(environ: Mapping[str, str]) -> Path:
 
 def program(environ: Mapping[str, str]) -> Path:
     """As ``find``, of any version."""
-    return _of_home(environ) or _of_path(environ)
-
-
-def _of_home(environ: Mapping[str, str]) -> Path | None:
-    home = environ.get("JAVA_HOME")
-    if not home:
-        return None
-    program = Path(home, "bin", "java")
-    if not program.is_file():
-        raise SetupError(f"there is no {program}.", setting="JAVA_HOME", cure=_CURE)
-    return program
-
-
-def _of_path(environ: Mapping[str, str]) -> Path:
+    if home := environ.get("JAVA_HOME"):
+        program = Path(home, "bin", "java")
+        if not program.is_file():
+            raise SetupError(f"there is no {program}.", setting="JAVA_HOME", cure=_CURE)
+        return program
     found = shutil.which("java", path=environ.get("PATH", ""))
     if found is None:
         raise SetupError("Spark runs on Java, and java is not on PATH.", cure=_CURE)

@@ -39,11 +39,14 @@ ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensi
 
 _JDBC: Final = {"jdbc.schema-version": "V1"}
 _SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that one writer waits for another
-_LOOPBACK: Final[Mapping[str, str]] = {  # both: one alone advertises the other's address
-    "spark.driver.host": "127.0.0.1",
+LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "app.pipeline.workers",
     "spark.sql.shuffle.partitions": "8",
 }
+"""Where all of Spark is on this machine."""
+
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 _JVM: Final = "spark.driver.extraJavaOptions"
 _BRIEF: Final = "-XX:TieredStopAtLevel=1"
@@ -160,7 +163,7 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,
         **({"spark.master": engine.master} if engine.master else {}),
-        **(_LOOPBACK if local else {}),
+        **(LOCAL if local else {}),
         **({} if submitted else {"spark.driver.memory": engine.memory}),
         **engine.conf,
         **({} if submitted else _jars(engine, local=local)),
@@ -174,28 +177,23 @@ def _brief(engine: Engine) -> dict[str, str]:
 
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
-    kept = class_data.options(jars.paths(), own, leave=terminal) if _ours(engine) else ""
+    ours = not engine.has_jars and _CLASS_PATH not in engine.conf
+    kept = class_data.options(jars.paths(), own, leave=terminal) if ours else ""
     return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
-
-
-def _ours(engine: Engine) -> bool:
-    """Whether the jars are those that are pinned here."""
-    return not {"spark.jars", "spark.jars.packages", _CLASS_PATH} & engine.conf.keys()
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
     """In this process's JVM they stand on its class path: Spark copies nothing. The machines of a cluster are sent
     them.
     """
-    if "spark.jars" in engine.conf or "spark.jars.packages" in engine.conf:
+    if engine.has_jars:
         return {}
     from app.pipeline import jars  # noqa: PLC0415 - brings what fetches them
 
     found = list(map(str, jars.paths()))
     if not local:
         return {"spark.jars": ",".join(found)}
-    own = engine.conf.get(_CLASS_PATH)
-    return {_CLASS_PATH: os.pathsep.join([*found, *([own] if own else [])])}
+    return {_CLASS_PATH: os.pathsep.join(filter(None, [*found, engine.conf.get(_CLASS_PATH)]))}
 
 
 def _override(session: SparkSession, conf: Mapping[str, str]) -> None:

@@ -92,6 +92,11 @@ class Engine(msgspec.Struct, frozen=True):
     memory: str = "2g"
     conf: Mapping[str, str] = NOTHING
 
+    @property
+    def has_jars(self) -> bool:
+        """Whether it names the jars: ours are not fetched."""
+        return not {"spark.jars", "spark.jars.packages"}.isdisjoint(self.conf)
+
 
 class Reroute(msgspec.Struct, frozen=True):
     """A job of ``reroute``.

@@ -14,8 +14,6 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
-
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,28 +40,21 @@ def state(lake: Lake) -> State:
 
 def derived(table: Table) -> tables.Progress | None:
     """How far a table is that is made from ``events_raw``; None where none of its snapshots says so."""
-    snapshot = table.current_snapshot()
-    while snapshot is not None:
+    from pyiceberg.table.snapshots import ancestors_of  # noqa: PLC0415 - heavy, and an extra
+
+    for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
         if snapshot.summary is not None and (text := snapshot.summary[tables.PROGRESS_PROPERTY]):
             return tables.progress_of(text)
-        parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else table.snapshot_by_id(parent)
     return None
 
 
 def _rows(table: Table) -> int:
     """Without those that are deleted beside their files."""
     snapshot = table.current_snapshot()
-    return (
-        0
-        if snapshot is None
-        else _said(snapshot, "total-records") - _said(snapshot, "total-position-deletes")
-    )
-
-
-def _said(snapshot: Snapshot, name: str) -> int:
-    summary = snapshot.summary
-    return int((None if summary is None else summary[name]) or 0)
+    if snapshot is None or snapshot.summary is None:
+        return 0
+    total, deleted = map(snapshot.summary.__getitem__, ("total-records", "total-position-deletes"))
+    return int(total or 0) - int(deleted or 0)
 
 
 def _latest(table: Table) -> datetime | None:

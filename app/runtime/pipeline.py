@@ -217,7 +217,7 @@ def reroute_of(
     config: Config, broker: str, topics: Sequence[str], rejects: str | None = None
 ) -> Reroute:
     """Raises SetupError where ``broker`` is none that Spark reads. What its routes publish to and Spark does not
-    reach is left out: ``plan_of`` says so, with all the rest.
+    reach is left out: ``reroute.plan.checked`` says so, with all the rest.
     """
     return Reroute(
         source=kafka_place(config, broker, "--from"),

@@ -15,7 +15,7 @@ from app.bindings.record import Record
 from app.errors import SenderError
 from app.model.route import Route
 from app.pipeline.reroute import job as jobs
-from app.pipeline.reroute.plan import Plan, plan_of
+from app.pipeline.reroute.plan import checked
 from app.pipeline.session import CODE
 from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
@@ -101,9 +101,11 @@ class _House:
         self.topics = {f"{self.prefix}{name}": PARTITIONS for name in [*fixed, *regions]}
         make_topics(servers, {**self.topics, self.source: PARTITIONS})
 
-    def plan(self) -> Plan:
+    def job(self) -> Reroute:
         places = {"main": self.place}
-        return plan_of(Reroute(self.place, [self.source], self.routes, places, self.rejects))
+        found = Reroute(self.place, [self.source], self.routes, places, self.rejects)
+        assert checked(found) == []
+        return found
 
     def due(self, records: Sequence[Record]) -> dict[str, list[list[Record]]]:
         """By topic, what the gateway's own code publishes of each partition of the source, in order."""
@@ -147,7 +149,7 @@ def _run(session: SparkSession, house: _House, folder: Path, most: int) -> jobs.
     tallies: list[jobs.Tally] = []
     query = jobs.started(
         session,
-        house.plan(),
+        house.job(),
         checkpoint=str(folder / "checkpoint"),
         once=True,
         most=most,

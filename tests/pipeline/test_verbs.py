@@ -1,7 +1,7 @@
 """Every verb of the pipeline as whoever operates it asks for it: its words, a configuration file, a real Kafka.
 
-A process with Spark costs the start of a JVM: the verbs run here, in the Spark of the run, and `query`, which needs
-none, is a process. `test_kills.py` runs the archive as one. All of them are processes nightly.
+A process with Spark costs the start of a JVM: the verbs run here, in the Spark of the run. `test_query.py` runs `query` as a
+process, `test_kills.py` the archive. All of them are processes nightly.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def run_here(*words: str, answer: str = "", code: int = exits.OK) -> str:
 def test_verbs_do_their_part(kafka: str, tmp_path: Path, spark: SparkSession) -> None:
     """Issue 8: one after the other on one lake, with the counts of whoever sent the events."""
     assert spark is not None  # the verbs find it
-    do_most(House(kafka, tmp_path, {"query"}))
+    do_most(House(kafka, tmp_path, ()))
 
 
 @pytest.mark.nightly

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
 from confluent_kafka import Producer
 
 from app.bindings.record import Header, Record
 from app.pipeline import tables
 from app.pipeline.settings import Lake
+from decode_records import RAW
 from kafka_harness import open_calm_log
 from kafka_librdkafka import PATIENCE, make_topic, messages
 
@@ -74,11 +76,13 @@ ODD: Sequence[Record] = (
 
 def fill(spark: SparkSession, lake: Lake, rows: Iterable[Row]) -> None:
     """As the archive leaves it, one file a call."""
-    tables.make(spark, lake)
-    frame = spark.createDataFrame([row.raw() for row in rows], tables.RAW)
-    frame.coalesce(1).writeTo(lake.table(tables.RAW_TABLE)).option(
-        "fanout-enabled", "true"
-    ).append()
+    if not spark.catalog.tableExists(lake.table(tables.RAW_TABLE)):
+        tables.make(spark, lake)
+    columns = zip(*(row.raw() for row in rows), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, RAW, strict=True)]
+    frame = spark.createDataFrame(pa.Table.from_arrays(arrays, schema=RAW))
+    frame = frame.to(spark.createDataFrame([], tables.RAW).schema).coalesce(1)
+    frame.writeTo(lake.table(tables.RAW_TABLE)).option("fanout-enabled", "true").append()
 
 
 def rows_of(records: Iterable[Record], topic: str = "t") -> list[Row]:

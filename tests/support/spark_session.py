@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import class_data
 import spark_install
-from app.pipeline.session import ICEBERG
+from app.pipeline.session import ICEBERG, LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,12 +23,13 @@ _BRIEF = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JVM = " ".join((*_BRIEF, *class_data.shared(class_data.SPARK)))
 """Tests end before the second compiler has paid for itself: it took two fifths of their CPU."""
 
-INTERPRETED = {
+_FEW_ROWS = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
-"""Of so few rows, each class that Spark writes and compiles costs more than it saves. Verbs that are processes
-compile as an operator's do.
+"""Each class that Spark writes and compiles, and each plan that it makes again after a stage, costs more than it saves.
+Verbs that are processes compile and plan as an operator's do.
 """
 
 SPARK_CONFIG = """  spark:
@@ -56,11 +57,9 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
         "spark.jars": ",".join(map(str, spark_install.install())),
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": JVM,
-        "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "scratch"),
         "spark.log.level": "ERROR",
-        **INTERPRETED,
+        **LOCAL,
         "spark.sql.extensions": ICEBERG,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -75,7 +74,7 @@ def running_spark(settings: Mapping[str, str]) -> Iterator[SparkSession]:
     """Gone at the end. The first one of a checkout leaves the data of its classes."""
     with class_data.kept(class_data.SPARK) as options:
         jvm = {"spark.driver.extraJavaOptions": " ".join((*_BRIEF, *options))} if options else {}
-        with _session({**settings, **jvm}) as session:
+        with _session({**settings, **_FEW_ROWS, **jvm}) as session:
             yield session
 
 

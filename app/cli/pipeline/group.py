@@ -63,7 +63,7 @@ def open_spark(
     from app.runtime.pipeline import engine_of
 
     engine = engine_of(config)
-    if not {"spark.jars", "spark.jars.packages"} & engine.conf.keys():
+    if not engine.has_jars:
         bring_jars(quiet=quiet)
     return open_session(engine, lake, app_name=f"skybridge {name}", brief=brief)
 

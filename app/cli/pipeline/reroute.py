@@ -12,12 +12,12 @@ from app.cli.pipeline.group import Json, open_spark, read, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from app.config.model import Config
     from app.pipeline.reroute.job import Tally
-    from app.pipeline.reroute.plan import Plan
     from app.pipeline.session import SparkSession
+    from app.pipeline.settings import Reroute
 
 _DIGITS = 12  # of a digest in the name of a checkpoint
 
@@ -61,48 +61,49 @@ def reroute(
     where it stopped; the interrupted batch may come twice.
     """
     settings = read(config)
-    plan = _plan(settings, broker, topics, rejects)
+    from app.pipeline.reroute.plan import checked
+
+    job = _job(settings, broker, topics, rejects)
+    notes = checked(job)
     if not as_json:
-        _say(plan)
+        _say(job, notes)
     session = open_spark(settings, "reroute", quiet=as_json)
     try:
         if dry_run:
-            _tell(_counted(session, plan), as_json=as_json)
+            _tell(_counted(session, job), as_json=as_json)
             return
-        place = _checkpoint(settings, plan)
-        found = _run(session, plan, place, once=once, seconds=seconds, most=most, quiet=as_json)
+        place = _checkpoint(settings, job)
+        found = _run(session, job, place, once=once, seconds=seconds, most=most, quiet=as_json)
         _tell(found, as_json=as_json)
     finally:
         session.stop()
 
 
-def _plan(config: Config, broker: str, topics: str, rejects: str | None) -> Plan:
-    from app.pipeline.reroute.plan import plan_of
+def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Reroute:
     from app.runtime.pipeline import reroute_of
 
     names = [name.strip() for name in topics.split(",") if name.strip()]
-    return plan_of(reroute_of(config, broker, names, rejects))
+    return reroute_of(config, broker, names, rejects)
 
 
-def _checkpoint(config: Config, plan: Plan) -> str:
+def _checkpoint(config: Config, job: Reroute) -> str:
     """One for a broker and its topics: the routes may change from run to run."""
     from app.runtime.pipeline import checkpoint_of
 
-    job = plan.job
     said = "\n".join([job.source.broker, *sorted(job.topics)])
     return f"{checkpoint_of(config)}/reroute-{hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]}"
 
 
-def _counted(session: SparkSession, plan: Plan) -> Tally:
+def _counted(session: SparkSession, job: Reroute) -> Tally:
     from app.pipeline import source
-    from app.pipeline.reroute import job
+    from app.pipeline.reroute.job import counted
 
-    return job.counted(plan, source.records(session, plan.job.source, plan.job.topics))
+    return counted(job, source.records(session, job.source, job.topics))
 
 
 def _run(
     session: SparkSession,
-    plan: Plan,
+    job: Reroute,
     checkpoint: str,
     *,
     once: bool,
@@ -110,18 +111,18 @@ def _run(
     most: int,
     quiet: bool,
 ) -> Tally:
-    from app.pipeline.reroute import job
+    from app.pipeline.reroute.job import Tally, started
 
-    found = [job.Tally()]
+    found = [Tally()]
     with _bar(quiet=quiet) as moved:
 
         def progress(tally: Tally) -> None:
             found.append(found.pop() + tally)
             moved(found[-1])
 
-        query = job.started(
+        query = started(
             session,
-            plan,
+            job,
             checkpoint=checkpoint,
             once=once,
             seconds=seconds,
@@ -150,13 +151,13 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
         yield moved
 
 
-def _say(plan: Plan) -> None:
+def _say(job: Reroute, notes: Sequence[str]) -> None:
     from app.pipeline.reroute.plan import told
 
     console = printing.err()
-    for route in plan.job.routes:
+    for route in job.routes:
         console.print(told(route), markup=False)
-    for note in plan.notes:
+    for note in notes:
         console.print(note, style="yellow", markup=False)
 
 

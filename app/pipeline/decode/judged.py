@@ -16,7 +16,7 @@ Pairs = list[tuple[str, str]]
 """A map, as Arrow takes it."""
 
 CORE = frozenset(VERSIONS[NEWEST].rules)
-"""Attributes with columns of their own; every other one is an extension."""
+"""Attributes with columns of their own, always a String; every other one is in ``extensions`` and ``types``."""
 
 _STRING = AttributeType.STRING
 _BROKEN = "decoder-failed"

@@ -49,13 +49,6 @@ class CloudEventsSource(DataSource):
         return _StreamReader(options_of(self.options))
 
 
-class _Piece(InputPartition):
-    """A range of one partition: what one task reads."""
-
-    def __init__(self, piece: Range) -> None:
-        super().__init__(piece)
-
-
 class _Reader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -116,7 +109,7 @@ def pieces(options: Options, start: Offsets, end: Offsets) -> list[InputPartitio
     held = positions.at(list(end), "earliest")
     _check(start, held)
     return [
-        _Piece(Range(topic, number, wires[topic][number], at, until))
+        InputPartition(Range(topic, number, wires[topic][number], at, until))
         for topic, each in end.items()
         for number, until in each.items()
         if (at := start.get(topic, {}).get(number, 0)) < until

@@ -125,19 +125,17 @@ def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
 
     offsets, times, keys, values, headers = zip(*rows, strict=True)
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    named = [[{"key": name, "value": value} for name, value in each] for each in headers]
-    instants = pa.array([each * 1000 for each in times], pa.timestamp("us", "UTC"))
     columns = {
         "broker": pa.array([options.name] * len(rows), pa.string()),
         "topic": pa.array([piece.topic] * len(rows), pa.string()),
         "partition": pa.array([piece.partition] * len(rows), pa.int32()),
         "offset": pa.array(offsets, pa.int64()),
-        "record_time": instants,
+        "record_time": pa.array([each * 1000 for each in times], pa.timestamp("us", "UTC")),
         "key": pa.array(keys, pa.binary()),
         "value": pa.array(values, pa.binary()),
-        "headers": pa.array(named, pa.list_(header)),
+        "headers": pa.array(headers, pa.list_(header)),
     }
-    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _client(options: Options) -> Any:

@@ -26,6 +26,9 @@ def refused(engine: str, why: str) -> SetupError:
     )
 
 
-def changing(cure: str) -> SetupError:
+def changing(taken: str) -> SetupError:
     """A statement that does more than look."""
-    return SetupError("query only reads, and this statement would change something", cure=cure)
+    return SetupError(
+        "query only reads, and this statement would change something",
+        cure=f"{taken} and EXPLAIN are taken; skybridge pipeline erase and maintain change the lake",
+    )

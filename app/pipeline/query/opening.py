@@ -11,7 +11,7 @@ import contextlib
 import sqlite3
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from app.errors import SetupError
@@ -162,7 +162,8 @@ def _of_sqlite(file: Path, row: tuple[str, ...]) -> str | None:
         there = "SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'"
         if connection.execute(there).fetchone() is None:
             return None
-        return _first(connection.execute(_WHERE.format("?"), row).fetchone())
+        found = connection.execute(_WHERE.format("?"), row).fetchone()
+        return None if found is None else str(found[0])
 
 
 def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
@@ -177,10 +178,7 @@ def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
     told = psycopg.conninfo.make_conninfo(address._replace(query="").geturl(), **words)
     with psycopg.connect(told) as connection:
         try:
-            return _first(connection.execute(_WHERE.format("%s"), row).fetchone())
+            found = connection.execute(_WHERE.format("%s"), row).fetchone()
+            return None if found is None else str(found[0])
         except psycopg.errors.UndefinedTable:
             return None
-
-
-def _first(row: tuple[Any, ...] | None) -> str | None:
-    return None if row is None else row[0]

@@ -8,6 +8,7 @@ one key, which are in one partition, keep their order. Between partitions time o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -47,40 +48,33 @@ class Chosen:
         table = spark.table(lake.table(tables.RAW_TABLE))
         self._choice = choice
         self._raw = table.where(progress.between({}, reach)).where(choice.of_records())
-        self._places: DataFrame | None = None
 
+    @cached_property
     def places(self) -> DataFrame:
         """LOCATION of each record that is meant, with ``type``, ``verdict`` and ``size`` (bytes). It is kept:
         records are decoded once a replay.
         """
-        if self._places is None:
-            lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
-            size = f.coalesce(*lengths, f.lit(0)).cast("long")
-            found = decode.decoded(self._raw).withColumn("size", size)
-            told = (*PLACE, "record_time", "type", "verdict", "size")
-            if filters := self._choice.filters():
-                asked = dict.fromkeys([*told, *filtering.named(filters).columns()])
-                found = filtering.where(found.where("verdict IS NULL").select(*asked), filters)
-            self._places = found.select(*told).persist()
-        return self._places
+        lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
+        size = f.coalesce(*lengths, f.lit(0)).cast("long")
+        found = decode.decoded(self._raw).withColumn("size", size)
+        told = (*PLACE, "record_time", "type", "verdict", "size")
+        if filters := self._choice.filters():
+            asked = dict.fromkeys([*told, *filtering.named(filters).columns()])
+            found = filtering.where(found.where("verdict IS NULL").select(*asked), filters)
+        return found.select(*told).persist()
 
     def slice(self, start: Progress, end: Progress) -> Slice:
         """The records from ``start`` to ``end``, which is not part of it."""
         within = progress.between(start, end)
         rows = self._raw.where(within)
         if self._choice.by_event:
-            meant = self.places().where(within).select(*PLACE)
+            meant = self.places.where(within).select(*PLACE)
             rows = rows.join(f.broadcast(meant), list(PLACE), "left_semi")
         before = Window.partitionBy(*PLACE[:3]).orderBy("offset")
         moment = f.unix_micros(f.max("record_time").over(before)).alias("moment")
         table = rows.select("*", moment).orderBy("moment", *PLACE).toArrow()
         found = [record for batch in table.to_batches() for record in records(batch)]
         return Slice(found, table.column("moment").to_pylist())
-
-    def close(self) -> None:
-        if self._places is not None:
-            self._places.unpersist()
-            self._places = None
 
 
 def slices(places: DataFrame, count: int, most: int) -> list[Progress]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote_from_bytes
 
@@ -21,11 +20,11 @@ from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
+from app.pipeline.settings import NOTHING
 
 AT_ONCE: Final = 8  # requests under way
 WITHIN: Final = 30.0  # seconds for one answer
 LATER: Final = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
-NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _RECORDED: Final = Writing(mode="as_received")
 
 
@@ -40,7 +39,7 @@ class Gateway:
         form: Form,
         mark: str | None,
         clock: Clock,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: Mapping[str, str] = NOTHING,
     ) -> None:
         self._url, self._mark, self._clock = url, mark, clock
         self._writing = _RECORDED if form == "recorded" else UPGRADED
@@ -91,8 +90,9 @@ class Gateway:
                 continue
             if answer.is_success:
                 return ""
-            if answer.status_code not in LATER or not _retryable(answer):
-                return f"{answer.status_code} {_code(answer)}".strip()
+            retryable, code = _problem(answer)
+            if answer.status_code not in LATER or not retryable:
+                return f"{answer.status_code} {code}".strip()
             await trying.after(self._away(f"{answer.status_code}", _seconds(answer)))
 
     def _away(self, why: str, retry_after: float | None = None) -> BrokerUnavailable:
@@ -110,17 +110,11 @@ def _seconds(answer: httpx.Response) -> float | None:
     return float(said) if said.isdecimal() else None
 
 
-def _problem(answer: httpx.Response) -> Mapping[str, object]:
+def _problem(answer: httpx.Response) -> tuple[bool, str]:
+    """Whether it may be welcome later, and the code of why not."""
     try:
         said = answer.json()
     except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
-def _retryable(answer: httpx.Response) -> bool:
-    return _problem(answer).get("retryable", True) is not False
-
-
-def _code(answer: httpx.Response) -> str:
-    return str(_problem(answer).get("type", "")).rpartition(":")[2]
+        said = None
+    told = said if isinstance(said, dict) else {}
+    return told.get("retryable", True) is not False, str(told.get("type", "")).rpartition(":")[2]

@@ -43,7 +43,7 @@ class Notes:
 
     def begin(self, plan: Plan) -> None:
         """A new one, whatever is known of an earlier one of that id."""
-        self._write(DONE, msgspec.json.encode(Done()))
+        self.note(Done())
         self._write(PLAN, msgspec.json.encode(plan))
 
     def plan(self) -> Plan:

@@ -85,10 +85,10 @@ def planned(
     tables.check(spark, lake)
     reach = progress.reach(spark.table(lake.table(tables.RAW_TABLE)))
     chosen = Chosen(spark, lake, order.choice, reach)
-    counts = _counts(chosen.places(), order)
+    counts = _counts(chosen.places, order)
     total, size = sum(c.records for c in counts), sum(c.bytes for c in counts)
     fitting = max(1, BYTES * total // max(1, size))
-    cuts = slices(chosen.places(), total, min(most, fitting))
+    cuts = slices(chosen.places, total, min(most, fitting))
     return Plan(_id(order, reach), order, reach, counts, cuts), chosen
 
 

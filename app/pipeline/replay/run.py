@@ -29,9 +29,6 @@ CATCH_UP: Final = 5.0
 TURN: Final = 0.05
 """Seconds of records that leave together."""
 
-Observe = Callable[[str], None]
-"""Told of named moments: ``sent``, ``noted``. Tests kill there."""
-
 
 class Outcome(msgspec.Struct, frozen=True):
     """``read`` records, of earlier runs too; ``sent = read - sum(refused)``. ``refused``: by the code of why;
@@ -52,13 +49,12 @@ async def run(
     pace: Pace,
     clock: Clock,
     *,
-    observe: Observe = lambda _moment: None,
     progress: Callable[[int], None] = lambda _read: None,
 ) -> Outcome:
     """From where the notes say to the end. Raises BrokerError where the target takes nothing any more: what
     was sent is noted.
     """
-    sending = _Sending(notes, outlet, pace, clock, observe)
+    sending = _Sending(notes, outlet, pace, clock)
     progress(sending.done.read)
     try:
         async for number, piece in _slices(plan, chosen, sending.done.slices):
@@ -108,11 +104,8 @@ class Pace:
 class _Sending:
     """How far it is."""
 
-    def __init__(
-        self, notes: Notes, outlet: Outlet, pace: Pace, clock: Clock, observe: Observe
-    ) -> None:
-        self._notes, self._outlet, self._pace = notes, outlet, pace
-        self._clock, self._observe = clock, observe
+    def __init__(self, notes: Notes, outlet: Outlet, pace: Pace, clock: Clock) -> None:
+        self._notes, self._outlet, self._pace, self._clock = notes, outlet, pace, clock
         self._noted = clock.monotonic()
         self.done = notes.done()
 
@@ -124,7 +117,6 @@ class _Sending:
         for start, end in _chunks(piece, first, self._pace.most):
             await self._pace.wait(end - start, piece.moments[start])
             refused.update(await self._outlet.send(piece.records[start:end]))
-            self._observe("sent")
             read += end - start
             self.done = Done(number, end, size, read, dict(refused))
             if self._clock.monotonic() - self._noted >= NOTED_EVERY:
@@ -136,7 +128,6 @@ class _Sending:
     def _note(self) -> None:
         self._notes.note(self.done)
         self._noted = self._clock.monotonic()
-        self._observe("noted")
 
 
 async def _slices(plan: Plan, chosen: Chosen, first: int) -> AsyncIterator[tuple[int, Slice]]:

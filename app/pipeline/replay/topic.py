@@ -76,20 +76,15 @@ class Topic:
         trying = Patience(self._clock)
         while left:
             results = await self._log.submit(self._name, left)
-            failed = None
             for at, result in enumerate(results):
-                if isinstance(result, Receipt):
-                    continue
                 if isinstance(result, BrokerRefused) and result.of_record:
                     refused[result.kind] += 1
-                    continue
-                failed = at, result
+                elif not isinstance(result, Receipt):
+                    left = left[at:]
+                    await trying.after(result, progress=at > 0)
+                    break
+            else:
                 break
-            if failed is None:
-                break
-            at, error = failed
-            left = left[at:]
-            await trying.after(error, progress=at > 0)
         return refused
 
     def _written(self, records: Sequence[Record], refused: Counter[str]) -> list[Record]:

@@ -23,7 +23,12 @@ MOST: Final = 400  # paths of a type: more are keys that are data
 
 Change = Literal["added", "removed", "more often", "less often", "type changed", "nulls"]
 PRESENT: Final = "present"
-KINDS: Final = ("object", "array", "string", "number", "boolean", "null")
+_KINDS: Final[Mapping[type, str]] = {
+    dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean",
+    type(None): "null",
+}  # fmt: skip
+"""Of values of JSON. Numbers are one kind: 1 and 1.5 are the same field."""
+KINDS: Final = tuple(dict.fromkeys(kind for kind in _KINDS.values() if kind != "null"))
 
 Paths = dict[str, Counter[str]]
 
@@ -43,8 +48,7 @@ class Shape(msgspec.Struct):
         return self.paths.get(path, Counter())[what]
 
     def kinds(self, path: str) -> list[str]:
-        """But for null."""
-        return [kind for kind in KINDS[:-1] if self.count(path, kind)]
+        return [kind for kind in KINDS if self.count(path, kind)]
 
 
 class Drift(msgspec.Struct, frozen=True):
@@ -100,7 +104,7 @@ def _of_path(path: str, before: Shape, after: Shape) -> Iterator[Drift]:
     kinds = before.kinds(path), after.kinds(path)
     moved = [
         kind
-        for kind in KINDS[:-1]
+        for kind in KINDS
         if differs(before.count(path, kind), was - none, after.count(path, kind), now - none_now)
     ]
     if moved and kinds[0] != kinds[1]:
@@ -126,29 +130,12 @@ def _below(path: str, parents: set[str]) -> bool:
 
 def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
     yield path, PRESENT
-    yield path, _kind(value)
+    yield path, _KINDS[type(value)]
     if depth == DEEPEST:
         return
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for name, below in value.items():
             yield from _walk(f"{path}.{name}", below, depth + 1)
     elif isinstance(value, list):
         for below in value:
             yield from _walk(f"{path}[]", below, depth + 1)
-
-
-def _kind(value: Any) -> str:
-    """Numbers are one kind: 1 and 1.5 are the same field."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from app.pipeline.report.run import Report
 
 HOT: Final = 0.1  # of all records, by one key
 TIMES: Final = 10  # that an average key has
+_NAMED: Final = 3
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -73,17 +74,13 @@ def _drift(report: Report) -> Iterator[Finding]:
     changed = report.tables["drift"].column("type")
     if changed:
         types = sorted(set(changed))
-        named = ", ".join(types[:3]) + (" and others" if len(types) > 3 else "")  # noqa: PLR2004
-        yield Finding(f"The data of {named} changed its shape.", "drift", grave=True)
+        yield Finding(f"The data of {_some(types)} changed its shape.", "drift", grave=True)
 
 
 def _fresh(report: Report) -> Iterator[Finding]:
     if report.fresh:
-        named = ", ".join(report.fresh[:3]) + (" and others" if len(report.fresh) > 3 else "")  # noqa: PLR2004
-        yield Finding(
-            f"{words.count(len(report.fresh), 'type was', 'types were')} never seen before: {named}.",
-            "types",
-        )
+        types = words.count(len(report.fresh), "type was", "types were")
+        yield Finding(f"{types} never seen before: {_some(report.fresh)}.", "types")
 
 
 def _keys(report: Report) -> Iterator[Finding]:
@@ -119,3 +116,7 @@ def _waiting(report: Report) -> Iterator[Finding]:
             " archive is behind, and this page does not count them.",
             "flow",
         )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")

@@ -57,13 +57,8 @@ _VIEWS: Final = {
     lake_tables.QUARANTINE_TABLE: "refused",
 }
 _DONE: Final = pa.schema(
-    [
-        ("broker", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("reached", pa.int64()),
-    ]
-)
+    [("broker", pa.string()), ("topic", pa.string()), ("partition", pa.int32()), ("reached", pa.int64())]
+)  # fmt: skip
 _TRIED: Final = pa.schema(
     [("subscription", pa.string()), ("source", pa.string()), ("id", pa.string()),
      ("attempts", pa.int64()), ("delivered_ms", pa.int64()), ("given_up", pa.bool_())]
@@ -215,17 +210,18 @@ def invalid(scope: Scope) -> Table:
 
 
 def sizes(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
-    """A histogram of whole values on the wire, and ``p50``, ``p99``, ``most``, ``total`` in bytes."""
+    """A histogram of whole values on the wire, and ``size_p50``, ``size_p99``, ``size_most``, ``size_total`` in bytes."""
     ends = (*SIZES[1:], None)
     bars = ", ".join(
         f"count(*) FILTER (size >= {begin}{'' if end is None else f' AND size < {end}'}) AS at_{begin}"
         for begin, end in zip(SIZES, ends, strict=True)
     )
     [row] = scope.ask(
-        f"SELECT {bars}, {scope.percentiles('size', 'size')}, max(size) AS most, sum(size)::BIGINT AS total"
+        f"SELECT {bars}, {scope.percentiles('size', 'size')}, max(size) AS size_most,"
+        " coalesce(sum(size), 0)::BIGINT AS size_total"
         " FROM (SELECT coalesce(octet_length(value), 0) AS size FROM raw)"
     ).dicts()
-    rows = [(begin, end, row[f"at_{begin}"]) for begin, end in zip(SIZES, ends, strict=True)]
+    rows = [(begin, end, row.pop(f"at_{begin}")) for begin, end in zip(SIZES, ends, strict=True)]
     return of("at_least below records", rows), row
 
 

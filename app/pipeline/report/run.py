@@ -145,20 +145,15 @@ def _drift(scope: measures.Scope, types: Table, against: Shapes | None) -> tuple
 def _totals(
     flow: Table, arrived: Mapping[str, Any], size: Mapping[str, Any], *, waiting: int, keys: int
 ) -> Totals:
+    counts = ("records", "events", "duplicates", "invalid")
     events = arrived.get("events") or 0
     return Totals(
-        records=sum(flow.column("records")),
-        events=sum(flow.column("events")),
-        duplicates=sum(flow.column("duplicates")),
-        invalid=sum(flow.column("invalid")),
+        **{name: sum(flow.column(name)) for name in counts},
         waiting=waiting,
         keys=keys,
         untimed=events - (arrived.get("timed") or 0),
         ahead=arrived.get("ahead") or 0,
         delay_p50=arrived.get("delay_p50"),
         delay_p99=arrived.get("delay_p99"),
-        size_p50=size["size_p50"],
-        size_p99=size["size_p99"],
-        size_most=size["most"],
-        size_total=size["total"] or 0,
+        **size,
     )

@@ -40,12 +40,9 @@ class Span(msgspec.Struct, frozen=True):
                 return step
         return STEPS[-1] * -(-length // (STEPS[-1] * (MOST - 1)))
 
-    def floor(self) -> datetime:
-        """Where the first bin begins: at a full step since 1970."""
-        return self.begin - (self.begin - _EPOCH) % self.step
-
     def bins(self) -> list[datetime]:
-        """Where each begins."""
-        first, step = self.floor(), self.step
+        """Where each begins: at a full step since 1970."""
+        step = self.step
+        first = self.begin - (self.begin - _EPOCH) % step
         count = max(1, -((first - self.end) // step))
         return [first + step * n for n in range(count)]

@@ -39,7 +39,7 @@ def write(folder: Path, tables: Mapping[str, Table]) -> None:
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(table.columns)
-            writer.writerows([_text(cell) for cell in row] for row in table.rows)
+            writer.writerows(map(_texts, table.rows))
 
 
 def read(file: Path) -> list[dict[str, str]]:
@@ -48,11 +48,5 @@ def read(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def _text(cell: Cell) -> str:
-    match cell:
-        case None:
-            return ""
-        case datetime():
-            return cell.isoformat()
-        case _:
-            return str(cell)
+def _texts(row: Iterable[Cell]) -> list[Cell]:
+    return [cell.isoformat() if isinstance(cell, datetime) else cell for cell in row]

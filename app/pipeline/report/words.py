@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,19 +20,13 @@ def number(value: float | None) -> str:
 
 def short(value: float) -> str:
     """For an axis: 1.2 M."""
-    for unit, name in _MANY:
-        if abs(value) >= unit:
-            return f"{_three(value / unit)} {name}"
-    return _three(value)
+    return _scaled(value, _MANY) or _three(value)
 
 
 def size(value: float | None) -> str:
     if value is None:
         return NONE
-    for unit, name in _SIZES:
-        if value >= unit:
-            return f"{_three(value / unit)} {name}"
-    return f"{value:.0f} B"
+    return _scaled(value, _SIZES) or f"{value:.0f} B"
 
 
 def seconds(value: float | None) -> str:
@@ -39,10 +34,7 @@ def seconds(value: float | None) -> str:
         return NONE
     if value == 0:
         return "0 s"
-    for unit, name in _TIMES:
-        if abs(value) >= unit:
-            return f"{_three(value / unit)} {name}"
-    return f"{_three(value * 1e6)} µs"
+    return _scaled(value, _TIMES) or f"{_three(value * 1e6)} µs"
 
 
 def share(part: float, whole: float) -> str:
@@ -76,6 +68,12 @@ def tick(value: datetime, step: timedelta) -> str:
 def count(n: int, one: str, many: str = "") -> str:
     """``3 records``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    """In the largest unit that it has one of; empty for less than each."""
+    fitting = ((unit, name) for unit, name in units if abs(value) >= unit)
+    return next((f"{_three(value / unit)} {name}" for unit, name in fitting), "")
 
 
 def _three(value: float) -> str:

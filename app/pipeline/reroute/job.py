@@ -7,6 +7,7 @@ shuffled between.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from app.pipeline import source
 from app.pipeline.reroute import making
-from app.pipeline.reroute.plan import Plan, brokers_of
+from app.pipeline.reroute.plan import brokers_of
 from app.pipeline.session import kept
 from app.pipeline.settings import KafkaPlace, Reroute
 
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 REJECTED: Final = "skybridge-rejected"
 """Header behind those of a rejected record: the code of why."""
-
-Observe = Callable[[str], None]
-"""Told of named moments: ``counted``, ``written``, ``rejected``, of each batch."""
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -45,37 +43,35 @@ class Tally(msgspec.Struct, frozen=True):
         return Tally(
             self.read + other.read,
             self.written + other.written,
-            _sum(self.routes, other.routes),
-            _sum(self.rejected, other.rejected),
+            Counter(self.routes) + Counter(other.routes),
+            Counter(self.rejected) + Counter(other.rejected),
         )
 
 
-def counted(plan: Plan, raw: DataFrame) -> Tally:
+def counted(job: Reroute, raw: DataFrame) -> Tally:
     """What a job would do with these records: nothing is written."""
-    return _tally(making.made(plan.job.routes, raw))
+    return _tally(making.made(job.routes, raw))
 
 
-def rerouted(plan: Plan, raw: DataFrame, observe: Observe = lambda _moment: None) -> Tally:
+def rerouted(job: Reroute, raw: DataFrame) -> Tally:
     """Writes what the routes make of a batch of RAW, in order, and rejects where there is a topic for them.
 
     The batch is decoded and routed once, and kept: counts, brokers and rejects each ask the kept rows.
     """
-    with kept(making.made(plan.job.routes, raw)) as made:
+    with kept(making.made(job.routes, raw)) as made:
         tally = _tally(made)
-        observe("counted")
-        _write(plan.job, made, observe, rejected=bool(tally.rejected))
+        _write(job, made, rejected=bool(tally.rejected))
         return tally
 
 
 def started(
     spark: SparkSession,
-    plan: Plan,
+    job: Reroute,
     *,
     checkpoint: str,
     once: bool = False,
     seconds: int = 10,
     most: int | None = None,
-    observe: Observe = lambda _moment: None,
     progress: Callable[[Tally], None] = lambda _tally: None,
 ) -> StreamingQuery:
     """A query that runs: over what is there now (``once``), or on and on, a batch every so many ``seconds``.
@@ -84,11 +80,10 @@ def started(
     ``most``        records of one batch.
     ``progress``    is told the tally of each batch.
     """
-    job = plan.job
     read = source.stream(spark, job.source, job.topics, max_offsets_per_trigger=most)
 
     def batch(raw: DataFrame, _number: int) -> None:
-        progress(rerouted(plan, raw, observe))
+        progress(rerouted(job, raw))
 
     writer = read.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
     trigger = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
@@ -107,23 +102,17 @@ def _tally(made: DataFrame) -> Tally:
     )
 
 
-def _write(job: Reroute, made: DataFrame, observe: Observe, *, rejected: bool) -> None:
+def _write(job: Reroute, made: DataFrame, *, rejected: bool) -> None:
     for place in brokers_of(job):
         _send(made.where(F.col("broker") == place.broker), place)
-    observe("written")
     if not rejected or job.rejects is None:
         return
     why = F.struct(F.lit(REJECTED).alias("key"), F.col("reason").cast("binary").alias("value"))
     headers = F.concat("headers", F.array(why))
     refused = made.where("reason IS NOT NULL")
     _send(refused.withColumns({"headers": headers, "topic": F.lit(job.rejects)}), job.source)
-    observe("rejected")
 
 
 def _send(made: DataFrame, place: KafkaPlace) -> None:
     options = {**source.connection(place), "includeHeaders": "true"}
     made.select("topic", "key", "value", "headers").write.format("kafka").options(**options).save()
-
-
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

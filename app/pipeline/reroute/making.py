@@ -57,14 +57,16 @@ def made(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
 
 
 def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    rows = _Rows()
+    rows: list[tuple[object, ...]] = []
+    size = 0
     for topic, record in zip(batch.column("topic").to_pylist(), records(batch), strict=True):
         for nth, each in enumerate(publications(router, topic, record)):
-            rows.add(nth, each)
-        if rows.size >= LARGEST:
-            yield rows.batch()
-            rows = _Rows()
-    yield rows.batch()
+            rows.append(_row(nth, each))
+            size += len(each[3].body or b"")
+        if size >= LARGEST:
+            yield _batch(rows)
+            rows, size = [], 0
+    yield _batch(rows)
 
 
 def publications(router: Router, topic: str, record: Record) -> list[Made]:
@@ -84,18 +86,10 @@ def publications(router: Router, topic: str, record: Record) -> list[Made]:
     ]
 
 
-class _Rows:
-    """Rows of MADE. ``size``: bytes of their values."""
+def _row(nth: int, made: Made) -> tuple[object, ...]:
+    route, broker, topic, record, reason = made
+    return nth, route, broker, topic, record.key, record.body, list(record.headers), reason
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._rows: list[tuple[object, ...]] = []
 
-    def add(self, nth: int, made: Made) -> None:
-        route, broker, topic, record, reason = made
-        headers = [{"key": name, "value": value} for name, value in record.headers]
-        self._rows.append((nth, route, broker, topic, record.key, record.body, headers, reason))
-        self.size += len(record.body or b"")
-
-    def batch(self) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(arrays(self._rows, _SCHEMA), schema=_SCHEMA)
+def _batch(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(arrays(rows, _SCHEMA), schema=_SCHEMA)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from app.errors import SetupError
 from app.model.route import BUILT_IN_MAPPERS, Exchange, Route, Target
 from app.pipeline.settings import KafkaPlace, Reroute
@@ -14,15 +12,8 @@ from app.routing.plan import Router
 from app.routing.templates import compile_template, placeholders
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """A job that can run. ``notes``: what is otherwise than in the gateway."""
-
-    job: Reroute
-    notes: tuple[str, ...] = ()
-
-
-def plan_of(job: Reroute) -> Plan:
-    """Raises SetupError that lists everything that stands in the way."""
+def checked(job: Reroute) -> list[str]:
+    """What is otherwise than in the gateway. Raises SetupError that lists everything that stands in the way."""
     faults = [*_faults(job)]
     if faults:
         raise SetupError(
@@ -31,7 +22,7 @@ def plan_of(job: Reroute) -> Plan:
             cure="change them, or give the job a configuration file of its own",
         )
     Router(job.routes)  # SetupError for a template that is wrong
-    return Plan(job, tuple(_notes(job)))
+    return [*_notes(job)]
 
 
 def told(route: Route) -> str:

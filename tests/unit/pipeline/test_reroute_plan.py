@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import SetupError
 from app.model.route import Route
-from app.pipeline.reroute.plan import plan_of, told
+from app.pipeline.reroute.plan import checked, told
 from app.pipeline.settings import KafkaPlace, Reroute
 
 MAIN = KafkaPlace("main", "127.0.0.1:9092")
@@ -28,7 +28,7 @@ def _job(*routes: Route, rejects: str | None = None) -> Reroute:
 
 def _faults(*routes: Route, rejects: str | None = None) -> str:
     with pytest.raises(SetupError) as refused:
-        plan_of(_job(*routes, rejects=rejects))
+        checked(_job(*routes, rejects=rejects))
     return str(refused.value)
 
 
@@ -67,7 +67,7 @@ def test_a_route_that_leads_back_to_what_is_read_is_refused(
     if round_:
         assert "would go round" in _faults(route)
     else:
-        assert plan_of(_job(route)).job.routes == (route,)
+        assert checked(_job(route)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_route_that_leads_back_to_what_is_read_is_refused(
     ],
 )
 def test_whatever_the_gateway_asks_of_an_event_a_job_does_too(given: dict[str, Any]) -> None:
-    assert plan_of(_job(_route(**given))).notes == ()
+    assert checked(_job(_route(**given))) == []
 
 
 def test_a_route_is_told_with_its_places() -> None:
@@ -89,5 +89,5 @@ def test_a_route_is_told_with_its_places() -> None:
 
 
 def test_relaxed_durability_is_told_not_to_be_followed() -> None:
-    (note,) = plan_of(_job(_route(durability="relaxed"))).notes
+    (note,) = checked(_job(_route(durability="relaxed")))
     assert "durability relaxed is not followed" in note
