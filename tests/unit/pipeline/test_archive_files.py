@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import msgspec
 import numpy as np
@@ -17,6 +18,7 @@ from app.errors import SetupError
 from app.pipeline.archive import commit, files
 from app.pipeline.archive.files import DOOMED, File, Layout, without, written
 from app.pipeline.archive.identity import buckets, identities
+from app.pipeline.settings import Catalog, Lake
 from decode_records import raw_table
 from replaying import binary
 
@@ -209,6 +211,21 @@ def test_a_file_is_written_again_without_its_doomed_rows(
         old.rows - len(doomed),
         True,
     )
+
+
+def test_only_the_newest_layout_of_a_table_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog that gives other credentials for each load does not fill the memory of an archive that never ends."""
+    lake, session = Lake(Catalog("hadoop", "", "file:///l")), MagicMock()
+    monkeypatch.setattr(commit, "_LAYOUTS", {})
+    monkeypatch.setattr(commit, "_layout", lambda table, *_: object())
+    monkeypatch.setattr(commit.history, "iceberg_table", lambda *_: session.table)
+    found = []
+    for token in ("a", "a", "b", "a"):
+        session.table.io().properties().toString.return_value = token
+        found.append(commit.layout(session, lake, "events"))
+    assert found[0] is found[1]
+    assert len({id(each) for each in found}) == 3, "others are made for other credentials"
+    assert len(commit._LAYOUTS) == 1
 
 
 @pytest.mark.parametrize(("number", "hashed"), [(34, 2017239379), (-1, 1651860712)])
