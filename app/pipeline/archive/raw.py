@@ -170,8 +170,9 @@ def _beyond(offsets: Any, wanted: Wanted) -> bool:
     if offsets is None or not offsets.has_min_max:
         return False
     return not any(
-        offsets.min < last and offsets.max >= progress.at(wanted.start, *place)
-        for *place, last in progress.places(wanted.end)
+        first < last and offsets.min < last and offsets.max >= first
+        for broker, topic, number, last in progress.places(wanted.end)
+        for first in [progress.at(wanted.start, broker, topic, number)]
     )
 
 

@@ -134,6 +134,8 @@ def test_row_groups_beyond_the_range_are_not_read(
     table = in_place(records(12), [("main", "t", n % 2, n // 2) for n in range(12)])
     ends = raw.progress.of([("main", "t", 0, 3), ("main", "t", 1, 3), ("main", "gone", 1, 9)])
     starts = raw.progress.of([("main", "t", 0, 2), ("main", "t", 1, 2), ("main", "gone", 1, 8)])
+    idle = raw.progress.of([("main", "idle", 0, 1)])
+    starts, ends = (raw.progress.joined(each, idle) for each in (starts, ends))
     rows = found(table, tmp_path / "a.parquet", groups=4, start=starts, end=ends)
     assert rows.to_pylist() == table.slice(4, 2).to_pylist()
     assert looked == [[2, 2, 3, 3]]
