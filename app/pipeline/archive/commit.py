@@ -40,14 +40,17 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
     columns are gone. Columns that somebody has added are null in new rows.
     """
     table = history.iceberg_table(spark, lake.table(name))
-    key = (lake.table(name), *_as_text(table))
-    if key not in _LAYOUTS:
-        _LAYOUTS[key] = _layout(table, lake.table(name), name)
-    return _LAYOUTS[key]
+    shown, made_of = lake.table(name), _as_text(table)
+    kept = _LAYOUTS.get(shown)
+    if kept is None or kept[0] != made_of:
+        kept = _LAYOUTS[shown] = made_of, _layout(table, shown, name)
+    return kept[1]
 
 
-_LAYOUTS: Final[dict[tuple[str, ...], Layout]] = {}
-"""By all that they are made of. A table changes seldom, and to read it through Py4J takes a fifth of a second."""
+_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], Layout]]] = {}
+"""The last one of each table, and all that it was made of. A table changes seldom, and to read it through Py4J takes a
+fifth of a second. Some catalogs give other credentials each time: older layouts would pile up.
+"""
 
 
 def _as_text(table: Any) -> tuple[str, ...]:

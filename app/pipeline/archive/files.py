@@ -126,11 +126,19 @@ def _without(row: dict[str, Any], layout: Layout) -> File:
     kept[doomed] = False
     new, done = _File(layout, old.partition), 0
     with opened(old.path, layout.access) as source:
-        for batch in pq.ParquetFile(source).iter_batches():
-            chosen = pa.array(kept[done : done + len(batch)])
-            new.write([_shaped(batch.filter(chosen), layout.schema)], old.known[done:][chosen])
+        for batch in _groups(pq.ParquetFile(source)):
+            here = slice(done, done + len(batch))
+            rows = _shaped(batch.filter(pa.array(kept[here])), layout.schema)
+            new.write([rows], old.known[here][kept[here]])
             done += len(batch)
     return new.closed()
+
+
+def _groups(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Each row group whole: it was held whole when it was written."""
+    for group in range(file.num_row_groups):
+        rows = file.metadata.row_group(group).num_rows
+        yield from file.iter_batches(rows, row_groups=[group])
 
 
 def _told(files: Sequence[File]) -> pa.RecordBatch:

@@ -21,7 +21,9 @@ much as the looks that it saves.
 """
 
 MOST: Final = 32_000_000
-"""Identities that are remembered, 256 MB. In a larger table Spark looks for each range."""
+"""Identities that are remembered, 256 MB, and up to three times as much while they are sorted. In a larger table Spark looks for
+each range.
+"""
 
 
 class Known:
@@ -54,15 +56,18 @@ class Known:
         if self._snapshot is None or newest.parent != self._snapshot:
             self._forget()
             return
+        more = np.concatenate([np.zeros(0, np.int64), *added])
+        if len(more) + sum(map(len, self._sorted)) > MOST:
+            self._forget()
+            return
         self._snapshot = newest.id
-        more = np.sort(np.concatenate([np.zeros(0, np.int64), *added]))
+        more.sort()
         while (
             len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more)
         ):  # so there are few, and each is moved seldom
-            more = np.sort(np.concatenate([self._sorted.pop(), more]), kind="stable")
+            more = np.concatenate([self._sorted.pop(), more])
+            more.sort(kind="stable")  # in place, and quick for what is in order by parts
         self._sorted += [more] if len(more) else []
-        if sum(map(len, self._sorted)) > MOST:
-            self._forget()
 
     def _forget(self) -> None:
         self._snapshot, self._sorted = None, []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.pipeline import history, tables
@@ -139,20 +140,61 @@ def read(told: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         for paths in batch.column("paths").to_pylist():
             for path in paths:
                 with opened(path, wanted.access) as source:
-                    yield from _of_file(pq.ParquetFile(source), path, wanted)
+                    yield from _of_file(source, path, wanted)
 
 
-def _of_file(file: pq.ParquetFile, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    names = _named(file.schema_arrow, path, wanted.schema)
-    for group in range(file.num_row_groups):
-        told = file.metadata.row_group(group)
+def _of_file(source: Any, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    plain = pq.ParquetFile(source)
+    names = _named(plain.schema_arrow, path, wanted.schema)
+    offset, value = (names[wanted.schema.get_field_index(name)] for name in ("offset", "value"))
+    coded = pq.ParquetFile(source, metadata=plain.metadata, read_dictionary=[value])
+    for group in range(plain.num_row_groups):
+        told = plain.metadata.row_group(group)
+        columns = {each.path_in_schema: each for each in map(told.column, range(told.num_columns))}
+        if _beyond(columns[offset].statistics, wanted):
+            continue
+        file = coded if columns[value].has_dictionary_page else plain
         row = max(1, told.total_byte_size // max(1, told.num_rows))
         rows = max(1, min(ROWS, OCTETS // row))
         for batch in file.iter_batches(rows, row_groups=[group], columns=names):
-            columns = [batch.column(name) for name in names]
-            found = pa.RecordBatch.from_arrays(columns, wanted.schema.names)
+            found = pa.RecordBatch.from_arrays(
+                [batch.column(name) for name in names], wanted.schema.names
+            )
             chosen = within(found, wanted.start, wanted.end)
-            yield found if chosen.all() else found.filter(pa.array(chosen))
+            if chosen.any():
+                yield from _parts(found if chosen.all() else found.filter(pa.array(chosen)))
+
+
+def _beyond(offsets: Any, wanted: Wanted) -> bool:
+    """Whether a row group has no offset of the range. Upkeep makes large files, of which a range needs a few groups."""
+    if offsets is None or not offsets.has_min_max:
+        return False
+    return not any(
+        first < last and offsets.min < last and offsets.max >= first
+        for broker, topic, number, last in progress.places(wanted.end)
+        for first in [progress.at(wanted.start, broker, topic, number)]
+    )
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch with its values in full, in halves while they are larger than OCTETS. A value that repeats stands in
+    its row group once: the size of the group does not tell how large its rows are.
+    """
+    at = batch.schema.get_field_index("value")
+    value = batch.column(at)
+    if not pa.types.is_dictionary(value.type):
+        yield batch
+    elif len(batch) > 1 and _octets(value) > OCTETS:
+        middle = len(batch) // 2
+        yield from _parts(batch.slice(0, middle))
+        yield from _parts(batch.slice(middle))
+    else:
+        yield batch.set_column(at, "value", value.dictionary_decode())
+
+
+def _octets(coded: pa.DictionaryArray) -> int:
+    lengths = pc.binary_length(coded.dictionary).take(coded.indices)
+    return pc.sum(lengths.cast(pa.int64())).as_py() or 0
 
 
 def _named(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +18,7 @@ from app.errors import SetupError
 from app.pipeline.archive import commit, files
 from app.pipeline.archive.files import DOOMED, File, Layout, without, written
 from app.pipeline.archive.identity import buckets, identities
+from app.pipeline.settings import Catalog, Lake
 from decode_records import raw_table
 from replaying import binary
 
@@ -186,18 +189,43 @@ def test_events_that_are_in_the_lake_are_counted_and_not_written(
     assert (refused.name, refused.rows) == ("quarantine", 1)
 
 
-def test_a_file_is_written_again_without_its_doomed_rows(layouts: tuple[Layout, Layout]) -> None:
-    records = [binary(str(n)) for n in range(40)]
-    old = max(
-        told(written(arrived(records), *layouts, only_count=False)), key=lambda each: each.rows
-    )
-    doomed = np.array([0, 3, old.rows - 1], np.int64)
+@pytest.mark.parametrize(
+    ("count", "group"), [(40, files.GROUP), (40, 1), (70_000, files.GROUP)], ids=str
+)
+def test_a_file_is_written_again_without_its_doomed_rows(
+    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch, count: int, group: int
+) -> None:
+    """One row group, several, and more rows than PyArrow reads at once."""
+    monkeypatch.setattr(files, "GROUP", group)
+    events = msgspec.structs.replace(layouts[0], buckets=1)
+    batches = arrived([binary(str(n)) for n in range(count)], size=max(7, count // 7))
+    [old] = told(written(batches, events, layouts[1], only_count=False))
+    doomed = np.array([0, 3, *range(10, 17), old.rows - 1], np.int64)
     row = {name: getattr(old, name) for name in File.__struct_fields__} | {DOOMED: doomed.tobytes()}
-    [new] = told(without(iter([pa.RecordBatch.from_pylist([row])]), layouts[0]))
-    left = [each for n, each in enumerate(read(old)) if n not in doomed]
+    [new] = told(without(iter([pa.RecordBatch.from_pylist([row])]), events))
+    left = [each for n, each in enumerate(read(old)) if n not in set(doomed.tolist())]
     assert read(new) == left
     assert new.known.tolist() == [each["identity"] for each in left]
-    assert (new.partition, new.rows, new.path != old.path) == (old.partition, old.rows - 3, True)
+    assert (new.partition, new.rows, new.path != old.path) == (
+        old.partition,
+        old.rows - len(doomed),
+        True,
+    )
+
+
+def test_only_the_newest_layout_of_a_table_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog that gives other credentials for each load does not fill the memory of an archive that never ends."""
+    lake, session = Lake(Catalog("hadoop", "", "file:///l")), MagicMock()
+    monkeypatch.setattr(commit, "_LAYOUTS", {})
+    monkeypatch.setattr(commit, "_layout", lambda table, *_: object())
+    monkeypatch.setattr(commit.history, "iceberg_table", lambda *_: session.table)
+    found = []
+    for token in ("a", "a", "b", "a"):
+        session.table.io().properties().toString.return_value = token
+        found.append(commit.layout(session, lake, "events"))
+    assert found[0] is found[1]
+    assert len({id(each) for each in found}) == 3, "others are made for other credentials"
+    assert len(commit._LAYOUTS) == 1
 
 
 @pytest.mark.parametrize(("number", "hashed"), [(34, 2017239379), (-1, 1651860712)])

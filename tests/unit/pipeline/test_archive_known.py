@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,3 +96,19 @@ def test_a_table_that_is_too_large_is_not_remembered(monkeypatch: pytest.MonkeyP
     assert table.has(remembered, *range(5)) == [0, 1, 2, 3, 4]
     remembered.grew(table.commit(9, 10), [numbers([9, 10])])
     assert table.has(remembered, 1) is None
+
+
+def test_what_is_remembered_is_sorted_without_a_further_copy() -> None:
+    remembered, more = Known(), np.arange(400_000)[::-1]
+    told = {"total-records": "600000"}
+    names = np.arange(200_000)
+    remembered.among(names, Snapshot(1, None, 0, "append", told), lambda: np.arange(600_000))
+    tracemalloc.start()
+    try:
+        remembered.grew(Snapshot(2, 1, 0, "append", {}), [more])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    [whole] = remembered._sorted
+    assert whole.tolist() == sorted([*range(600_000), *range(400_000)])
+    assert peak < 2 * whole.nbytes, "the old ones are there besides"

@@ -96,18 +96,49 @@ def test_a_file_without_a_column_is_told_and_not_passed_over(tmp_path: Path) -> 
         found(records(3).drop_columns("offset"), tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize("repeated", [False, True])
 def test_large_records_come_a_few_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repeated: bool
 ) -> None:
+    """A value that repeats takes the room of one in the file, and all of its room in memory."""
     monkeypatch.setattr(raw, "OCTETS", 1 << 16)
     path = tmp_path / "a.parquet"
     table = records(100, size=10_000)
-    pq.write_table(table, path, store_schema=False, use_dictionary=False, compression="none")
+    pq.write_table(table, path, store_schema=False, use_dictionary=repeated, compression="none")
     wanted = Wanted(table.schema, {}, END, {})
     share = pa.RecordBatch.from_pylist([{"paths": [str(path)]}])
     batches = list(read([share], wanted))
-    assert sum(map(len, batches)) == 100
+    assert pa.Table.from_batches(batches).to_pylist() == table.to_pylist()
+    assert batches[0].schema.field("value").type == pa.binary()
     assert max(map(len, batches)) <= 6
+
+
+@pytest.mark.parametrize("values", [[None] * 9, [b"a", None, b"b"] * 3, [b""] * 9])
+def test_values_that_repeat_are_what_they_are(tmp_path: Path, values: list[bytes | None]) -> None:
+    table = records(9)
+    at = table.schema.get_field_index("value")
+    table = table.set_column(at, table.schema.field(at), pa.array(values, pa.binary()))
+    assert found(table, tmp_path / "a.parquet", groups=4)["value"].to_pylist() == values
+
+
+def test_row_groups_beyond_the_range_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = []
+
+    def noted(batch: pa.RecordBatch, *ends: Any) -> Any:
+        looked.append(batch.column("offset").to_pylist())
+        return within(batch, *ends)
+
+    monkeypatch.setattr(raw, "within", noted)
+    table = in_place(records(12), [("main", "t", n % 2, n // 2) for n in range(12)])
+    ends = raw.progress.of([("main", "t", 0, 3), ("main", "t", 1, 3), ("main", "gone", 1, 9)])
+    starts = raw.progress.of([("main", "t", 0, 2), ("main", "t", 1, 2), ("main", "gone", 1, 8)])
+    idle = raw.progress.of([("main", "idle", 0, 1)])
+    starts, ends = (raw.progress.joined(each, idle) for each in (starts, ends))
+    rows = found(table, tmp_path / "a.parquet", groups=4, start=starts, end=ends)
+    assert rows.to_pylist() == table.slice(4, 2).to_pylist()
+    assert looked == [[2, 2, 3, 3]]
 
 
 def test_shares_have_about_as_many_octets() -> None:
