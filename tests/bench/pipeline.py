@@ -19,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from argparse import Namespace
 from pathlib import Path
 
 import msgspec
@@ -26,22 +27,20 @@ import table
 from pipeline_figures import HEADINGS, Figure, sized
 
 PARTS = ("decode", "archive", "report", "shell", "live")
+TITLES = {
+    "decode": "## Decode\n",
+    "archive": "## Archive, beside a bare copy\n",
+    "report": "## Report\n",
+    "shell": "## From the shell\n",
+    "live": "## Live, on one core\n",
+}
 _USUAL, _SHORT = 200_000, 20_000
 _WITHIN = 7200  # seconds for a part
 
 PAGE = """# Figures of the pipeline
 
-Written by the command below and by nothing else; how to read it is in the [pipeline](pipeline.md). {count} events of
-about 1 kB on `local[2]`; of {rounds} in turn the best, each way after one that warms up.
-
-{not_run}
-```bash
-{command}
-```
-
-{table}
-
-{notes}
+Written by the commands below and by nothing else; how to read it is in the [pipeline](pipeline.md). Events have about 1 kB. Of the
+rounds of a part, in turn, the best counts, each way after one that warms up. Targets hold for 2,000,000 events.
 """
 
 
@@ -67,28 +66,15 @@ def measured(part: str, events: int, rounds: int, folder: Path) -> list[Figure]:
     return msgspec.json.decode(file.read_bytes(), type=list[Figure])
 
 
-def page(found: list[Figure], events: int, rounds: int, load: float, arguments: list[str]) -> str:
-    notes = [*table.machine(), f"Load of the machine before the first part: {load:.1f}."]
-    if events < 2_000_000:
-        notes.append(
-            "Targets are said for 2,000,000 events. A smaller run measures more of what Spark costs once."
-        )
-    return PAGE.format(
-        count=f"{events:,}",
-        rounds=f"{rounds} round{'s' * (rounds > 1)}",
-        not_run=table.NOT_RUN,
-        command='make bench-pipeline ARGS="' + " ".join(arguments) + '"',
-        table=table.table(found, HEADINGS),
-        notes="\n".join(f"- {note}" for note in notes),
+def written(page: str, part: str, found: list[Figure], asked: Namespace, load: float) -> str:
+    """The page with what was found of a part, in place of what it had."""
+    size = (
+        f"{asked.events:,} events, {asked.rounds} round{'s' * (asked.rounds > 1)}, on `local[2]`."
     )
-
-
-def _as_asked(arguments: list[str]) -> list[str]:
-    """Without the file of ``--json``, which is for programs."""
-    if "--json" not in arguments:
-        return arguments
-    at = arguments.index("--json")
-    return arguments[:at] + arguments[at + 2 :]
+    command = f"--only {part} --events {asked.events} --rounds {asked.rounds} --write {asked.write}"
+    notes = [size, f"Load of the machine before the first part: {load:.1f}."]
+    told = table.part(TITLES[part], found, HEADINGS, f'make bench-pipeline ARGS="{command}"', notes)
+    return table.with_part(page, part, told, PARTS)
 
 
 def main(arguments: list[str]) -> int:
@@ -96,22 +82,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--write", type=Path, help="write the page of figures here")
     asked = parser.parse_args(arguments)
-    events = _SHORT if asked.short else asked.events
+    events = asked.events = _SHORT if asked.short else asked.events
     if unknown := set(asked.only.split(",")) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="skybridge-bench-") as folder:
-        found = [
-            figure
+        by_part = {
+            part: measured(part, events, asked.rounds, Path(folder))
             for part in PARTS
             if part in asked.only.split(",")
-            for figure in measured(part, events, asked.rounds, Path(folder))
-        ]
+        }
+    found = [figure for each in by_part.values() for figure in each]
     print("", table.text(found, HEADINGS), sep="\n")
     if asked.json:
         asked.json.write_bytes(msgspec.json.encode(found))
     if asked.write:
-        asked.write.write_text(page(found, events, asked.rounds, load, _as_asked(arguments)))
+        page = asked.write.read_text() if asked.write.exists() else PAGE
+        for part, each in by_part.items():
+            page = written(page, part, each, asked, load)
+        asked.write.write_text(page)
     return 0 if asked.short or all(figure.met for figure in found) else 1
 
 

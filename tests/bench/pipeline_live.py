@@ -39,6 +39,7 @@ _LEAST, _MOST = RATE * 90, RATE * 180  # events
 _WARM: Final = 60.0  # seconds that do not count
 _TURN: Final = 0.05  # seconds between two bursts of the feed
 _STARTS_WITHIN: Final = 300.0
+_ENDS_WITHIN: Final = 120.0
 _LAG: Final = re.compile(r"^skybridge_archive_lag_seconds\{.*\} (\S+)$", re.MULTILINE)
 
 
@@ -99,6 +100,16 @@ def until(process: subprocess.Popen[bytes], metrics: str, most: float) -> None:
         sleep(0.5)
 
 
+def arrived(lake: Path, records: int) -> None:
+    """As many records are in the two tables that are written last; or it takes too long, and the count says it."""
+    end = perf_counter() + _ENDS_WITHIN
+    while perf_counter() < end:
+        tables = (counted(lake, name, ("offset",)) for name in ("events", "quarantine"))
+        if sum(each.num_rows for each in tables) >= records:
+            return
+        sleep(2.0)
+
+
 def figures(looks: list[Look], cpu: float, complete: bool) -> list[Figure]:
     counted_ones = [look for look in looks if look.at >= _WARM]
     lags = sorted(look.lag for look in counted_ones)
@@ -144,8 +155,7 @@ def main() -> int:
                     kafka.bootstrap_servers, folder / "events", count, metrics, process.pid
                 )
                 cpu = cpu_of_tree(process.pid) - before
-                sleep(1.0)
-                until(process, metrics, 8.0)
+                arrived(folder / "house" / "lake", count)
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(300)
