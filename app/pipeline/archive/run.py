@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from app.errors import SkybridgeError
 from app.pipeline import tables
 from app.pipeline.archive import commit, stream
+from app.pipeline.archive.batches import Batch, Seen
 from app.pipeline.archive.derive import (
     Derived,
     Observe,
@@ -32,7 +32,6 @@ from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 LOOK: Final = 0.1  # seconds between looks at a stream
@@ -59,9 +58,6 @@ class Told(msgspec.Struct, frozen=True):
 
 
 Tell = Callable[[Told], None]
-
-Batch = dict[str, Any]
-"""A batch of the stream, in Spark's words."""
 
 Reached = Callable[[Batch], None]
 """Told of each batch whose records are in every table, and of idle moments."""
@@ -129,14 +125,15 @@ def forever(
         ready = _prepare(spark, lake, plan, begun)
         left: Range | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
-        seen, derived, copied, known = _Seen(query), Derived(), 0, Known()
+        seen, derived, copied, known = Seen(query), Derived(), 0, Known()
         wait = time.monotonic()  # what an earlier run left is derived at once
         while not stop.wait(LOOK):
             _check(query)
             found = seen.more()
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
-                _tell_idle(query, reached, wait)
+                if seen.idle and not wait:
+                    reached(seen.idle)
                 continue
             tell(Told("copy", copied))
             try:
@@ -179,48 +176,13 @@ def _further(
     return further(left, plan.place.broker, ready.next, told)
 
 
-class _Seen:
-    """The batches of a stream that were looked at. A look where nothing has happened costs little."""
-
-    def __init__(self, query: StreamingQuery) -> None:
-        self.query = query
-        self.last: Batch | None = None
-        self._looked = ""
-
-    def more(self) -> list[Batch]:
-        """The batches that ended since, each once: Spark tells of idle moments under the same number."""
-        newest = self.query.lastProgress
-        if newest is None or newest["timestamp"] == self._looked:
-            return []
-        self._looked = newest["timestamp"]
-        before = self.last["batchId"] if self.last else -1
-        told = [_batch(each) for each in self.query.recentProgress if each["batchId"] > before]
-        found = {each["batchId"]: each for each in told if each["numInputRows"]}
-        batches = [each for _, each in sorted(found.items())]
-        self.last = batches[-1] if batches else self.last
-        return batches
-
-
-def _batch(told: StreamingQueryProgress) -> Batch:
-    """As the JVM tells it: pyspark's own object has offsets as the texts that Python prints."""
-    found: Batch = json.loads(told.json)
-    return found
-
-
-def _tell_idle(query: StreamingQuery, reached: Reached, owed: float) -> None:
-    """A moment without a new record, where nothing is left to derive either (``owed``: when it is tried)."""
-    last = query.lastProgress
-    if not owed and last is not None and not last["numInputRows"]:
-        reached(_batch(last))
-
-
 def _copied(
     query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event
 ) -> tuple[int, Batch | None]:
     """Until the stream has ended by itself, or at the end of a batch when it is to stop. How many records, and the
     last batch.
     """
-    seen, copied = _Seen(query), 0
+    seen, copied = Seen(query), 0
     tell(Told("copy", 0, total))
     while query.isActive and not stop.is_set():
         time.sleep(LOOK)  # to wait for its end would raise what _check says better
@@ -274,19 +236,14 @@ def _rows(batches: list[Batch]) -> int:
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _end(seen: _Seen) -> int:
+def _end(seen: Seen) -> int:
     """At the end of the batch at hand. In its midst would be as safe, and its work in vain."""
     query = seen.query
-    last = _last(query)
-    while query.isActive and query.status["isTriggerActive"] and _last(query) == last:
+    last = seen.number()
+    while query.isActive and query.status["isTriggerActive"] and seen.number() == last:
         time.sleep(LOOK / 10)
     query.stop()
     return _rows(seen.more())
-
-
-def _last(query: StreamingQuery) -> int:
-    progress = query.lastProgress
-    return -1 if progress is None else int(progress["batchId"])
 
 
 def _check(query: StreamingQuery) -> None:
