@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import urllib.request
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from app.errors import SetupError
+from app.pipeline.archive.batches import _batch
 from app.pipeline.archive.lag import Lag, exporting
-from app.pipeline.archive.run import _batch
 from app.pipeline.archive.stream import reached
 from service_process import free_ports
 
@@ -65,9 +65,10 @@ def test_what_spark_tells_is_read_as_its_jvm_wrote_it(lag, clock):
     names = {"id": str(uuid4()), "runId": str(uuid4()), "name": "archive", "batchId": 3}
     sink = {"description": "IcebergWrite", "numOutputRows": 5}
     more = {"batchDuration": 900, "durationMs": {}, "stateOperators": [], "sink": sink}
-    whole = StreamingQueryProgress.fromJson({**told, **names, **rates, **more})
-    assert reached(_batch(whole)) == {"a": {0: 7}}
-    lag.reached(_batch(whole))
+    whole = json.dumps({**told, **names, **rates, **more})
+    read = _batch(SimpleNamespace(json=lambda: whole))
+    assert reached(read) == {"a": {0: 7}}
+    lag.reached(read)
     clock.now += 100
     assert lag.seconds() == {"a": 40, "b": 100}
 
