@@ -38,7 +38,7 @@ CASES = ("delivered", "waiting", *ANSWERS, *sorted(PULLED), "acknowledged")
 AGED = ("expired", "in-time")
 LONG_AGO, FAR_OFF = "2020-01-01T00:00:00Z", "2120-01-01T00:00:00Z"
 Start = Callable[[dict[str, Any]], Awaitable[Service]]
-Find = Callable[..., Awaitable[dict[str, Any]]]
+Fact = Callable[[dict[str, Any]], bool]
 
 
 def subscription(case: str, target: WebhookTarget) -> dict[str, Any]:
@@ -93,6 +93,14 @@ def answer_of(request: Received) -> bytes:
     return ANSWERS.get(request.path.rpartition("=")[2], status(204))
 
 
+def sent_is_stored(found: dict[str, Any]) -> bool:
+    return all(each["request"] for each in found["attempts"])
+
+
+def by_a_row(found: dict[str, Any]) -> bool:
+    return not found["computed"]
+
+
 class House:
     def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
         self.service, self.http = service, http
@@ -123,15 +131,12 @@ class House:
         (fate,) = [each for each in found["subscriptions"] if each["subscription"] == f"to-{case}"]
         return fate
 
-    async def until(
-        self, case: str, fate: str, *, stored: bool = False, **query: Any
-    ) -> dict[str, Any]:
-        """``stored``: what its attempts sent is in the store."""
+    async def until(self, case: str, fate: str, *facts: Fact) -> dict[str, Any]:
+        """Rows of one event are stored one after another: wait until all of them say so."""
         async with asyncio.timeout(120):
             while True:
-                found = await self.fate(case, **query)
-                kept = not stored or all(each["request"] for each in found["attempts"])
-                if found["fate"] == fate and kept:
+                found = await self.fate(case)
+                if found["fate"] == fate and all(fact(found) for fact in facts):
                     return found
                 await asyncio.sleep(0.05)
 
@@ -149,8 +154,7 @@ async def test_every_fate_is_told(house: House) -> None:
     await house.send(*(event(case) for case in CASES))
     walked = {"filtered"}
 
-    delivered = await house.until("delivered", "delivered")
-    assert not delivered["computed"]
+    await house.until("delivered", "delivered", by_a_row)
     walked.add("delivered")
 
     (found,) = (await house.find(source="/delivered"))["events"]
@@ -175,16 +179,14 @@ async def test_every_fate_is_told(house: House) -> None:
     assert (waiting["fate"], waiting["computed"], waiting["state"]) == ("waiting", True, "paused")
     walked.add("waiting")
 
-    retrying = await house.until("retrying", "retrying", stored=True)
+    retrying = await house.until("retrying", "retrying", sent_is_stored)
     assert retrying["next_attempt_ms"] > retrying["attempts"][0]["started_ms"]
     walked.add("retrying")
 
-    disabled = await house.until("410", "waiting")
-    assert "410" in disabled["detail"]
+    await house.until("410", "waiting", lambda found: "410" in found["detail"])
 
-    parked = await house.until("parked", "parked")
+    parked = await house.until("parked", "parked", lambda found: len(found["attempts"]) == 2)
     assert parked["next_attempt_ms"]
-    assert len(parked["attempts"]) == 2
     walked.add("parked")
     await house.send(event("parked", "orders/2026/2"))
     async with asyncio.timeout(120):
@@ -192,7 +194,7 @@ async def test_every_fate_is_told(house: House) -> None:
             await asyncio.sleep(0.05)
     assert behind["id"] == ID
 
-    letter = await house.until("dead-letter", "dead-letter", stored=True)
+    letter = await house.until("dead-letter", "dead-letter", sent_is_stored)
     assert letter["dead_letter"]
     walked.add("dead-letter")
 
@@ -248,7 +250,7 @@ async def finished_by_age(house: House) -> str:
 
 async def test_attempts_show_what_was_sent_and_answered_without_secrets(house: House) -> None:
     await house.send(event("retrying"))
-    (attempt,) = (await house.until("retrying", "retrying", stored=True))["attempts"]
+    (attempt,) = (await house.until("retrying", "retrying", sent_is_stored))["attempts"]
     sent, answer = attempt["request"], attempt["answer"]
     headers = {each["name"].lower(): each["value"] for each in sent["headers"]}
     assert sent["line"] == "POST /hook?of=retrying HTTP/1.1"
@@ -264,7 +266,7 @@ async def test_attempts_show_what_was_sent_and_answered_without_secrets(house: H
 
 async def test_without_the_scope_data_values_and_bodies_are_left_out(house: House) -> None:
     await house.send(event("retrying"))
-    await house.until("retrying", "retrying", stored=True)
+    await house.until("retrying", "retrying", sent_is_stored)
     found = await house.fate("retrying", token=READER)
     (attempt,) = found["attempts"]
     assert attempt["request"]["withheld"]
@@ -292,7 +294,7 @@ async def test_an_answer_says_how_far_it_looked(house: House) -> None:
 
 async def test_the_verb_tells_a_timeline(house: House) -> None:
     await house.send(event("retrying"))
-    await house.until("retrying", "retrying", stored=True)
+    await house.until("retrying", "retrying", sent_is_stored)
     more = ["--server", house.service.admin_url, "--token", MASTER]
     run = CliRunner().invoke
     told = await asyncio.to_thread(run, app, ["find", ID, "--since", "1h", *more])

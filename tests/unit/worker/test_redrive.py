@@ -96,10 +96,11 @@ async def test_a_row_that_fails_while_others_are_looked_for_is_tried_again_in_it
 async def test_none_is_sent_of_a_partition_that_is_being_handed_over(rig):
     """Rule 11: what is on the wire has its time, and no more begins."""
     rig.sink.hold(0)
-    await rig.publish(an_event(0))
+    await rig.publish(an_event(0), an_event(1))
     await rig.begin()
-    await until(lambda: rig.sink.flying == 1)
+    await until(lambda: rig.sink.flying == 1 and rig.status.held == 2)
     rig.log.revoke("skybridge.test.billing", [ORDERS])
+    await until(lambda: rig.status.held == 1)  # the revocation is known
     await redrive(rig, 100)
     for _ in range(20):
         rig.dispatcher.look()

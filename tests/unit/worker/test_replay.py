@@ -212,6 +212,7 @@ async def test_nothing_of_it_is_sent_while_its_partition_is_handed_over(delivere
     await ask(rig, a_range(orders, rate=2.0))
     await until(lambda: rig.sink.flying == 1)
     rig.log.revoke(GROUP, [orders])
+    await until(lambda: not rig.consumer.events)  # the revocation is known
     for _ in range(20):
         await rig.clock.advance(0.1)
         await asyncio.sleep(0.002)
