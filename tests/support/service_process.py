@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +19,7 @@ from typing import Any
 from forked import FORKER, Forked
 
 READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
+FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
 STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
 
 SERVING = """
@@ -30,15 +33,39 @@ store: {{kind: sqlite, path: {folder}/store.db}}
 """How a configuration begins; both ports and the folder are filled in."""
 
 
+def _begun_elsewhere() -> Iterator[int]:
+    """Ports below those that the system gives to whoever asks for any: one of these could go to somebody's
+    connection before its service has started, or while it is down. Each process of a run begins at another."""
+    ports = range(FIRST_PORT, _first_of_the_system())
+    if len(ports) < ENOUGH_PORTS:
+        return itertools.repeat(0)  # any: the system leaves no others
+    begin = random.SystemRandom().randrange(len(ports))
+    return itertools.cycle([*ports[begin:], *ports[:begin]])
+
+
+def _first_of_the_system() -> int:
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:  # not Linux: as IANA has it
+        return 49_152
+
+
+_PORTS = _begun_elsewhere()
+
+
 def free_ports(count: int) -> list[int]:
     """Free on loopback, all different: all are held until all are chosen."""
-    sockets = [socket.socket() for _ in range(count)]
+    held: list[socket.socket] = []
     try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        while len(held) < count:
+            held.append(each := socket.socket())
+            try:
+                each.bind(("127.0.0.1", next(_PORTS)))
+            except OSError:  # somebody has it
+                held.pop().close()
+        return [each.getsockname()[1] for each in held]
     finally:
-        for each in sockets:
+        for each in held:
             each.close()
 
 
