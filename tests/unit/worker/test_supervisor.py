@@ -143,11 +143,14 @@ async def test_a_stop_waits_until_a_gone_is_stored():
     house.store.halts.halt = slow_halt
     await house.log.submit("orders", [an_event(0)])
     await until(asked.is_set)
-    stopping = asyncio.create_task(house.stop())
+    stopping = asyncio.create_task(
+        house.supervisor.stop(5.0)
+    )  # the clock stands until it has begun
     await until(lambda: house.states == {"billing": "stopping"})
     await house.clock.advance(1.0)
+    assert not stopping.done()
     may_store.set()
-    await stopping
+    await house.ticking(stopping)
     assert house.store.halts.rows["billing"].cause == "status-410"
 
 
@@ -157,6 +160,7 @@ async def test_an_event_in_a_lane_is_found_behind_its_head():
     await house.begin()
     house.sinks["billing"].hold(0)
     await house.log.submit("orders", [an_event(0, "a"), an_event(1, "a")])
+    await until(lambda: house.sinks["billing"].flying == 1)  # from now on it waits for nothing
     await until(lambda: house.supervisor.status()[0].held == 2)
     (follower,) = house.supervisor.waiting("billing", "1")
     assert (follower.position, follower.behind.id, follower.parked) == ("1", "0", False)
