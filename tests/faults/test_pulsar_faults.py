@@ -37,6 +37,7 @@ from contract_tools import (
     take,
     text,
     until_healthy,
+    until_owned,
 )
 from pulsar_readback import read_back, send_batch
 from pulsar_server import PulsarServer
@@ -187,7 +188,7 @@ class TestAMemberThatVanishes:
         staying = await open_started(own_pulsar, CALM)
         topic, group = await make_topic(staying, 2), fresh_group()
         first = await crashing.subscribe(group, [topic], EARLIEST)
-        assert len((await assigned(first)).partitions) == 2
+        await until_owned(first, 2)
         await publish(staying, topic, [text(str(n), str(n)) for n in range(10)])
         taken: list[Message] = await take(first, 10)
         await first.settle(taken[:3])

@@ -9,7 +9,6 @@ from app.routing.partitions import partition_of
 from contract_tools import (
     Harness,
     Member,
-    assigned,
     bodies,
     close_all,
     fresh_group,
@@ -19,6 +18,7 @@ from contract_tools import (
     take,
     text,
     until,
+    until_owned,
 )
 
 
@@ -37,9 +37,11 @@ class GroupCases:
             members.append(Member(await log.subscribe(group, [topic], EARLIEST)))
             share = 6 // count
             await until(
-                lambda share=share: [len(m.owned) for m in members] == [share] * len(members)
+                lambda share=share: (
+                    [len(m.owned) for m in members] == [share] * len(members)
+                    and set().union(*(m.owned for m in members)) == everything
+                )
             )
-            assert set().union(*(member.owned for member in members)) == everything
         assert any(isinstance(change, Revoked) for change in members[0].changes)
         epochs = [change.epoch for change in members[0].changes if isinstance(change, Assigned)]
         assert epochs == sorted(set(epochs)), "each ownership is newer than the last"
@@ -152,7 +154,7 @@ class GroupCases:
         """Back-pressure is per partition, and ownership is kept (rule 6)."""
         topic = await harness.fresh_topic(log, partitions=2)
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
-        await assigned(consumer)
+        await until_owned(consumer, 2)
         keys = {partition_of(b"%d" % n, 2): str(n) for n in range(20)}
         consumer.pause([Partition(topic, 0)])
         await publish(log, topic, [text("zero", keys[0]), text("one", keys[1])])

@@ -214,6 +214,13 @@ async def assigned(consumer: Consumer, within: float = PATIENCE) -> Assigned:
     raise AssertionError("nothing was assigned in time")
 
 
+async def until_owned(consumer: Consumer, count: int) -> None:
+    """Until so many partitions are its own: they may come one after another."""
+    owned: set[Partition] = set()
+    while len(owned) < count:
+        owned |= set((await assigned(consumer)).partitions)
+
+
 async def nothing_comes(consumer: Consumer, within: float = 0.3) -> None:
     """A bounded look: no message is handed out. Ownership may change meanwhile."""
     deadline = time.monotonic() + within

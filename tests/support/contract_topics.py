@@ -14,7 +14,7 @@ from app.errors import BrokerRefused
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
-from contract_tools import AT_ONCE, PATIENCE, assigned, fresh_group, publish, text
+from contract_tools import AT_ONCE, PATIENCE, assigned, fresh_group, publish, text, until_owned
 
 
 class Cluster(Protocol):
@@ -33,7 +33,7 @@ class MadeTopics:
         published, subscribed = (f"made-{uuid4().hex[:12]}" for _ in range(2))
         await publish(log, published, [text("x") for _ in range(10)])
         consumer = await log.subscribe(fresh_group(), [subscribed], EARLIEST)
-        assert len((await assigned(consumer)).partitions) == 3
+        await until_owned(consumer, 3)
         found = (await log.metadata([published, subscribed])).topics
         assert [len(topic.partitions) for topic in found] == [3, 3]
         await consumer.close()
