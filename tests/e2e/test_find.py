@@ -94,7 +94,8 @@ def answer_of(request: Received) -> bytes:
 
 
 def sent_is_stored(found: dict[str, Any]) -> bool:
-    return all(each["request"] for each in found["attempts"])
+    attempts = found["attempts"]
+    return bool(attempts) and all(each["request"] for each in attempts)
 
 
 def by_a_row(found: dict[str, Any]) -> bool:
@@ -209,7 +210,7 @@ async def test_every_fate_is_told(house: House) -> None:
     assert (await house.fate("redriven"))["fate"] == "redriven"
     walked.add("redriven")
 
-    await house.until("unknown", "dead-letter")
+    await house.until("unknown", "dead-letter", sent_is_stored)
     await house.ask(
         "POST", "/v1/dead-letters:discard", json={"subscription": "to-unknown", "dry_run": False}
     )
