@@ -37,7 +37,7 @@ def send(producer: Producer, headers: list[tuple[str, bytes]]) -> str:
         "orders", b"{}", headers=headers,
         on_delivery=lambda error, _: told.append(error.name() if error else ""),
     )  # fmt: skip
-    producer.flush(20)
+    producer.flush(60)
     return told[0]
 
 

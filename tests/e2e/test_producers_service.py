@@ -130,19 +130,20 @@ def send(client: Producer, told: list[KafkaError | None]) -> None:
 
 def test_a_password_that_changes_ends_what_was_open(service: ReloadService) -> None:
     """The client that has the old one is let go at its next request."""
-    told: list[KafkaError | None] = []
-    old = produced(service, "the first password", told)
-    assert told == [None]
-    (service.folder / "scanner").write_text("the second password")
+    clients: list[Producer] = []
 
-    def new_is_taken() -> bool:
+    def is_taken(password: str) -> bool:
         found: list[KafkaError | None] = []
-        produced(service, "the second password", found)
+        clients.append(produced(service, password, found))
         return found == [None]
 
-    until(new_is_taken, WITHIN, "the new password")
+    until(lambda: is_taken("the first password"), WITHIN, "the password")
+    old = clients[-1]
+    (service.folder / "scanner").write_text("the second password")
+    until(lambda: is_taken("the second password"), WITHIN, "the new password")
+    told: list[KafkaError | None] = []
     send(old, told)
-    assert told[1] is not None
+    assert told[0] is not None
 
 
 @pytest.mark.parametrize(
