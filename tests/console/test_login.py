@@ -108,6 +108,7 @@ def walk(page: Page) -> Iterator[Page]:
         expect(page.locator("main h1")).to_be_visible()
         expect(page.locator("main .loading")).to_have_count(0)
         if fragment == ONE:
+            expect(page.locator("main h1")).to_contain_text("hook")
             expect(page.locator("main")).to_contain_text("paused")
         yield page
 

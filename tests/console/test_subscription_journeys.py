@@ -61,7 +61,7 @@ def test_the_button_of_the_overview_resumes_what_a_person_paused(
     expect(needs).to_contain_text("the index is rebuilt")
     page.get_by_role("button", name="Resume search-index").click()
     expect(needs).not_to_contain_text("search-index")
-    assert state_of(stage.service, "search-index") == "running"
+    until(lambda: state_of(stage.service, "search-index") == "running", WITHIN, "a resumed one")
 
 
 def state_of(service: ConsoleService, name: str) -> str:
