@@ -12,6 +12,7 @@ from app.errors import SetupError
 from app.gateway import uvicorn_check
 from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
+from app.gateway.timeouts import Phase
 from app.telemetry import Counters
 from listening import AtOnce, Held, listening, until
 from raw_http import Closed, RawConnection, event, request
@@ -76,7 +77,8 @@ async def test_a_request_that_has_begun_to_arrive_is_served_before_the_end() -> 
         whole = event(1, b"body")
         await peer.send(whole[:30])
         await until(lambda: server.connections == 1)
-        await asyncio.sleep(0.02)
+        (connection,) = server._uvicorn.server_state.connections
+        await until(lambda: connection._phase is Phase.HEAD)  # it has begun to arrive
         stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.15)
         await peer.send(whole[30:])

@@ -238,8 +238,9 @@ async def test_a_peer_that_closes_while_its_answers_are_due_is_let_go_after_them
         peer = await RawConnection.open(server.port)
         await peer.send(event(0), event(1))
         await held.holds(2)
+        (connection,) = server._uvicorn.server_state.connections
         await peer.close()
-        await asyncio.sleep(0.02)
+        await until(lambda: connection._ended)
 
         held.release(1, 0)
 
@@ -267,7 +268,8 @@ async def test_a_peer_that_only_stops_sending_still_gets_its_answers() -> None:
         await peer.send(event(1), event(2))
         peer.writer.write_eof()
         await held.holds(2)
-        await asyncio.sleep(0.02)
+        (connection,) = server._uvicorn.server_state.connections
+        await until(lambda: connection._ended)  # it has heard that no more comes
         held.release(2, 1)
 
         answers = await peer.answers(2)
@@ -378,6 +380,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_read_no_further() -> Non
         peer = await RawConnection.open(server.port)
         flood = event(1) * 2000
         peer.writer.write(flood)
+        await until(lambda: server.connections == 1)
         (connection,) = server._uvicorn.server_state.connections
         await until(lambda: connection.flow.write_paused)
         await until(lambda: connection.flow.read_paused)
