@@ -379,6 +379,7 @@ async def test_what_is_redriven_waits_to_be_pulled_again(pulling):
     await pulling.clock.advance(70)
     await pulling.until(lambda: pulling.counted("dead_letters", "max-deliveries") == 1)
     assert await pulling.store.letters.redrive(ALL, rate=0, now_ms=pulling.now_ms, limit=10) == 1
+    pulling.dispatcher.look()  # as the API has it look: else it does once a minute
     await pulling.waiting(1)
     (row,) = await pulling.receive()
     assert (ids([row]), row.deliveries) == ([1], 1)
