@@ -24,7 +24,6 @@ from app.worker.budget import Budget
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
-from app.worker.partition_changes import PartitionChanges
 from app.worker.report import StatusReport
 from app.worker.shared import Shared, TaskScope
 from app.worker.timing import Timekeeper
@@ -79,9 +78,8 @@ class Dispatcher:
             *(subscription, store, clock, jitter, self._scope, timekeeper, attempts, self._part)
         )
         self._components = components = Components(
-            shared, log, sink, copies, notify, group=group, kind=kind
+            shared, log, sink, copies, notify, group=group, kind=kind, hand_over=hand_over
         )
-        self._changes = PartitionChanges(shared, components, hand_over)
         self._intake = Intake(shared, components)
         self._report = StatusReport(shared, components, group)
 
@@ -169,7 +167,8 @@ class Dispatcher:
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
-            await self._changes.land({*self._components.ownership.partitions}, self._drain_time)
+            ownership = self._components.ownership
+            await ownership.land({*ownership.partitions}, self._drain_time)
             scope.cancel()
             await self._components.replays.note()
         await self._components.commits.settle(consumer)
@@ -177,7 +176,7 @@ class Dispatcher:
     def _act(self, now: float) -> float | None:
         """What is due by the clock, and when something is next."""
         moments = (
-            self._components.probing.act(now),
+            self._components.drain.probe_if_due(now),
             self._components.scheduler.act(now),
             self._components.drain.act(now),
             self._components.redrive.act(now)
@@ -198,7 +197,7 @@ class Dispatcher:
 
     async def _turn(self, consumer: Consumer) -> None:
         await self._components.commits.settle(consumer)
-        await self._changes.make_ready()
+        await self._components.ownership.make_ready()
         if self._components.lanes.waiting:
             self._components.scheduler.park_holding()
         full = self._intake.full(consumer)
@@ -239,11 +238,11 @@ class Dispatcher:
             self._take(event)
             self._components.scheduler.wake()
         else:
-            await self._changes.follow(event, consumer)
+            await self._components.ownership.follow(event, consumer)
 
     def _take(self, messages: Sequence[Message]) -> None:
         """Each to its lane, behind its parked key, or finished by not being wanted."""
-        parked, sources = self._components.parking.lanes, self._changes.sources
+        parked, sources = self._components.parking.lanes, self._components.ownership.sources
         for message in messages:
             delivery = self._components.reader.read(message, sources[message.partition])
             if isinstance(delivery, str):

@@ -5,8 +5,7 @@ origin              its message is finished by                   its wait is
 ==================  ===========================================  ===============================
 ``LogPartition``    the group's commit position                  a row: its key parks
 ``ReplayedRange``   the progress of the range, never the group   a row: its key parks
-``ParkedRow``       the deletion of its row                      the row, and its lane's turn
-``RedrivenRow``     the deletion of its row                      the row alone
+``StoredRow``       the deletion of its row                      the row; of a parked lane, its turn
 ==================  ===========================================  ===============================
 
 Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter`` and ``release``.
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from app.worker.parking import Parking
 
 Item = TypeVar("Item")
-
-LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
 
 _NOTHING = Record(None, (), None)
 _log = logging.getLogger("skybridge.worker")
@@ -76,8 +73,6 @@ class Origin:
     ``ages``       whether its age counts: an event that is read again on purpose may be old.
     ``holds_lane`` whether those behind it wait for it while it is in the store.
     """
-
-    __slots__ = ("owned",)
 
     since_ms: int | None = None
     ages = True

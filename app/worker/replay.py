@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -69,27 +70,20 @@ class ReplayedRange(Unstored):
         self.landed.set()
 
 
+@dataclass(eq=False)
 class Replays(DispatcherPart):
-    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+    """``ready``: the partitions that are ours and loaded."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        log: Log,
-        reader: DeliveryReader,
-        scheduler: Scheduler,
-        parking: Parking,
-        ready: Mapping[Partition, OwnedPartition],
-    ) -> None:
-        super().__init__(shared)
+    _log: Log
+    _reader: DeliveryReader
+    _scheduler: Scheduler
+    _parking: Parking
+    _ready: Mapping[Partition, OwnedPartition]
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._most = read_ahead(shared.subscription)  # of each range that are held at a time
-        self._log = log
         self._rows = shared.store.replays
-        self._letters = shared.store.letters
-        self._reader = reader
-        self._scheduler = scheduler
-        self._parking = parking
-        self._ready = ready
         self._runs: dict[int, ReplayedRange] = {}
         self._search: asyncio.Task[None] | None = None
         self._outdated = False  # the store changed since it was read
@@ -120,17 +114,15 @@ class Replays(DispatcherPart):
                 _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
 
     async def _find(self) -> None:
-        failures = 0
         while self._outdated:
             self._outdated = False
             try:
                 self._take(await self._rows.all(self._subscription.id))
             except StoreUnavailable as error:
-                failures += 1
                 self._outdated, self.trouble = True, f"replays cannot be read: {error}"
-                await self._pause(failures)
+                await self._clock.sleep(self.pause())
             else:
-                self.trouble = ""
+                self.well()
         self._search = None
 
     def _take(self, rows: Sequence[Replay]) -> None:
@@ -141,7 +133,7 @@ class Replays(DispatcherPart):
         for row in rows:
             owned = self._ready.get(row.partition)
             if row.id not in self._runs and owned is not None:
-                run = ReplayedRange(row, owned, self._letters, self._parking)
+                run = ReplayedRange(row, owned, self._store.letters, self._parking)
                 name = f"{self._subscription.id} replay {row.id}"
                 run.task = self._scope.spawn(self._keep(run), name)
                 self._runs[row.id] = run
@@ -168,7 +160,7 @@ class Replays(DispatcherPart):
                 self.trouble = f"a replay of {run.row.partition} waits: {error}"
                 await self._emptied(run)  # else what is open would be sent twice
                 if not isinstance(error, PositionOutOfRange) or not self._passes_over(run, error):
-                    await self._pause(failures)
+                    await self._clock.sleep(try_again_in(failures, self._jitter()))
         self.trouble = ""
         self._runs.pop(run.row.id, None)
 
@@ -230,6 +222,3 @@ class Replays(DispatcherPart):
             run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
         self._scheduler.add(delivery)
         self._scheduler.wake()
-
-    async def _pause(self, failures: int) -> None:
-        await self._clock.sleep(try_again_in(failures, self._jitter()))

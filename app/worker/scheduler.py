@@ -8,12 +8,14 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import cast
 
 from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
-from app.interfaces import Sink, SinkAnswer
+from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.worker.batching import Batching
@@ -26,53 +28,41 @@ from app.worker.delivery_policy import (
     verdict_of,
 )
 from app.worker.gate import Gate
-from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
 from app.worker.timing import Pace
 
-EMPTIED = (
-    2.0  # seconds since the last delivery in which a full queue counts as one that is being emptied
-)
+EMPTIED = 2.0  # seconds since the last delivery in which a full queue counts as being emptied
 TOO_MANY = 429
 
 
+@dataclass(eq=False)
 class Scheduler(DispatcherPart):
-    """Of one subscription.
-
-    ``lanes``   all that is held; to be looked at from outside, not touched.
+    """``lanes``   all that is held; to be looked at from outside, not touched.
     ``landed``  set when as many attempts were concluded as ``tell_after`` was told.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        sink: Sink,
-        lanes: Lanes[Delivery],
-        gate: Gate,
-        parking: Parking,
-        conclusions: Conclusions,
-    ) -> None:
-        super().__init__(shared)
-        subscription = shared.subscription
+    _sink: Sink
+    lanes: Lanes[Delivery]
+    _gate: Gate
+    _parking: Parking
+    _conclusions: Conclusions
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
+        subscription, sink = shared.subscription, self._sink
         self._name = f"{subscription.id} sender"
         self._concurrency = requests_in_flight(subscription)
         self._timeout = subscription.timeout
         self._is_pulled = isinstance(subscription.sink, Pull)
-        self._sink = sink
-        self._gate = gate
-        self._endpoint = gate.endpoint
-        self._parking = parking
-        self._conclusions = conclusions
+        self._endpoint = self._gate.endpoint
         self._policy = DeliveryPolicy(subscription, shared.clock, shared.jitter)
         self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            self._batching = Batching(
-                shared, sink, lanes, self._pace, conclusions, self, self._policy, bounds
-            )
+            parts = (self.lanes, self._pace, self._conclusions, self, self._policy)
+            self._batching = Batching(shared, cast("JoiningSink", sink), *parts, bounds)
         self._senders = 0
-        self.lanes = lanes
         self.landed = asyncio.Event()
         self._untold = 0
         self._delivered = -EMPTIED  # when something was, last
@@ -113,7 +103,7 @@ class Scheduler(DispatcherPart):
         for delivery in self.lanes.drop(lambda each: each.message.partition in partitions):
             self._conclusions.release(delivery)
 
-    def flying(self, partitions: set[Partition]) -> bool:
+    def busy_with(self, partitions: set[Partition]) -> bool:
         """Whether an attempt of these partitions is still on the wire."""
         return any(each.message.partition in partitions for each in self.lanes.in_flight())
 

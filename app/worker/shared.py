@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import InitVar, dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from app.delivery.backoff import try_again_in
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Part
 from app.worker.timing import Timekeeper
+
+LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
 
 
 class TaskScope(asyncio.TaskGroup):
@@ -76,10 +80,15 @@ class Shared(NamedTuple):
     part: Part
 
 
+@dataclass(eq=False)
 class DispatcherPart:
-    """``trouble``: what hinders it, in words for a person; "" when nothing does."""
+    """Its fields are the other parts that it needs.
 
-    def __init__(self, shared: Shared) -> None:
+    ``trouble``: what hinders it, in words for a person; "" when nothing does."""
+
+    shared: InitVar[Shared]
+
+    def __post_init__(self, shared: Shared) -> None:
         self._subscription = shared.subscription
         self._store = shared.store
         self._clock = shared.clock
@@ -89,3 +98,15 @@ class DispatcherPart:
         self._attempts = shared.attempts
         self._part = shared.part
         self.trouble = ""
+        self._failures = 0  # in a row, of what it asks of the store
+
+    def well(self) -> None:
+        """The store did what it was asked for."""
+        self.trouble, self._failures = "", 0
+
+    def pause(self) -> float:
+        """Seconds until it is asked again: it refused, which is the trouble, or a partition is in doubt."""
+        if not self.trouble:
+            return LEASE_RECHECK
+        self._failures += 1
+        return try_again_in(self._failures, self._jitter())

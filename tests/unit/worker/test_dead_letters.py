@@ -73,7 +73,7 @@ class Rig:
         (row,) = await self.store.parked.find()
         delivery = self.held(row.message)
         rows = StoredRows(self.shared())
-        delivery.origin = StoredRow(row, delivery.origin.owned, rows)
+        delivery.origin = StoredRow(row, delivery.origin.owned, rows, Held())
         return delivery
 
     @property
@@ -83,6 +83,16 @@ class Rig:
 
 def a_message(record=None, epoch=0):
     return Message(record or an_event(1), ORDERS, "0", 0, 0, epoch)
+
+
+class Held:
+    """What read a row, and does nothing at its end."""
+
+    def landed(self, row, *, done, due=0.0):
+        pass
+
+    def left(self, row):
+        pass
 
 
 class Holding:
