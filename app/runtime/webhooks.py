@@ -27,9 +27,8 @@ from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
-from app.sinks.telling import Telling
 from app.sinks.tls import TlsFiles
-from app.sinks.webhook import WebhookSink
+from app.sinks.webhook import Telling, WebhookSink
 from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less

@@ -39,9 +39,7 @@ RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
-_HOST = re.compile(
-    r"[!-~]+"
-)  # a space or NUL would be one in the head, and ends a name for resolvers
+_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 

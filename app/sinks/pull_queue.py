@@ -22,9 +22,7 @@ from app.model.subscription import Subscription
 
 COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
 SOME_ROOM = 0.01  # seconds until a smaller request is made, where there is room for some of these
-LEASE_RECHECK = (
-    0.2  # seconds until the log says that a partition of a newer owner is not ours any more
-)
+LEASE_RECHECK = 0.2  # seconds until the log says that a partition has a newer owner
 REMEMBERED = 2_000  # events, of all subscriptions
 REMEMBERED_BYTES = 8 << 20  # of their data and headers
 STORED = SinkAnswer(202)
