@@ -20,7 +20,7 @@ from app.model.start import start_at
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.attempts import AttemptLog
-from app.worker.budget import Budget
+from app.worker.budget import Budget, Part
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
@@ -73,7 +73,7 @@ class Dispatcher:
 
         self._scope = TaskScope()
         self._timekeeper = timekeeper = Timekeeper(clock)
-        self._part = (budget or Budget()).join(timekeeper.soon)
+        self._part = Part(budget or Budget(), timekeeper.soon)
         shared = Shared(
             *(subscription, store, clock, jitter, self._scope, timekeeper, attempts, self._part)
         )

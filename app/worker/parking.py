@@ -41,7 +41,7 @@ class Parking(DispatcherPart):
         super().__post_init__(shared)
         self._most = shared.subscription.parked.max_rows
         self._full = False
-        self._queued: dict[ParkedLane, None] = {}
+        self._queued: dict[ParkedLane, deque[_Queued]] = {}  # to be written
         self._in_queue = 0
         self._writing: list[_Queued] = []
         self._writer: asyncio.Task[None] | None = None
@@ -106,20 +106,15 @@ class Parking(DispatcherPart):
             delivery.origin.release(delivery)
 
     def _queue(self, lane: ParkedLane, delivery: Delivery, due: float) -> None:
-        if lane.queue is None:
-            lane.queue = deque()
-        lane.queue.append((delivery, due))
+        self._queued.setdefault(lane, deque()).append((delivery, due))
         self._in_queue += 1
-        self._queued[lane] = None
         if self._writer is None:
             self._writer = self._scope.spawn(self._write(), f"{self._subscription.id} writer")
 
     def _unqueue(self, lane: ParkedLane) -> list[_Queued]:
-        self._queued.pop(lane, None)
-        items = list(lane.queue or ())
-        lane.queue = None
+        items = self._queued.pop(lane, ())
         self._in_queue -= len(items)
-        return items
+        return list(items)
 
     async def _write(self) -> None:
         try:
@@ -141,8 +136,8 @@ class Parking(DispatcherPart):
         """Whole lanes, as many as there is room for."""
         chosen: list[ParkedLane] = []
         rows, room = 0, self._most - self.lanes.rows
-        for lane in self._queued:
-            count = len(lane.queue or ())
+        for lane, queue in self._queued.items():
+            count = len(queue)
             if lane.ending or rows + count > room or (rows and rows + count > AT_ONCE):
                 continue
             lane.writing = count
@@ -195,10 +190,8 @@ class Parking(DispatcherPart):
             if lane is None:
                 self._release([each])
                 continue
-            lane.queue = lane.queue or deque()
-            lane.queue.appendleft(each)
+            self._queued.setdefault(lane, deque()).appendleft(each)
             self._in_queue += 1
-            self._queued[lane] = None
 
     def _row(self, delivery: Delivery, due: float) -> Parked:
         now = self._clock.now()

@@ -35,7 +35,7 @@ from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_words
-from app.worker.run import Run
+from app.worker.run import Run, bare_status
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
 BY_CONFIGURATION = "paused by its configuration"
@@ -224,14 +224,8 @@ class Supervisor:
             run = self._runs[wanted.id] = self._run(wanted, attempts)
         except SetupError as error:
             _log.error("%s cannot run: %s", wanted.id, error)
-            self._broken[wanted.id] = SubscriptionStatus(
-                id=wanted.id,
-                sink=wanted.sink_text,
-                broker=wanted.source.broker,
-                group=group_name(self._installation, wanted.id),
-                state="broken",
-                cause=str(error),
-            )
+            group = group_name(self._installation, wanted.id)
+            self._broken[wanted.id] = bare_status(wanted, group, "broken", str(error))
         else:
             run.begin()
 

@@ -16,7 +16,7 @@ from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
-from app.sinks.http_connect import STAGGER, interleaved
+from app.sinks.http_connect import STAGGER
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
@@ -84,20 +84,6 @@ def black_hole() -> Iterator[tuple[str, int]]:
 
 async def post(client: HttpClient, url: str, within: float = WITHIN) -> SinkAnswer:
     return await client.post(url, EVENT, within)
-
-
-@pytest.mark.parametrize(
-    ("addresses", "order"),
-    [
-        (("1", "2"), ("1", "2")),
-        (("::1", "::2", "1"), ("::1", "1", "::2")),
-        (("1", "2", "3", "::1"), ("1", "::1", "2", "3")),
-        (("::1",), ("::1",)),
-    ],
-)
-def test_families_take_turns(addresses: Sequence[str], order: Sequence[str]) -> None:
-    """RFC 8305 4: with the family first that the resolver had first."""
-    assert tuple(interleaved(addresses)) == order
 
 
 async def test_an_address_that_refuses_costs_no_wait(clients: Make, target: WebhookTarget) -> None:
