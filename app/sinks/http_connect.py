@@ -13,6 +13,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
@@ -58,15 +59,15 @@ class Origin(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(eq=False)
 class Connector:
     """``within``: seconds for TCP and TLS. ``limit``: most bytes of an answer's body."""
 
-    def __init__(self, names: Names, tls: TlsFiles, within: float, limit: int) -> None:
-        self._names = names
-        self._tls = tls
-        self._within = within
-        self._limit = limit
-        self._outbox = Outbox()
+    _names: Names
+    _tls: TlsFiles
+    _within: float
+    _limit: int
+    _outbox: Outbox = field(default_factory=Outbox, init=False)
 
     async def connect(self, origin: Origin) -> Connection:
         """Raises Fault."""

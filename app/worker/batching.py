@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -33,19 +32,13 @@ from app.worker.delivery_policy import DeliveryPolicy, verdict_of
 from app.worker.shared import DispatcherPart
 from app.worker.timing import Pace
 
-if TYPE_CHECKING:
-    from app.worker.scheduler import Scheduler
-
 
 @dataclass(eq=False)
 class Batching(DispatcherPart):
-    """``scheduler``: decides of one event alike, whether it goes alone or not."""
-
     _sink: JoiningSink
     _lanes: Lanes[Delivery]
     _pace: Pace
     _conclusions: Conclusions
-    _scheduler: Scheduler
     _policy: DeliveryPolicy
     _bounds: Bounds
 
@@ -102,12 +95,12 @@ class Batching(DispatcherPart):
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
-        decision = self._scheduler.decide(first, answer, outcome, now, probe=probe)
+        decision = self._policy.decide(first, answer, outcome, now, probe=probe)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):
             return [decision, *(PauseEndpoint(now) for _ in others)]
-        more = (self._scheduler.concluded(lane, answer, outcome, now) for lane in others)
+        more = (self._policy.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):

@@ -124,7 +124,7 @@ class Drain(DispatcherPart):
         elif lane is not None:
             self._scheduler.probe(lane)
         elif lanes.held:  # all of it is still on the wire
-            endpoint.probe_came_to_nothing(now + LEASE_RECHECK)
+            self._gate.nothing_sent(now + LEASE_RECHECK)
         else:
             endpoint.nothing_to_probe()
             self._scheduler.wake()

@@ -47,6 +47,12 @@ class Gate(DispatcherPart):
         if self.disabled and not was_disabled:
             _log.warning("%s", disabled_words(self._subscription.id, cause))
 
+    def nothing_sent(self, until: float, *, probe: bool = True) -> None:
+        """Another probe may be made then, if this was to be one."""
+        if probe:
+            self.endpoint.probe_came_to_nothing(until)
+            self._timekeeper.at(until)
+
     async def disable(self, cause: str) -> None:
         """The target is gone (W5). It is remembered through restarts when this returns."""
         self.halt(f"disabled: {cause}")

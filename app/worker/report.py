@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.delivery.endpoint import Flow
 from app.interfaces import Consumer, Waiting
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherPart
 
 
+@dataclass(eq=False)
 class StatusReport(DispatcherPart):
-    """Of one subscription. Its own ``trouble`` is graver than any other."""
+    """Its own ``trouble`` is graver than any other."""
 
-    def __init__(self, shared: Shared, components: Components, group: str) -> None:
-        super().__init__(shared)
-        self._components = components
-        self._group = group
+    _components: Components
+    _group: str
 
     def status(self, state: str, consumer: Consumer | None) -> SubscriptionStatus:
         """``state``: of the dispatcher. ``consumer``: None while it has none."""

@@ -13,8 +13,6 @@ from typing import cast
 
 from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lane, Lanes
-from app.delivery.outcomes import Fate, Outcome
-from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
 from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
@@ -33,7 +31,6 @@ from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
 from app.worker.timing import Pace
 
 EMPTIED = 2.0  # seconds since the last delivery in which a full queue counts as being emptied
-TOO_MANY = 429
 
 
 @dataclass(eq=False)
@@ -56,16 +53,15 @@ class Scheduler(DispatcherPart):
         self._timeout = subscription.timeout
         self._is_pulled = isinstance(subscription.sink, Pull)
         self._endpoint = self._gate.endpoint
-        self._policy = DeliveryPolicy(subscription, shared.clock, shared.jitter)
+        self._policy = DeliveryPolicy(shared, self._gate, self._parking)
         self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            parts = (self.lanes, self._pace, self._conclusions, self, self._policy)
+            parts = (self.lanes, self._pace, self._conclusions, self._policy)
             self._batching = Batching(shared, cast("JoiningSink", sink), *parts, bounds)
         self._senders = 0
         self.landed = asyncio.Event()
         self._untold = 0
-        self._delivered = -EMPTIED  # when something was, last
         sink.when_ready(self._sink_is_ready)
 
     @property
@@ -86,7 +82,7 @@ class Scheduler(DispatcherPart):
     @property
     def waits(self) -> bool:
         """Whether only the sink stops it, and for a moment: a queue that is full, and is being emptied."""
-        lately = self._clock.monotonic() - self._delivered < EMPTIED
+        lately = self._clock.monotonic() - self._policy.delivered_at < EMPTIED
         return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery) -> None:
@@ -156,7 +152,7 @@ class Scheduler(DispatcherPart):
     def no_probe(self) -> None:
         """Nothing came of it: there was no such event."""
         if self._endpoint.flow is Flow.PROBING:
-            self._nothing_sent(self._clock.monotonic() + LEASE_RECHECK, probe=True)
+            self._gate.nothing_sent(self._clock.monotonic() + LEASE_RECHECK)
 
     def park_holding(self) -> None:
         """Rule 4: a lane that holds while half of the window is used parks, also one that waits; and one
@@ -197,11 +193,6 @@ class Scheduler(DispatcherPart):
         self._senders += begun
         return begun
 
-    def _nothing_sent(self, until: float, *, probe: bool) -> None:
-        if probe:
-            self._endpoint.probe_came_to_nothing(until)
-            self._timekeeper.at(until)
-
     async def _send(self, probe: Lane[Delivery] | None) -> None:
         try:
             if probe is not None:
@@ -232,9 +223,9 @@ class Scheduler(DispatcherPart):
         try:
             if not head.origin.owned.holds():  # rule 5; a Revoked or Lost will say more
                 self._conclusions.wait(lane, now + LEASE_RECHECK)
-                self._nothing_sent(now + LEASE_RECHECK, probe=probe)
+                self._gate.nothing_sent(now + LEASE_RECHECK, probe=probe)
             elif (verdict := self._policy.early(head)) is not None:
-                self._nothing_sent(now, probe=probe)
+                self._gate.nothing_sent(now, probe=probe)
                 await self._conclusions.carry_out(lane, verdict)
             elif not await self._sent_together(lane, now, probe=probe):
                 head.attempts += 1
@@ -274,57 +265,8 @@ class Scheduler(DispatcherPart):
         """Of an attempt that just ended."""
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
-        decision = self.decide(lane, answer, outcome, now, probe=probe)
+        decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
         lane.head.attempts -= answer.hold > 0  # nothing was tried
         return verdict_of(decision, outcome, answer)
-
-    def decide(
-        self,
-        lane: Lane[Delivery],
-        answer: SinkAnswer,
-        outcome: Outcome,
-        now: float,
-        *,
-        probe: bool = False,
-    ) -> Decision:
-        """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
-        if outcome.fate is Fate.DELIVERED:
-            self._delivered = now
-            self._endpoint.answered(probe=probe)
-            return SETTLE
-        asked = self._policy.asked(answer)
-        decision = self.concluded(lane, answer, outcome, now)
-        if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
-            cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
-            self._endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
-            self._timekeeper.at(now + asked)
-            if answer.hold:
-                return PauseEndpoint(now + asked, sent=False)
-        elif not outcome.reached:
-            self._nothing_sent(now, probe=probe)
-        elif not outcome.endpoint_fault:
-            self._endpoint.answered(probe=probe)
-        elif self._endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
-            self._timekeeper.at(self._endpoint.until)
-            return PauseEndpoint(self._endpoint.until)
-        return decision
-
-    def concluded(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
-    ) -> Decision:
-        """Of the head of this lane, whatever it says about the endpoint."""
-        place = self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE
-        return self._policy.conclude(lane.head, outcome, answer, now, place)
-
-    def _place(self, lane: Lane[Delivery]) -> WaitsIn:
-        """Rules 4 to 6: where its wait may be."""
-        origin = lane.head.origin
-        if origin.since_ms is not None:
-            return WaitsIn.STORE
-        if self._gate.halted or self._endpoint.flow is Flow.PAUSED:
-            return WaitsIn.LANE_ONLY
-        if not self._parking.room(len(lane.items)):
-            return WaitsIn.LANE_ONLY
-        return WaitsIn.CROWDED if origin.owned.crowded() else WaitsIn.LANE
