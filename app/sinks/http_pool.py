@@ -15,10 +15,8 @@ KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 
 
 class Pool:
-    """``most``: open connections, those that are being made included. ``repeated``: called for each
-    request that is sent a second time.
-
-    Who finds none free waits, first come first served, for a connection or for leave to make one.
+    """``most``: requests at a time, and so connections: each request has one, and leaves at most one behind. Those
+    beyond it wait, first come first served. ``repeated``: called for each request that is sent a second time.
     """
 
     def __init__(
@@ -27,12 +25,11 @@ class Pool:
         self.loop = asyncio.get_running_loop()
         self._origin = origin
         self._connector = connector
-        self._most = most
+        self._free = most  # requests that may begin
         self._repeated = repeated
-        self._places = 0  # taken: by a connection, or by who makes one
         self._open: set[Connection] = set()
         self._idle: deque[Connection] = deque()  # the last one is used first, so that others end
-        self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
@@ -40,20 +37,30 @@ class Pool:
         deadline = self.loop.time() + within
         fresh = False
         try:
-            while True:
-                if self._idle and not fresh:
-                    connection = self._idle.pop()
+            if self._free:
+                self._free -= 1
+            else:
+                await self._turn(deadline)
+            try:
+                while True:
+                    if self._idle and not fresh:
+                        connection = self._idle.pop()
+                    else:
+                        connection = await self._connected(deadline)
+                    answer = connection.send(head, body, deadline)
+                    try:
+                        return self._judged(await answer)
+                    except Stale:  # of no fresh one
+                        fresh = True
+                        self._repeated()
+                    except asyncio.CancelledError:
+                        connection.forsake(answer)
+                        raise
+            finally:
+                if self._waiting:
+                    self._hand_on()
                 else:
-                    connection = await self._get(deadline, fresh=fresh)
-                answer = connection.send(head, body, deadline)
-                try:
-                    return self._judged(await answer)
-                except Stale:  # of no fresh one
-                    fresh = True
-                    self._repeated()
-                except asyncio.CancelledError:
-                    connection.forsake(answer)
-                    raise
+                    self._free += 1
         except TimeoutError:
             return Fault("timeout", f"no answer within {within:g} s").answer()
         except Fault as fault:
@@ -75,10 +82,6 @@ class Pool:
 
     def release(self, connection: Connection) -> None:
         """Its answer is complete, and it may be used again."""
-        turn = self._next() if self._waiting else None
-        if turn is not None:
-            turn.set_result(connection)
-            return
         connection.idle_since = self.loop.time()
         self._idle.append(connection)
         if self._sweep is None:
@@ -90,75 +93,35 @@ class Pool:
             self._open.remove(connection)
             if connection in self._idle:
                 self._idle.remove(connection)
-            self._leave()
 
-    async def _get(self, deadline: float, *, fresh: bool = False) -> Connection:
+    async def _connected(self, deadline: float) -> Connection:
         async with asyncio.timeout_at(deadline):
-            handed = await self._place(fresh=fresh)
-            if handed is not None:
-                return handed
-            try:
-                connection = await self._connector.connect(self._origin)
-            except BaseException:
-                self._leave()
-                raise
+            connection = await self._connector.connect(self._origin)
         connection.owner = self
         self._open.add(connection)
         if connection.closed:
             self.lost(connection)
         return connection
 
-    async def _place(self, *, fresh: bool) -> Connection | None:
-        """A connection that is open, or None: the caller may make one. ``fresh``: it is to make one."""
-        if self._places < self._most:
-            self._places += 1
-            return None
-        handed = self._idle.popleft() if self._idle else await self._turn()
-        while handed is not None and (fresh or handed.closed):
-            if self._replace(handed):
-                return None
-            if self._places < self._most:  # it closed on its way here, and nobody was told
-                self._places += 1
-                return None
-            handed = await self._turn()
-        return handed
-
-    async def _turn(self) -> Connection | None:
-        """A connection, or None: one may be made."""
-        turn: asyncio.Future[Connection | None] = self.loop.create_future()
+    async def _turn(self, deadline: float) -> None:
+        turn: asyncio.Future[None] = self.loop.create_future()
         self._waiting.append(turn)
         try:
-            return await turn
-        except asyncio.CancelledError:
+            async with asyncio.timeout_at(deadline):
+                await turn
+        except BaseException:
             if not turn.cancelled():  # it came as its caller went
-                handed = turn.result()
-                if handed is None:
-                    self._leave()
-                elif not handed.closed:
-                    self.release(handed)
+                self._hand_on()
             raise
 
-    def _next(self) -> asyncio.Future[Connection | None] | None:
+    def _hand_on(self) -> None:
+        """A request has ended: the next may begin."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                return turn
-        return None
-
-    def _leave(self) -> None:
-        turn = self._next()
-        if turn is not None:
-            turn.set_result(None)
-        else:
-            self._places -= 1
-
-    def _replace(self, connection: Connection) -> bool:
-        """Closes it, and whether its place is the caller's now."""
-        if connection not in self._open:
-            return False
-        self._open.remove(connection)
-        connection.close()
-        return True
+                turn.set_result(None)
+                return
+        self._free += 1
 
     def _close_idle(self) -> None:
         self._sweep = None

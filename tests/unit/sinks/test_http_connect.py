@@ -209,7 +209,7 @@ async def test_a_handshake_that_hangs_ends(clients: Make, trusting: TlsFiles, le
         assert asked.result().detail == "no connection within 0.2 s"
     await until(lambda: target.gone == 1)
     (pool,) = client._pools.values()
-    assert pool._places == 0
+    assert pool._free == 1
     await target.stop()
 
 
