@@ -57,10 +57,7 @@ class Pool:
                         connection.forsake(answer)
                         raise
             finally:
-                if self._waiting:
-                    self._hand_on()
-                else:
-                    self._free += 1
+                self._leave()
         except TimeoutError:
             return Fault("timeout", f"no answer within {within:g} s").answer()
         except Fault as fault:
@@ -111,10 +108,10 @@ class Pool:
                 await turn
         except BaseException:
             if not turn.cancelled():  # it came as its caller went
-                self._hand_on()
+                self._leave()
             raise
 
-    def _hand_on(self) -> None:
+    def _leave(self) -> None:
         """A request has ended: the next may begin."""
         while self._waiting:
             turn = self._waiting.popleft()
