@@ -37,7 +37,6 @@ class Shown(msgspec.Struct, frozen=True):
     mask: Mask = Mask()
 
     def beside(self, other: Shown | None) -> Shown:
-        """Both, of one request."""
         if other is None:
             return self
         headers = (*self.headers, *other.headers)

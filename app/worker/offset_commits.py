@@ -28,7 +28,6 @@ class OffsetCommits:
         return len(self._finished)
 
     def add(self, message: Message) -> None:
-        """It is finished."""
         self._finished.append(message)
 
     async def settle(self, consumer: Consumer) -> None:

@@ -90,7 +90,6 @@ class Parking(DispatcherPart):
         return [delivery for delivery, _ in self._unqueue(lane)]
 
     def drop(self, partitions: set[Partition]) -> None:
-        """Forget what concerns these partitions."""
         for lane in self.lanes.drop(partitions):
             self._release(self._unqueue(lane))
         for lane in tuple(self._queued):  # of a lane that has places elsewhere

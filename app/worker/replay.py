@@ -50,6 +50,7 @@ class ReplayedRange(Unstored):
         super().__init__(owned, letters, parking)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
+        self.noted = row  # how far it is, as the store knows
         self.open = self.held = 0
         self.landed = asyncio.Event()
         self.next_at = 0.0  # when its rate allows the next one
@@ -90,7 +91,6 @@ class Replays(DispatcherPart):
 
     @property
     def busy(self) -> bool:
-        """Whether one is under way."""
         return bool(self._runs)
 
     def look(self) -> None:
@@ -109,7 +109,7 @@ class Replays(DispatcherPart):
         """How far all of them are, once more before the end."""
         for run in list(self._runs.values()):
             try:
-                await self._rows.save(run.progress, run.owned.epoch)
+                await self._save(run)
             except (StoreUnavailable, StaleOwner) as error:
                 _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
 
@@ -158,7 +158,9 @@ class Replays(DispatcherPart):
             except (BrokerError, PositionOutOfRange, StoreUnavailable) as error:
                 failures += 1
                 self.trouble = f"a replay of {run.row.partition} waits: {error}"
-                await self._emptied(run)  # else what is open would be sent twice
+                while run.open:  # else what is open would be sent twice
+                    run.landed.clear()
+                    await run.landed.wait()
                 if not isinstance(error, PositionOutOfRange) or not self._passes_over(run, error):
                     await self._clock.sleep(try_again_in(failures, self._jitter()))
         self.trouble = ""
@@ -182,25 +184,26 @@ class Replays(DispatcherPart):
                 self._hand_over(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()
-                    await self._rows.save(run.progress, run.owned.epoch)
+                    await self._save(run)
         while run.open:
-            run.landed.clear()
-            if not await happened(run.landed, self._clock, SAVE):
-                await self._rows.save(run.progress, run.owned.epoch)
+            await self._landed(run)
 
-    async def _emptied(self, run: ReplayedRange) -> None:
-        while run.open:
-            run.landed.clear()
-            await run.landed.wait()
+    async def _landed(self, run: ReplayedRange) -> None:
+        """One of its deliveries is not held any more, or how far it is was noted."""
+        run.landed.clear()
+        if not await happened(run.landed, self._clock, SAVE):
+            await self._save(run)
+
+    async def _save(self, run: ReplayedRange) -> None:
+        progress = run.progress
+        if progress != run.noted:
+            await self._rows.save(progress, run.owned.epoch)
+            run.noted = progress
 
     async def _room(self, run: ReplayedRange) -> None:
         """Until another may be held: by the bound of the range, by the process, by its rate."""
-        noted = run.range.next
         while run.open and (run.open >= self._most or self._is_crowded(run)):
-            run.landed.clear()
-            if not await happened(run.landed, self._clock, SAVE) and run.range.next != noted:
-                noted = run.range.next
-                await self._rows.save(run.progress, run.owned.epoch)
+            await self._landed(run)
         wait = run.next_at - self._clock.monotonic()
         if wait > 0:
             await self._clock.sleep(wait)

@@ -65,7 +65,6 @@ class StatusReport(DispatcherPart):
         ]
 
     def _cause(self) -> str:
-        """What hinders it, in words for a person."""
         of = self._components
         parts: list[DispatcherPart] = [of.ownership, of.gate, of.conclusions, of.parking]
         parts += (of.rows, of.drain, of.redrive, of.replays)

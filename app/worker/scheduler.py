@@ -262,7 +262,6 @@ class Scheduler(DispatcherPart):
     def _verdict(
         self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
     ) -> Verdict:
-        """Of an attempt that just ended."""
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
         decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
