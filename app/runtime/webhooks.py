@@ -11,7 +11,6 @@ from app.model.secret import FileSecret
 from app.model.subscription import Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
 from app.runtime.tokens import ClientCredentials, through
-from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import (
     Credentials,
     Fixed,
@@ -22,7 +21,7 @@ from app.sinks.credentials import (
     in_header,
     in_query,
 )
-from app.sinks.handshake import Handshake
+from app.sinks.handshake import Callbacks, Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.secrets import LiveSecret

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from app.interfaces import SinkAnswer
 from app.sinks.http_answer import Fault
@@ -14,19 +15,19 @@ from app.sinks.http_connection import Connection, Stale
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 
 
+@dataclass(eq=False)
 class Pool:
-    """``most``: requests at a time, and so connections: each request has one, and leaves at most one behind. Those
+    """``free``: requests at a time, and so connections: each request has one, and leaves at most one behind. Those
     beyond it wait, first come first served. ``repeated``: called for each request that is sent a second time.
     """
 
-    def __init__(
-        self, origin: Origin, connector: Connector, most: int, repeated: Callable[[], None]
-    ) -> None:
+    _origin: Origin
+    _connector: Connector
+    _free: int
+    _repeated: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._origin = origin
-        self._connector = connector
-        self._free = most  # requests that may begin
-        self._repeated = repeated
         self._open: set[Connection] = set()
         self._idle: deque[Connection] = deque()  # the last one is used first, so that others end
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass
 
 from msgspec.structs import replace
 
@@ -104,6 +105,7 @@ def _size(message: Message) -> int:
     return len(record.body or b"") + len(record.key or b"") + headers
 
 
+@dataclass(eq=False)
 class PullQueueSink(JoiningSink):
     """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
     last count is added, what left is not known before the next one. So it errs to *full*; two workers of
@@ -113,22 +115,16 @@ class PullQueueSink(JoiningSink):
     ``wakeups``  shared with what hands out in this process.
     """
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        queue: PullQueue,
-        clock: Clock,
-        wakeups: Wakeups,
-        bound: int,
-        jitter: Callable[[], float],
-    ) -> None:
+    subscription: InitVar[Subscription]
+    _queue: PullQueue
+    _clock: Clock
+    _wakeups: Wakeups
+    _bound: int
+    _jitter: Callable[[], float]
+
+    def __post_init__(self, subscription: Subscription) -> None:
         self._name = subscription.id
         self._broker = subscription.source.broker
-        self._queue = queue
-        self._clock = clock
-        self._wakeups = wakeups
-        self._bound = bound
-        self._jitter = jitter
         self._counted: float | None = None
         self._full = False
         self._waiting = self._stored = 0

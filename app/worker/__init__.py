@@ -14,8 +14,7 @@ its log for batches, as many as ``intake`` has room for; ``ownership`` makes rea
 ``scheduler`` sends them (``batching``: several in one request) when ``gate``, ``timing`` and ``budget`` let it,
 and ``conclusions`` carries out what ``delivery_policy`` decided.
 
-``origins`` are the places where deliveries come from, and what finishes them there: ``offset_commits`` for the
-log, ``stored_rows`` for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
+``origins`` are the places where deliveries come from, and what finishes them there; ``stored_rows`` does for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
 rows again; ``replay`` reads a range again. ``drain_parked`` also tries a target that was at fault.
 ``attempts`` remembers and counts, ``attempt_writer`` stores it; ``watches`` looks at logs that may expire and at
 queues that are pulled;

@@ -10,78 +10,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.errors import PositionOutOfRange
-from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, Waiting, silence
+from app.interfaces import Consumer, Waiting
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
-from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.worker.attempts import AttemptLog
-from app.worker.budget import Budget, Part
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
 from app.worker.report import StatusReport
-from app.worker.shared import Shared, TaskScope
-from app.worker.timing import Timekeeper
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
 AT_REST = 120.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
-HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
-# waits 5 s, and what is settled later than that is void
 
 _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
-    subscription's dead-letter topic.
+    """``run`` until ``stop``; a dispatcher runs once."""
 
-    ``run`` until ``stop``; a dispatcher runs once.
-    """
-
-    def __init__(
-        self,
-        subscription: Subscription,
-        log: Log,
-        store: Store,
-        sink: Sink,
-        clock: Clock,
-        *,
-        group: str,
-        attempts: AttemptLog,
-        kind: str = "embedded",
-        copies: Log | None = None,
-        jitter: Callable[[], float] = random.random,
-        hand_over: float = HAND_OVER,
-        budget: Budget | None = None,
-        notify: Notify = silence,
-    ) -> None:
-        self._subscription = subscription
-        self._log = log
-        self._store = store
-        self._group = group
-        self._attempts = attempts
-        self._drain_time = hand_over
+    def __init__(self, components: Components) -> None:
+        shared = components.shared
+        self._components = components
+        self._subscription, self._store = shared.subscription, shared.store
+        self._attempts, self._scope = shared.attempts, shared.scope
+        self._timekeeper, self._part = shared.timekeeper, shared.part
+        self._intake = Intake(shared, components)
+        self._report = StatusReport(shared, components)
         self._consumer: Consumer | None = None
+        self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
         self._told = False  # to send, or not to
-
-        self._scope = TaskScope()
-        self._timekeeper = timekeeper = Timekeeper(clock)
-        self._part = Part(budget or Budget(), timekeeper.soon)
-        shared = Shared(
-            *(subscription, store, clock, jitter, self._scope, timekeeper, attempts, self._part)
-        )
-        self._components = components = Components(
-            shared, log, sink, copies, notify, group=group, kind=kind, hand_over=hand_over
-        )
-        self._intake = Intake(shared, components)
-        self._report = StatusReport(shared, components, group)
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
@@ -90,8 +52,8 @@ class Dispatcher:
         try:
             await self._halt_if_asked()
             subscription = self._subscription
-            consumer = await self._log.subscribe(
-                self._group,
+            consumer = await self._components.log.subscribe(
+                self._components.group,
                 subscription.source.topics,
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",

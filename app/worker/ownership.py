@@ -14,8 +14,7 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Consumer
 from app.model.message import Assigned, Lost, Partition, Revoked
 from app.worker.drain_parked import Drain
-from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.origins import LogPartition, OffsetCommits, OwnedPartition
 from app.worker.parking import Parking
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays

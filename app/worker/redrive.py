@@ -25,7 +25,6 @@ from app.worker.stored_rows import StoredRow, StoredRows
 LOOK = (
     300.0  # seconds after which they are looked for although the store's revision has not changed
 )
-FOREVER = 2**62  # milliseconds; a moment that all waits end before
 
 
 @dataclass(eq=False)
@@ -82,7 +81,6 @@ class Redrive(DispatcherPart):
                 self._subscription.id,
                 self._subscription.source.broker,
                 {partition: owned.epoch for partition, owned in self._ready.items()},
-                now_ms=FOREVER,
                 limit=most,
             )
         except StoreUnavailable as error:

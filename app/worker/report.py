@@ -16,7 +16,6 @@ class StatusReport(DispatcherPart):
     """Its own ``trouble`` is graver than any other."""
 
     _components: Components
-    _group: str
 
     def status(self, state: str, consumer: Consumer | None) -> SubscriptionStatus:
         """``state``: of the dispatcher. ``consumer``: None while it has none."""
@@ -33,7 +32,7 @@ class StatusReport(DispatcherPart):
             id=self._subscription.id,
             sink=self._subscription.sink_text,
             broker=self._subscription.source.broker,
-            group=self._group,
+            group=components.group,
             state=state,
             cause=self._cause(),
             partitions=tuple(sorted(partitions, key=str)),

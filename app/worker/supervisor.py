@@ -33,6 +33,7 @@ from app.telemetry import Counters
 from app.worker.attempts import AttemptLog, OfferLog, Success
 from app.worker.budget import Budget
 from app.worker.commands import obey
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_words
 from app.worker.run import Run, bare_status
@@ -264,18 +265,20 @@ class Supervisor:
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(
-            subscription,
-            self._logs[subscription.source.broker],
-            self._store,
-            run.sink,
-            self._clock,
-            group=run.group,
-            attempts=run.attempts,
-            kind=self._kinds.get(subscription.source.broker, "embedded"),
-            copies=None if target is None else self._logs[target.broker],
-            notify=self._notify,
-            jitter=self._jitter,
-            budget=self._budget,
+            Components(
+                subscription,
+                self._logs[subscription.source.broker],
+                self._store,
+                run.sink,
+                self._clock,
+                group=run.group,
+                attempts=run.attempts,
+                kind=self._kinds.get(subscription.source.broker, "embedded"),
+                copies=None if target is None else self._logs[target.broker],
+                notify=self._notify,
+                jitter=self._jitter,
+                budget=self._budget,
+            )
         )
 
     def _open(self, subscription: Subscription) -> Sink:

@@ -18,8 +18,7 @@ from app.telemetry import Counters
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
-from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.origins import LogPartition, OffsetCommits, OwnedPartition
 from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRow, StoredRows
 from fake_log import FakeLog
