@@ -25,7 +25,7 @@ MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 _log = logging.getLogger("skybridge.worker")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DeadLettering:
     """Of one subscription. A copy is made *before* its letter is stored, for storing is what finishes the message,
     wherever it is read from (rule 2). So a letter in the store has its copy; a copy may be made twice, or of a

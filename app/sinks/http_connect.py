@@ -59,7 +59,7 @@ class Origin(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Connector:
     """``within``: seconds for TCP and TLS. ``limit``: most bytes of an answer's body."""
 

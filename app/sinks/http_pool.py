@@ -15,7 +15,7 @@ from app.sinks.http_connection import Connection, Stale
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Pool:
     """``free``: requests at a time, and so connections: each request has one, and leaves at most one behind. Those
     beyond it wait, first come first served. ``repeated``: called for each request that is sent a second time.

@@ -105,7 +105,7 @@ def _size(message: Message) -> int:
     return len(record.body or b"") + len(record.key or b"") + headers
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PullQueueSink(JoiningSink):
     """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
     last count is added, what left is not known before the next one. So it errs to *full*; two workers of

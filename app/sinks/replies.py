@@ -35,7 +35,7 @@ _FAMILY = b"application/cloudevents"
 _log = logging.getLogger("skybridge.worker")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Replies:
     """Of one subscription. ``logs`` by broker name; ``most``: events in one answer."""
 

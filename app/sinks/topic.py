@@ -108,7 +108,7 @@ class TopicSink(Sink):
             return await published
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SpoolSink(Sink):
     """Where a spool is drained to: each record as it was spooled, to the destination that it has with it.
 

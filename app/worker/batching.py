@@ -33,7 +33,7 @@ from app.worker.shared import DispatcherPart
 from app.worker.timing import Pace
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Batching(DispatcherPart):
     _sink: JoiningSink
     _lanes: Lanes[Delivery]

@@ -30,7 +30,7 @@ from app.worker.parking import Parking
 from app.worker.shared import LEASE_RECHECK, DispatcherPart
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Conclusions(DispatcherPart):
     """What the attempts of a subscription end in."""
 

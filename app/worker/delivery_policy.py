@@ -37,7 +37,7 @@ TOO_MANY = 429
 TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DeliveryPolicy(DispatcherPart):
     """``parks``: whether a key that takes long may wait in the store (rule 4). ``delivered_at``: when something was
     delivered, last."""

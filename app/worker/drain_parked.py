@@ -59,7 +59,7 @@ class Page:
         self._lanes.count(self._lane, -1)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Drain(DispatcherPart):
     """``ready``: the partitions that are ours and loaded."""
 

@@ -15,7 +15,7 @@ from app.worker.shared import DispatcherPart, Shared
 _log = logging.getLogger("skybridge.worker")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Gate(DispatcherPart):
     """``halted``  why nothing may be sent at all; "" when it may."""
 

@@ -14,7 +14,7 @@ from app.worker.timing import happened
 BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Intake(DispatcherPart):
     _components: Components
     _full_since: float | None = field(default=None, init=False)

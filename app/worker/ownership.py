@@ -27,7 +27,7 @@ CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
 LOOK = 0.05  # seconds between looks at whether what was on the wire is down, and written
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Ownership(DispatcherPart):
     """``ready``: those that may be delivered from. ``sources``: where what the log hands out comes from.
     ``hand_over``: seconds for what is on the wire when partitions are taken from us. ``generations``: as the

@@ -27,7 +27,7 @@ AT_ONCE = 1_000  # rows of one transaction, but for a lane whose followers are m
 _Queued = tuple[Delivery, float]  # with when its row may be tried (monotonic); 0.0: behind another
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Parking(DispatcherPart):
     """``lanes``     those that are parked. ``live``: those in memory.
     ``lasting``   whether a message has the same position when it is delivered again; where it has not,

@@ -27,7 +27,7 @@ LOOK = (
 )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Redrive(DispatcherPart):
     """``ready``: the partitions that are ours and loaded."""
 

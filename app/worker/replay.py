@@ -71,7 +71,7 @@ class ReplayedRange(Unstored):
         self.landed.set()
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Replays(DispatcherPart):
     """``ready``: the partitions that are ours and loaded."""
 

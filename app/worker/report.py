@@ -11,7 +11,7 @@ from app.worker.components import Components
 from app.worker.shared import DispatcherPart
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StatusReport(DispatcherPart):
     """Its own ``trouble`` is graver than any other."""
 

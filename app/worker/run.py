@@ -36,7 +36,7 @@ def bare_status(
     )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Run:
     """``make`` its dispatcher, which runs once. ``group``: its name in the log."""
 

@@ -33,7 +33,7 @@ from app.worker.timing import Pace
 EMPTIED = 2.0  # seconds since the last delivery in which a full queue counts as being emptied
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Scheduler(DispatcherPart):
     """``lanes``   all that is held; to be looked at from outside, not touched.
     ``landed``  set when as many attempts were concluded as ``tell_after`` was told.

@@ -58,7 +58,7 @@ class Shared(NamedTuple):
     part: Part
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DispatcherPart:
     """Its fields are the other parts that it needs.
 

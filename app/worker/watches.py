@@ -22,7 +22,7 @@ SWEEP_EVERY = 5.0  # seconds
 _log = logging.getLogger("skybridge.worker")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ExpiryAlarm(DispatcherPart):
     """A pause that will outlast the log's retention is said before anything expires (rule 6).
 
@@ -83,7 +83,7 @@ class ExpiryAlarm(DispatcherPart):
         return found
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PullUpkeep(DispatcherPart):
     """A queue is counted; what was handed out too often, and never acknowledged, is dead-lettered.
 
