@@ -30,7 +30,7 @@ from app.sinks.http_connect import (
     proxy_fault,
     proxy_of,
 )
-from app.sinks.http_pool import Pool
+from app.sinks.http_pool import Pool, ProxiedPool
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles, trusted_by_system
 
@@ -139,9 +139,9 @@ class HttpClient:
         origin = Origin(url.raw_host or "", url.port or 0, not plain, by)
         pool = self._pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = Pool(
-                origin, self._connector, self._connections, self._repeated
-            )
+            kind = Pool if by is None else ProxiedPool
+            pool = kind(origin, self._connector, self._connections, self._repeated)
+            self._pools[origin] = pool
         begin = _begin(method, url, by)
         return _Aim(pool, Memo(lambda names: _head(begin, names)))
 

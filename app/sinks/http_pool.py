@@ -50,7 +50,7 @@ class Pool:
                         connection = await self._connected(deadline)
                     answer = connection.send(head, body, deadline)
                     try:
-                        return self._judged(await answer)
+                        return await answer
                     except Stale:  # of no fresh one
                         fresh = True
                         self._repeated()
@@ -58,17 +58,12 @@ class Pool:
                         connection.forsake(answer)
                         raise
             finally:
-                self._leave()
-        except TimeoutError:
-            return Fault("timeout", f"no answer within {within:g} s").answer()
-        except Fault as fault:
-            return fault.answer()
-
-    def _judged(self, answer: SinkAnswer) -> SinkAnswer:
-        """Raises Fault of the proxy."""
-        if answer.status == PROXY_LOGIN and self._origin.proxy is not None:
-            raise proxy_fault(f"the proxy answered {answer.status}")
-        return answer
+                self._free += 1
+                if self._waiting:
+                    self._hand_on()
+        except (TimeoutError, Fault) as error:
+            late = Fault("timeout", f"no answer within {within:g} s")
+            return (error if isinstance(error, Fault) else late).answer()
 
     def close(self) -> None:
         """Requests that wait for an answer are told that none comes."""
@@ -109,17 +104,18 @@ class Pool:
                 await turn
         except BaseException:
             if not turn.cancelled():  # it came as its caller went
-                self._leave()
+                self._free += 1
+                self._hand_on()
             raise
 
-    def _leave(self) -> None:
-        """A request has ended: the next may begin."""
+    def _hand_on(self) -> None:
+        """What is free is the next one's who waits."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
+                self._free -= 1
                 turn.set_result(None)
                 return
-        self._free += 1
 
     def _close_idle(self) -> None:
         self._sweep = None
@@ -129,3 +125,13 @@ class Pool:
         if self._idle:
             at = self._idle[0].idle_since + KEEP_ALIVE
             self._sweep = self.loop.call_at(at, self._close_idle)
+
+
+class ProxiedPool(Pool):
+    """Through a proxy, whose own refusal is no answer of the target."""
+
+    async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
+        answer = await super().ask(head, body, within)
+        if answer.status == PROXY_LOGIN:
+            return proxy_fault(f"the proxy answered {answer.status}").answer()
+        return answer
