@@ -22,9 +22,7 @@ from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import StoredRow, StoredRows
 
-LOOK = (
-    300.0  # seconds after which they are looked for although the store's revision has not changed
-)
+LOOK = 300.0  # seconds between looks without a word of the store: a thousand subscriptions may ask
 
 
 @dataclass(eq=False, repr=False)
