@@ -114,13 +114,14 @@ async def test_where_no_address_answers_it_is_a_time_out(
     assert (answer.fault, answer.detail) == ("timeout", "no connection within 0.1 s")
 
 
-async def test_where_all_refuse_it_is_the_first_refusal_that_is_told(clients: Make) -> None:
+async def test_where_all_refuse_each_refusal_is_told(clients: Make) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         client = clients(lookup=Names("127.0.0.1", "127.0.0.3", "::1"))
         answer = await post(client, f"http://hook.test:{port}/")
     assert (answer.status, answer.fault) == (None, "connect")
+    assert all(address in answer.detail for address in ("127.0.0.1", "127.0.0.3", "::1"))
 
 
 async def test_the_guard_judges_each_address_of_a_name(
