@@ -15,9 +15,7 @@ While a lane is here, what arrives for it goes behind its rows, never past them.
 from __future__ import annotations
 
 import heapq
-from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 from app.model.message import Partition
 
@@ -35,13 +33,13 @@ class ParkedLane:
     ``wait``     which of the waits is its own; 0: it is drained, not waiting.
     ``after``    the offset of the last row that was read, in ``places[0]``; START: none was.
     ``open``     rows that were read and are not gone from the store, nor given back to it.
-    ``writing``  rows being written at this moment; ``queue``: those to be written next.
+    ``writing``  rows being written at this moment.
     ``ending``   it is being asked whether it has rows left: nothing is written meanwhile.
     ``gone``     its partitions are others' now: whatever comes of it concerns them.
     """
 
     __slots__ = (
-        *("after", "due", "ending", "gone", "key", "open", "places", "queue", "rows", "since"),
+        *("after", "due", "ending", "gone", "key", "open", "places", "rows", "since"),
         *("wait", "writing"),
     )
 
@@ -55,7 +53,6 @@ class ParkedLane:
         self.after = START
         self.open = 0
         self.writing = 0
-        self.queue: deque[Any] | None = None
         self.ending = False
         self.gone = False
 

@@ -95,10 +95,9 @@ class ParkedMessages(Protocol):
         broker: str,
         epochs: Mapping[Partition, int],
         *,
-        now_ms: int,
         limit: int,
     ) -> list[kept.Parked]:
-        """Those of these partitions that are due, the longest due first. ``epochs``: of the reader's
+        """Those of these partitions, also before they are due; the longest due first. ``epochs``: of the reader's
         ownership of each, which their messages then bear."""
 
     async def unpark(self, rows: Sequence[kept.Parked]) -> None:

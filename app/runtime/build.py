@@ -34,7 +34,7 @@ from app.runtime.sinks import open_sink
 from app.runtime.stores import open_store
 from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.runtime.tracing import system_of
-from app.sinks.callbacks import Callbacks
+from app.sinks.handshake import Callbacks
 from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
 from app.telemetry import Counters, FilterErrors

@@ -17,7 +17,7 @@ from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
-from app.sinks.callbacks import Callbacks
+from app.sinks.handshake import Callbacks
 from app.sinks.replies import Replies
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
@@ -40,7 +40,7 @@ def replies_for(
     kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
     spools = [each.name for each in routes if spool_log(log_of(each), each.name) in logs]
     router = Router(routes, load_resources(routes), kinds, manners_of(config), spools=spools)
-    return Replies(subscription.id, name, router, logs, counters, most=config.limits.max_batch)
+    return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
 
 
 def open_sink(

@@ -17,7 +17,7 @@ from app.interfaces import Clock
 from app.model.subscription import Subscription
 from app.runtime.logs import declare_subscriptions, forget_group
 from app.runtime.subscription_catalog import UNREAD, SubscriptionCatalog
-from app.sinks.callbacks import Callbacks
+from app.sinks.handshake import Callbacks
 from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
 

@@ -11,7 +11,6 @@ from app.model.secret import FileSecret
 from app.model.subscription import Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
 from app.runtime.tokens import ClientCredentials, through
-from app.sinks.callbacks import Callbacks
 from app.sinks.credentials import (
     Credentials,
     Fixed,
@@ -22,14 +21,13 @@ from app.sinks.credentials import (
     in_header,
     in_query,
 )
-from app.sinks.handshake import Handshake
+from app.sinks.handshake import Callbacks, Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.replies import Replies
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
-from app.sinks.telling import Telling
 from app.sinks.tls import TlsFiles
-from app.sinks.webhook import WebhookSink
+from app.sinks.webhook import Telling, WebhookSink
 from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less

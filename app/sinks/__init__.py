@@ -5,6 +5,6 @@ consumer pulls; ``traced`` puts a span around any of them. ``dead_letters`` is t
 
 Beside ``webhook``: ``http_client`` posts; ``http_pool`` has the connections to one host, ``http_connect`` makes
 them, ``http_connection`` is one of them, ``http_answer`` reads what comes back, ``dns`` finds the addresses that
-a webhook may have. ``handshake`` and ``callbacks`` ask for consent, ``credentials`` and ``signatures`` add headers,
+a webhook may have. ``handshake`` asks for consent, ``credentials`` and ``signatures`` add headers,
 ``masks`` hide what is secret in an answer, ``replies`` take the events out of one.
 """

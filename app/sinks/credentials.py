@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Protocol
 from urllib.parse import quote
 
@@ -36,7 +37,6 @@ class Shown(msgspec.Struct, frozen=True):
     mask: Mask = Mask()
 
     def beside(self, other: Shown | None) -> Shown:
-        """Both, of one request."""
         if other is None:
             return self
         headers = (*self.headers, *other.headers)
@@ -59,19 +59,14 @@ class Credentials(Protocol):
 
 
 class Fixed:
-    """Nothing but secrets. ``write``: from them to what is shown."""
+    """Nothing but secrets. ``write``: from them to what is shown; called again when they change."""
 
     def __init__(self, secret: LiveSecret, write: Callable[[str], Shown]) -> None:
         self._secret = secret
-        self._write = write
-        self._text = secret()
-        self._shown = write(self._text)
+        self._write = lru_cache(maxsize=1)(write)
 
     async def show(self) -> Shown:
-        text = self._secret()
-        if text is not self._text:
-            self._text, self._shown = text, self._write(text)
-        return self._shown
+        return self._write(self._secret())
 
     def refused(self, shown: Shown) -> bool:  # noqa: ARG002 - there is nothing else to show
         return False
@@ -89,19 +84,16 @@ class Granted:
 
     def __init__(self, tokens: Tokens, write: Callable[[str], Shown]) -> None:
         self._tokens = tokens
-        self._write = write
+        self._write = lru_cache(maxsize=1)(write)
         self._token = ""
-        self._shown = Shown(())
 
     async def show(self) -> Shown:
-        token = await self._tokens()
-        if token is not self._token:
-            self._token, self._shown = token, self._write(token)
-        return self._shown
+        self._token = await self._tokens()
+        return self._write(self._token)
 
     def refused(self, shown: Shown) -> bool:
         """It may have been revoked before its time: drop it, unless somebody did already."""
-        if shown is self._shown:
+        if shown is self._write(self._token):
             self._tokens.forget(self._token)
         return True
 
@@ -113,18 +105,16 @@ class StaticHeaders:
     def __init__(self, secrets: Mapping[str, LiveSecret]) -> None:
         self._names = tuple(secrets)
         self._secrets = tuple(secrets.values())
-        self._texts: tuple[str, ...] = ()
-        self._shown = Shown(())
+        self._write = lru_cache(maxsize=1)(self._written)
 
     def show(self) -> Shown:
+        return self._write(tuple([secret() for secret in self._secrets]))
+
+    def _written(self, texts: tuple[str, ...]) -> Shown:
         """The mask hides what may be a secret: a value of a file, or one that is not short."""
-        texts = tuple([secret() for secret in self._secrets])
-        if texts != self._texts:
-            pairs = zip(self._secrets, texts, strict=True)
-            hidden = [text for of, text in pairs if of.path or len(text) >= SHORT]
-            headers = tuple(zip(self._names, texts, strict=True))
-            self._texts, self._shown = texts, Shown(headers, mask=Mask(*hidden))
-        return self._shown
+        pairs = zip(self._secrets, texts, strict=True)
+        hidden = [text for of, text in pairs if of.path or len(text) >= SHORT]
+        return Shown(tuple(zip(self._names, texts, strict=True)), mask=Mask(*hidden))
 
 
 def bearer(token: str) -> Shown:

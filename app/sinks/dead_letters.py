@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 _log = logging.getLogger("skybridge.worker")
 
 
+@dataclass(eq=False, repr=False)
 class DeadLettering:
     """Of one subscription. A copy is made *before* its letter is stored, for storing is what finishes the message,
     wherever it is read from (rule 2). So a letter in the store has its copy; a copy may be made twice, or of a
@@ -33,19 +35,14 @@ class DeadLettering:
     ``notify``  is told what was stored.
     """
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        clock: Clock,
-        counters: Counters,
-        copies: Log | None,
-        notify: Notify,
-    ) -> None:
-        self._target = subscription.dead_letter
-        self._clock = clock
-        self._counters = counters
-        self._copies = copies
-        self._notify = notify
+    _subscription: Subscription
+    _clock: Clock
+    _counters: Counters
+    _copies: Log | None
+    _notify: Notify
+
+    def __post_init__(self) -> None:
+        self._target = self._subscription.dead_letter
         self._copied: set[tuple[Partition, str]] = set()  # places whose letters were not stored yet
 
     def now_ms(self) -> int:

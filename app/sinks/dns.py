@@ -24,6 +24,9 @@ MOST_AT_ONCE = 4  # look-ups of one sink; it has one host, and its answers are k
 Found = list[tuple[Any, ...]]
 """As ``socket.getaddrinfo`` returns it."""
 
+Known = tuple[float, deque[str]]
+"""Addresses, and until when they are believed (time of the loop)."""
+
 
 class AddressBlocked(OSError):
     """Every address of the host is one that a webhook may not have."""
@@ -44,36 +47,24 @@ class Names:
         self._lookup = lookup
         self._allow_private = allow_private
         self._timeout = timeout
-        self._kept: dict[tuple[str, bool], tuple[float, deque[str]]] = {}
-        self._asking: dict[tuple[str, bool], asyncio.Task[None]] = {}
+        self._known: dict[tuple[str, bool], asyncio.Task[Known]] = {}
 
     async def addresses(self, host: str, *, plain: bool) -> Sequence[str]:
         """Never none, and each time another one first. ``plain``: for http, which reaches only what
-        ``allow_private`` names. Raises AddressBlocked, and OSError for what cannot be found."""
+        ``allow_private`` names. Raises AddressBlocked, and OSError for what cannot be found.
+
+        All who want the same name wait for one look-up, which goes on when one of them goes."""
         key = host, plain
-        now = asyncio.get_running_loop().time()
-        until, _ = self._kept.get(key, (now, None))
-        if until <= now:
-            await self._asked(key)
-        _, found = self._kept[key]
+        known = self._known.get(key)
+        if known is None or (known.done() and not _lasts(known)):
+            known = self._known[key] = asyncio.create_task(self._look_up(host, plain))
+            known.add_done_callback(_lasts)  # its error is for those who waited
+        _, found = await asyncio.shield(known)
         answer = tuple(found)
         found.rotate(-1)
         return answer
 
-    async def _asked(self, key: tuple[str, bool]) -> None:
-        """All who want the same name wait for one look-up, which goes on when one of them goes."""
-        asking = self._asking.get(key)
-        if asking is None:
-            asking = self._asking[key] = asyncio.create_task(self._look_up(*key))
-            asking.add_done_callback(lambda task: self._end(key, task))
-        await asyncio.shield(asking)
-
-    def _end(self, key: tuple[str, bool], asking: asyncio.Task[None]) -> None:
-        del self._asking[key]
-        if not asking.cancelled():
-            asking.exception()  # those who waited were told
-
-    async def _look_up(self, host: str, plain: bool) -> None:
+    async def _look_up(self, host: str, plain: bool) -> Known:
         try:
             found = await asyncio.wait_for(self._lookup.resolve(host), self._timeout)
         except TimeoutError:
@@ -84,8 +75,14 @@ class Names:
             raise OSError(errno.ENODATA, f"{host} has no address")
         if not kept:
             raise AddressBlocked(errno.EACCES, f"{host} has only forbidden addresses for webhooks")
-        until = asyncio.get_running_loop().time() + CACHE
-        self._kept[host, plain] = until, deque(kept)
+        return asyncio.get_running_loop().time() + CACHE, deque(kept)
+
+
+def _lasts(known: asyncio.Task[Known]) -> bool:
+    """Whether a look-up that has ended is still good."""
+    if known.cancelled() or known.exception() is not None:
+        return False
+    return known.result()[0] > asyncio.get_running_loop().time()
 
 
 class ThreadLookup:

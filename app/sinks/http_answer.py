@@ -174,9 +174,7 @@ class AnswerReader:
         """The answer goes on beyond these bytes."""
         self._taken += taken
         if self.status and self._size >= self._limit:
-            self._complete = self._cut = (
-                True  # the rest is not worth reading to keep the connection
-            )
+            self._complete = self._cut = True  # the rest is not worth reading
             return
         lines = len(self._headers)
         self._line = 0 if self.status or lines != self._lines else self._line + taken

@@ -30,7 +30,7 @@ from app.sinks.http_connect import (
     proxy_fault,
     proxy_of,
 )
-from app.sinks.http_pool import Pool
+from app.sinks.http_pool import Pool, ProxiedPool
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles, trusted_by_system
 
@@ -39,9 +39,7 @@ RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
-_HOST = re.compile(
-    r"[!-~]+"
-)  # a space or NUL would be one in the head, and ends a name for resolvers
+_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
@@ -141,9 +139,9 @@ class HttpClient:
         origin = Origin(url.raw_host or "", url.port or 0, not plain, by)
         pool = self._pools.get(origin)
         if pool is None:
-            pool = self._pools[origin] = Pool(
-                origin, self._connector, self._connections, self._repeated
-            )
+            kind = Pool if by is None else ProxiedPool
+            pool = kind(origin, self._connector, self._connections, self._repeated)
+            self._pools[origin] = pool
         begin = _begin(method, url, by)
         return _Aim(pool, Memo(lambda names: _head(begin, names)))
 

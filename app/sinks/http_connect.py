@@ -11,15 +11,15 @@ import math
 import socket
 import ssl
 from base64 import b64encode
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
-from itertools import chain, zip_longest
 from typing import Any
 
 import msgspec
+from aiohappyeyeballs import addr_to_addr_infos, start_connection
 from yarl import URL
 
 from app import __version__
@@ -59,15 +59,15 @@ class Origin(msgspec.Struct, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(eq=False, repr=False)
 class Connector:
     """``within``: seconds for TCP and TLS. ``limit``: most bytes of an answer's body."""
 
-    def __init__(self, names: Names, tls: TlsFiles, within: float, limit: int) -> None:
-        self._names = names
-        self._tls = tls
-        self._within = within
-        self._limit = limit
-        self._outbox = Outbox()
+    _names: Names
+    _tls: TlsFiles
+    _within: float
+    _limit: int
+    _outbox: Outbox = field(default_factory=Outbox, init=False)
 
     async def connect(self, origin: Origin) -> Connection:
         """Raises Fault."""
@@ -94,17 +94,20 @@ class Connector:
         self, host: str, port: int, *, tls: bool, plain: bool, tunnel: bool = False
     ) -> Connection:
         """An address that answers and then fails at TLS is not the last word where there are others."""
-        left = await self._addresses(host, plain=plain)
+        addresses = await self._addresses(host, plain=plain)
+        left = [info for each in addresses for info in addr_to_addr_infos((each, port)) or ()]
         with self._faults():
             async with asyncio.timeout(self._within):
                 while True:
-                    reached, address = await first_connected(left, port)
+                    reached = await start_connection(left, happy_eyeballs_delay=STAGGER)
+                    address = reached.getpeername()[0]
                     try:
                         return await self._opened(reached, host if tls else None, tunnel=tunnel)
                     except OSError:
-                        left = [each for each in left if each != address]
-                        if not left:
+                        others = [each for each in left if each[4][0] != address]
+                        if not others or len(left) == 1:  # a literal may be spelled otherwise
                             raise
+                        left = others
 
     async def _addresses(self, host: str, *, plain: bool) -> Sequence[str]:
         try:
@@ -199,51 +202,3 @@ def proxy_of(url: str) -> Proxy:
         pair = f"{read.user or ''}:{read.password or ''}".encode()
         login = f"Basic {b64encode(pair).decode()}"
     return Proxy(read.raw_host, read.port, read.scheme == "https", login)
-
-
-async def first_connected(addresses: Sequence[str], port: int) -> tuple[socket.socket, str]:
-    """A socket, and whose it is: the first that answers. Raises the OSError of the first address where
-    none does."""
-    if len(addresses) == 1:
-        return await _connected(addresses[0], port)
-    waiting = deque(interleaved(addresses))
-    begun: list[asyncio.Task[tuple[socket.socket, str]]] = []
-    pending: set[asyncio.Task[tuple[socket.socket, str]]] = set()
-    try:
-        while waiting or pending:
-            if waiting:
-                begun.append(asyncio.create_task(_connected(waiting.popleft(), port)))
-                pending.add(begun[-1])
-            done, pending = await asyncio.wait(
-                pending,
-                timeout=STAGGER if waiting else None,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            won = [each for each in done if each.exception() is None]
-            if won:
-                begun.remove(won[0])
-                return won[0].result()
-        return begun[0].result()
-    finally:
-        for each in begun:
-            if not each.cancel() and not each.cancelled() and each.exception() is None:
-                each.result()[0].close()  # it came second
-
-
-async def _connected(address: str, port: int) -> tuple[socket.socket, str]:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    reached = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        reached.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(reached, (address, port))
-    except BaseException:
-        reached.close()
-        raise
-    return reached, address
-
-
-def interleaved(addresses: Sequence[str]) -> Iterator[str]:
-    """In turns from either family, beginning with that of the first."""
-    first = [each for each in addresses if (":" in each) == (":" in addresses[0])]
-    second = [each for each in addresses if each not in first]
-    return (each for each in chain.from_iterable(zip_longest(first, second)) if each is not None)

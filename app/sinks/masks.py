@@ -39,7 +39,6 @@ class Mask:
         self._pieces = [piece for form in sorted(forms) for piece in _pieces(form)]
 
     def beside(self, other: Mask) -> Mask:
-        """Hides the secrets of both."""
         both = Mask()
         both._pieces = [*self._pieces, *other._pieces]
         return both

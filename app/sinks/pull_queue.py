@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass
 
 from msgspec.structs import replace
 
@@ -22,9 +23,7 @@ from app.model.subscription import Subscription
 
 COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
 SOME_ROOM = 0.01  # seconds until a smaller request is made, where there is room for some of these
-LEASE_RECHECK = (
-    0.2  # seconds until the log says that a partition of a newer owner is not ours any more
-)
+LEASE_RECHECK = 0.2  # seconds until the log says that a partition has a newer owner
 REMEMBERED = 2_000  # events, of all subscriptions
 REMEMBERED_BYTES = 8 << 20  # of their data and headers
 STORED = SinkAnswer(202)
@@ -106,6 +105,7 @@ def _size(message: Message) -> int:
     return len(record.body or b"") + len(record.key or b"") + headers
 
 
+@dataclass(eq=False, repr=False)
 class PullQueueSink(JoiningSink):
     """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
     last count is added, what left is not known before the next one. So it errs to *full*; two workers of
@@ -115,22 +115,16 @@ class PullQueueSink(JoiningSink):
     ``wakeups``  shared with what hands out in this process.
     """
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        queue: PullQueue,
-        clock: Clock,
-        wakeups: Wakeups,
-        bound: int,
-        jitter: Callable[[], float],
-    ) -> None:
+    subscription: InitVar[Subscription]
+    _queue: PullQueue
+    _clock: Clock
+    _wakeups: Wakeups
+    _bound: int
+    _jitter: Callable[[], float]
+
+    def __post_init__(self, subscription: Subscription) -> None:
         self._name = subscription.id
         self._broker = subscription.source.broker
-        self._queue = queue
-        self._clock = clock
-        self._wakeups = wakeups
-        self._bound = bound
-        self._jitter = jitter
         self._counted: float | None = None
         self._full = False
         self._waiting = self._stored = 0

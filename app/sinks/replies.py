@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -34,25 +35,16 @@ _FAMILY = b"application/cloudevents"
 _log = logging.getLogger("skybridge.worker")
 
 
+@dataclass(eq=False, repr=False)
 class Replies:
     """Of one subscription. ``logs`` by broker name; ``most``: events in one answer."""
 
-    def __init__(
-        self,
-        subscription: str,
-        route: str,
-        router: Router,
-        logs: Mapping[str, Log],
-        counters: Counters,
-        *,
-        most: int = 1_000,
-    ) -> None:
-        self._subscription = subscription
-        self._route = route
-        self._router = router
-        self._logs = logs
-        self._counters = counters
-        self._most = most
+    _subscription: str
+    _route: str
+    _router: Router
+    _logs: Mapping[str, Log]
+    _counters: Counters
+    _most: int
 
     async def take(
         self, answer: SinkAnswer, answered: Sequence[Decoded], key: bytes | None

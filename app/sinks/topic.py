@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -107,19 +108,15 @@ class TopicSink(Sink):
             return await published
 
 
+@dataclass(eq=False, repr=False)
 class SpoolSink(Sink):
     """Where a spool is drained to: each record as it was spooled, to the destination that it has with it.
 
     ``logs``  that publish, by name. ``told``: hears what became of each record, before its answer.
     """
 
-    def __init__(
-        self,
-        logs: Mapping[str, Log],
-        told: Callable[[str, Record, PublishResult], None],
-    ) -> None:
-        self._logs = logs
-        self._told = told
+    _logs: Mapping[str, Log]
+    _told: Callable[[str, Record, PublishResult], None]
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         try:

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
+from yarl import URL
 
 from app.bindings.documents import FormatName, element_of, joined
-from app.bindings.forwarding import forwarded
+from app.bindings.forwarding import forwarded, may_hold_credential
 from app.bindings.http import TYPED, HttpMessage, encode
 from app.bindings.record import Decoded, Header
 from app.bindings.transcode import in_version
 from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import Asking, JoiningSink, Outgoing, SinkAnswer, answered, unwritable
+from app.interfaces import Asking, JoiningSink, Outgoing, Sent, SinkAnswer, answered, unwritable
+from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.routing.plan import writing_of
 from app.sinks.credentials import Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
+from app.sinks.masks import QUOTED, Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
-from app.sinks.telling import TELLING, Telling, told
 
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
 _SUCCESS = range(200, 300)
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
+_ON_THE_WIRE = {"timeout", "reset", "reply"}  # faults of a request that was sent, or may have been
+_NOTHING = Mask()
+
+
+class Telling(NamedTuple):
+    """``all``: also of attempts that delivered. ``bodies``: bytes of a body that are kept."""
+
+    all: bool = False
+    bodies: int = 4096
+
+
+TELLING = Telling()
 
 
 class WebhookSink(JoiningSink):
@@ -54,19 +69,15 @@ class WebhookSink(JoiningSink):
         self._telling = telling
         self._client = client
         self._writing = writing_of(subscription)
-        self._forward = (
-            subscription.forwarded_names
-        )  # foreign headers that go onto the request (I3)
+        self._forward = subscription.forwarded_names  # foreign headers, onto the request (I3)
         self._strict = subscription.strict_webhook  # no request without a body and its type (W1)
         self._signatures = signatures
         self._credentials = credentials
         self._headers = headers
         self._is_plain = credentials is None and headers is None
         self._handshake = handshake
-        format_: FormatName = (
-            "json" if subscription.format == "as_received" else subscription.format
-        )
-        self._together = None if subscription.batch is None else format_
+        format_ = "json" if subscription.format == "as_received" else subscription.format
+        self._together: FormatName | None = None if subscription.batch is None else format_
         self._replies = replies
 
     def pace(self) -> float:
@@ -191,3 +202,33 @@ class WebhookSink(JoiningSink):
 
 def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
     return shown.url(url), message.having(shown.headers)
+
+
+def told(
+    answer: SinkAnswer, url: str, message: HttpMessage, shown: Shown | None, bodies: int
+) -> SinkAnswer:
+    """The answer with what was sent. ``url``: without the access token that may have been added to it. ``shown``:
+    the credentials of the attempt."""
+    mask = _NOTHING if shown is None else shown.mask
+    answer = mask.on(answer, max(QUOTED, bodies))
+    if answer.status is None and answer.fault not in _ON_THE_WIRE:
+        return answer
+    target = URL(url)
+    own = () if shown is None else shown.headers
+    hidden = tuple((name, HIDDEN) for name, _ in own)
+    headers = (("Host", target.host_port_subcomponent or ""), *message.headers, *hidden)
+    if shown is not None and shown.access_token:
+        target = target.update_query(access_token=HIDDEN)
+    line = f"POST {target.path_qs} HTTP/1.1"
+    return replace(
+        answer,
+        headers=tuple((name, _safe(mask, name, value)) for name, value in answer.headers),
+        sent=Sent(line, headers, message.body),
+    )
+
+
+def _safe(mask: Mask, name: bytes, value: bytes) -> bytes:
+    """A header of the answer: what the target set is its own secret, and it may echo ours."""
+    if may_hold_credential(name.decode("latin-1").lower()):
+        return HIDDEN.encode()
+    return mask(value.decode("utf-8", "replace")).encode()

@@ -85,7 +85,6 @@ class ParkedMessages(Storing):
         broker: str,
         epochs: Mapping[Partition, int],
         *,
-        now_ms: int,
         limit: int,
     ) -> list[Parked]:
         query = (
@@ -93,7 +92,6 @@ class ParkedMessages(Storing):
             .where(
                 _c.subscription == subscription,
                 _c.redriven,
-                _c.due_ms <= now_ms,
                 _c.broker == broker,
                 tuple_(_c.topic, _c.partition).in_(_places(epochs)),
             )

@@ -2,22 +2,21 @@
 
 ::
 
-    origins     LogPartition | ParkedRow | RedrivenRow | ReplayedRange
+    origins     LogPartition | StoredRow | ReplayedRange
        │        finish()  retry_at(t)  dead_letter(letter)  release()
        │  Delivery(message, decoded, lane, attempts, origin)
        ▼
     scheduler ─► sink.send ─► delivery.plan.conclude ─► conclusions ─► delivery.origin.<verb>
 
 ``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``run`` keeps it running. The dispatcher asks
-its log for batches, as many as ``intake`` has room for; ``partition_changes`` and ``ownership`` make ready what is
-newly ours, ``decode_and_filter`` makes deliveries,
-``scheduler`` sends them (``batching``: several in one request) when ``gate``, ``timing`` and ``budget`` let it,
-and ``conclusions`` carries out what ``delivery_policy`` decided.
+its log for batches, as many as ``intake`` has room for; ``ownership`` makes ready what is newly ours,
+``decode_and_filter`` makes deliveries, ``scheduler`` sends them (``batching``: several in one request) when
+``gate``, ``timing`` and ``budget`` let it, and ``conclusions`` carries out what ``delivery_policy`` decided.
 
-``origins`` are the places where deliveries come from, and what finishes them there: ``offset_commits`` for the
-log, ``stored_rows`` for rows. ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send
-rows again; ``replay`` reads a range again; ``probing`` tries a target that was at fault.
-``attempts`` remembers and counts, ``attempt_writer`` stores it; ``pull_upkeep`` minds queues that are pulled;
-``components`` makes the parts of a dispatcher, ``shared`` is what all of them have; ``report`` says how it fares;
-``expiry_alarm``, ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
+``origins`` are the places where deliveries come from, and what finishes them there; ``stored_rows`` does for rows.
+``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send rows again; ``replay`` reads a range
+again. ``drain_parked`` also tries a target that was at fault.
+``attempts`` remembers and counts, ``attempt_writer`` stores it; ``watches`` looks at logs that may expire and at
+queues that are pulled; ``components`` makes the parts of a dispatcher, ``shared`` is what all of them have;
+``report`` says how it fares; ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
 """

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -25,41 +25,22 @@ from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
 from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
-from app.interfaces import JoiningSink, Sink, SinkAnswer
+from app.interfaces import JoiningSink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import DeliveryPolicy, verdict_of
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherPart
 from app.worker.timing import Pace
 
-if TYPE_CHECKING:
-    from app.worker.scheduler import Scheduler
 
-
+@dataclass(eq=False, repr=False)
 class Batching(DispatcherPart):
-    """Of one subscription. ``sink``: one that takes several at once. ``scheduler``: decides of one event alike,
-    whether it goes alone or not."""
-
-    def __init__(
-        self,
-        shared: Shared,
-        sink: Sink,
-        lanes: Lanes[Delivery],
-        pace: Pace,
-        conclusions: Conclusions,
-        scheduler: Scheduler,
-        policy: DeliveryPolicy,
-        bounds: Bounds,
-    ) -> None:
-        super().__init__(shared)
-        self._bounds = bounds
-        self._sink = cast("JoiningSink", sink)
-        self._timeout = shared.subscription.timeout
-        self._lanes = lanes
-        self._pace = pace
-        self._conclusions = conclusions
-        self._scheduler = scheduler
-        self._policy = policy
+    _sink: JoiningSink
+    _lanes: Lanes[Delivery]
+    _pace: Pace
+    _conclusions: Conclusions
+    _policy: DeliveryPolicy
+    _bounds: Bounds
 
     def leaves_at(self, now: float) -> float | None:
         """When the next request is to leave, perhaps past; None while nothing is ready."""
@@ -82,7 +63,7 @@ class Batching(DispatcherPart):
         for delivery in request.items:
             delivery.attempts += 1
             self._pace.begun(started)
-        answer = await self._sink.send_together(request.pieces, self._timeout)
+        answer = await self._sink.send_together(request.pieces, self._subscription.timeout)
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
         decisions = self._decisions(request, answer, outcome, now, probe=probe)
@@ -114,12 +95,12 @@ class Batching(DispatcherPart):
     ) -> Sequence[Decision]:
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
-        decision = self._scheduler.decide(first, answer, outcome, now, probe=probe)
+        decision = self._policy.decide(first, answer, outcome, now, probe=probe)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):
             return [decision, *(PauseEndpoint(now) for _ in others)]
-        more = (self._scheduler.concluded(lane, answer, outcome, now) for lane in others)
+        more = (self._policy.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
@@ -148,7 +129,7 @@ class Batching(DispatcherPart):
         return self._piece(delivery)
 
     def _piece(self, delivery: Delivery) -> Piece | None:
-        return self._sink.piece(delivery.outgoing(self._timeout))
+        return self._sink.piece(delivery.outgoing(self._subscription.timeout))
 
 
 def _halve(items: Sequence[Delivery]) -> None:

@@ -16,35 +16,25 @@ class Budget:
     def __init__(self, deliveries: int = DELIVERIES, held: int = BYTES) -> None:
         self.deliveries = Shares(deliveries)
         self.bytes = Shares(held)
-        self._refused: dict[Part, None] = {}
+        self.refused: dict[Part, None] = {}  # in the order in which they were
 
     def rebound(self, deliveries: int, held: int) -> None:
         self.deliveries.rebound(deliveries)
         self.bytes.rebound(held)
-        for _ in range(len(self._refused)):
+        for _ in range(len(self.refused)):
             self.wake_one()
-
-    def join(self, wake: Callable[[], None]) -> Part:
-        """A part of it, for one subscription while it runs. ``wake``: called when one that was refused
-        an attempt may ask again."""
-        return Part(self, wake)
-
-    def refused(self, part: Part) -> None:
-        self._refused[part] = None
-
-    def forget(self, part: Part) -> None:
-        self._refused.pop(part, None)
 
     def wake_one(self) -> None:
         """The one that was refused first."""
-        for part in self._refused:
-            self.forget(part)
+        for part in self.refused:
+            del self.refused[part]
             part.wake()
             return
 
 
 class Part:
-    """Of one subscription, until it leaves. ``held``: bytes that its messages cost now."""
+    """Of one subscription, until it leaves. ``held``: bytes that its messages cost now. ``wake``: called when it
+    was refused an attempt and may ask again."""
 
     def __init__(self, budget: Budget, wake: Callable[[], None]) -> None:
         self.wake = wake
@@ -55,7 +45,7 @@ class Part:
         self._bytes.join(self)
 
     def leave(self) -> None:
-        self._budget.forget(self)
+        self._budget.refused.pop(self, None)
         self._deliveries.leave(self)
         self._bytes.leave(self)
         self._budget.wake_one()
@@ -64,7 +54,7 @@ class Part:
         """Whether one more attempt may begin; if not, we are woken when that may have changed."""
         if self._deliveries.may(self):
             return True
-        self._budget.refused(self)
+        self._budget.refused[self] = None
         return False
 
     def sent(self) -> None:

@@ -2,68 +2,89 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 from app.bindings.table import BINDINGS
 from app.delivery.lanes import Lanes
-from app.interfaces import Log, Notify, Sink
+from app.interfaces import Clock, Log, Notify, Sink, Store, silence
 from app.model.message import Partition
 from app.model.pull import Pull
+from app.model.subscription import Subscription
 from app.sinks.dead_letters import DeadLettering
 from app.sinks.pull_queue import PullQueueSink
+from app.worker.attempts import AttemptLog
+from app.worker.budget import Budget, Part
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import lanes_in_flight
 from app.worker.drain_parked import Drain
-from app.worker.expiry_alarm import ExpiryAlarm
 from app.worker.gate import Gate
-from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import OwnedPartition
+from app.worker.origins import OffsetCommits, OwnedPartition
 from app.worker.ownership import Ownership
 from app.worker.parking import Parking
-from app.worker.probing import Probing
-from app.worker.pull_upkeep import PullUpkeep
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays
 from app.worker.scheduler import Scheduler
-from app.worker.shared import Shared
+from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRows
+from app.worker.timing import Timekeeper
+from app.worker.watches import ExpiryAlarm, PullUpkeep
+
+HAND_OVER = 4.0  # seconds; a log waits 5 s, and what is settled later than that is void
 
 
 class Components:
-    """Of one subscription. Arguments as those of its ``Dispatcher``."""
+    """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
+    subscription's dead-letter topic. ``hand_over``: seconds to wait for attempts on the wire when a partition is
+    taken from us."""
 
     def __init__(
         self,
-        shared: Shared,
+        subscription: Subscription,
         log: Log,
+        store: Store,
         sink: Sink,
-        copies: Log | None,
-        notify: Notify,
+        clock: Clock,
         *,
         group: str,
-        kind: str,
+        attempts: AttemptLog,
+        kind: str = "embedded",
+        copies: Log | None = None,
+        jitter: Callable[[], float] = random.random,
+        hand_over: float = HAND_OVER,
+        budget: Budget | None = None,
+        notify: Notify = silence,
     ) -> None:
-        subscription, clock, attempts = shared.subscription, shared.clock, shared.attempts
+        scope, timekeeper = TaskScope(), Timekeeper(clock)
+        part = Part(budget or Budget(), timekeeper.soon)
+        self.shared = shared = Shared(
+            *(subscription, store, clock, jitter, scope, timekeeper, attempts, part)
+        )
+        self.log = log
+        self.group = group
+        self.hand_over = hand_over
         lasting = log.capabilities.positions
         ready = dict[Partition, OwnedPartition]()
         self.sink = sink
         self.lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
-        self.commits = OffsetCommits(clock)
+        self.commits = commits = OffsetCommits(clock)
         self.gate = gate = Gate(shared, notify)
         self.reader = reader = DeliveryReader(
             subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)
-        self.parking = parking = Parking(shared, lanes, lasting=lasting)
+        self.parking = parking = Parking(shared, lanes, lasting)
         self.conclusions = conclusions = Conclusions(shared, lanes, gate, parking, letters)
         self.scheduler = scheduler = Scheduler(shared, sink, lanes, gate, parking, conclusions)
         self.drain = drain = Drain(shared, reader, scheduler, gate, parking, rows, ready)
-        self.redrive = Redrive(shared, reader, scheduler, rows, ready)
-        self.replays = Replays(shared, log, reader, scheduler, parking, ready)
-        self.probing = Probing(gate, scheduler, parking, drain)
-        self.ownership = Ownership(shared, drain, ready, generations=log.capabilities.generations)
-        alarm = ExpiryAlarm(shared, log, notify, group=group, gate=gate)
+        self.redrive = redrive = Redrive(shared, reader, scheduler, rows, ready)
+        self.replays = replays = Replays(shared, log, reader, scheduler, parking, ready)
+        holding = (commits, scheduler, parking, rows, drain, redrive, replays)
+        self.ownership = Ownership(shared, *holding, ready, hand_over, log.capabilities.generations)
+        alarm = ExpiryAlarm(shared, log, notify, group, gate)
         self.watches: list[ExpiryAlarm | PullUpkeep] = [alarm]
         if isinstance(subscription.sink, Pull) and isinstance(sink, PullQueueSink):
             most = subscription.sink.pull.max_deliveries

@@ -7,6 +7,7 @@ nothing is finished before (rule 2).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.delivery.backoff import try_again_in
 from app.delivery.lanes import Lane, Lanes
@@ -25,27 +26,18 @@ from app.sinks.dead_letters import DeadLettering
 from app.worker.attempts import DELIVERED, EXPIRED
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
-from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import LEASE_RECHECK, DispatcherPart
 
 
+@dataclass(eq=False, repr=False)
 class Conclusions(DispatcherPart):
-    """Of one subscription: what its attempts end in."""
+    """What the attempts of a subscription end in."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        lanes: Lanes[Delivery],
-        gate: Gate,
-        parking: Parking,
-        letters: DeadLettering,
-    ) -> None:
-        super().__init__(shared)
-        self._lanes = lanes
-        self._gate = gate
-        self._parking = parking
-        self._letters = letters
+    _lanes: Lanes[Delivery]
+    _gate: Gate
+    _parking: Parking
+    _letters: DeadLettering
 
     async def carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """``lane`` is in flight, and its head came down."""

@@ -38,15 +38,15 @@ class DeliveryReader:
         decode: Callable[[Record], Decoded],
         *,
         lasting: bool = True,
-        failed: Failed | None = None,
+        failed: Failed = lambda *_: None,
     ) -> None:
         self._decode = decode
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
         self._types = types_of(subscription.filters)
-        self._wanted = compile_filters(subscription.filters, self._fail if failed else None)
-        self._can_fail = failed is not None and can_fail(subscription.filters)
+        self._wanted = compile_filters(subscription.filters, self._fail)
+        self._can_fail = can_fail(subscription.filters)
         self._told_of_failure = failed
         self._failed = False  # an expression did, for the event that is looked at
         self._failures = 0  # of events that the log did not hand out, and has not told of
@@ -74,8 +74,7 @@ class DeliveryReader:
 
     def _fail(self, event: CloudEvent, expression: str, failure: Failure) -> None:
         self._failed = True
-        if self._told_of_failure is not None:
-            self._told_of_failure(event, expression, failure)
+        self._told_of_failure(event, expression, failure)
 
     def read(self, message: Message, origin: Origin) -> Delivery | str:
         """The delivery; or the word for why the message is finished already: ``skipped``, ``filtered``,

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
 
+from app.delivery.endpoint import Flow
 from app.delivery.event_age import Ages
+from app.delivery.lanes import Lane
 from app.delivery.outcomes import AT_TOPICS, Fate, Outcome, judge
 from app.delivery.plan import (
+    SETTLE,
     DeadLetterIt,
     Decision,
     Expire,
+    PauseEndpoint,
     Policy,
     WaitsIn,
     asked_wait,
     conclude,
 )
 from app.delivery.request_batching import Bounds
-from app.interfaces import Clock, SinkAnswer
+from app.interfaces import SinkAnswer
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.worker.attempts import quote
 from app.worker.delivery import SETTLED, Delivery, Verdict
+from app.worker.parking import Parking
+from app.worker.shared import DispatcherPart, Shared
 
+if TYPE_CHECKING:
+    from app.worker.gate import Gate
+
+TOO_MANY = 429
 TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
-class DeliveryPolicy:
-    """Of one subscription. ``parks``: whether a key that takes long may wait in the store (rule 4)."""
+@dataclass(eq=False, repr=False)
+class DeliveryPolicy(DispatcherPart):
+    """``parks``: whether a key that takes long may wait in the store (rule 4). ``delivered_at``: when something was
+    delivered, last."""
 
-    def __init__(
-        self, subscription: Subscription, clock: Clock, jitter: Callable[[], float]
-    ) -> None:
-        self._clock = clock
-        self._jitter = jitter
-        retry = subscription.retry
+    _gate: Gate
+    _parking: Parking
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
+        subscription, retry = shared.subscription, shared.subscription.retry
         self._policy = Policy(retry.schedule, retry.retry_after_max, retry.hold)
         self._retried = frozenset(retry.statuses)
         if not isinstance(subscription.sink, str):
@@ -45,6 +59,8 @@ class DeliveryPolicy:
         )
         self._copies = subscription.on_foreign == "forward"
         self.parks = self._policy.parks
+        self.delivered_at = -inf
+        self._endpoint = self._gate.endpoint
 
     def early(self, delivery: Delivery) -> Verdict | None:
         """What is to become of it without another attempt."""
@@ -78,19 +94,62 @@ class DeliveryPolicy:
             return asked_wait(answer.retry_after, self._clock.now(), self._policy)
         return answer.hold or None
 
-    def conclude(
-        self, delivery: Delivery, outcome: Outcome, answer: SinkAnswer, now: float, place: WaitsIn
+    def decide(
+        self,
+        lane: Lane[Delivery],
+        answer: SinkAnswer,
+        outcome: Outcome,
+        now: float,
+        *,
+        probe: bool = False,
     ) -> Decision:
-        """``place``: where its wait may be."""
+        """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
+        endpoint = self._endpoint
+        if outcome.fate is Fate.DELIVERED:
+            self.delivered_at = now
+            endpoint.answered(probe=probe)
+            return SETTLE
+        asked = self.asked(answer)
+        decision = self.concluded(lane, answer, outcome, now)
+        if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
+            cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
+            endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
+            self._timekeeper.at(now + asked)
+            if answer.hold:
+                return PauseEndpoint(now + asked, sent=False)
+        elif not outcome.reached:
+            self._gate.nothing_sent(now, probe=probe)
+        elif not outcome.endpoint_fault:
+            endpoint.answered(probe=probe)
+        elif endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
+            self._timekeeper.at(endpoint.until)
+            return PauseEndpoint(endpoint.until)
+        return decision
+
+    def concluded(
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+    ) -> Decision:
+        """Of the head of this lane, whatever it says about the endpoint."""
         return conclude(
             outcome,
-            steps=delivery.steps,
+            steps=lane.head.steps,
             asked=self.asked(answer),
             now=now,
             jitter=self._jitter(),
             policy=self._policy,
-            place=place,
+            place=self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE,
         )
+
+    def _place(self, lane: Lane[Delivery]) -> WaitsIn:
+        """Rules 4 to 6: where its wait may be."""
+        origin = lane.head.origin
+        if origin.since_ms is not None:
+            return WaitsIn.STORE
+        if self._gate.halted or self._endpoint.flow is Flow.PAUSED:
+            return WaitsIn.LANE_ONLY
+        if not self._parking.room(len(lane.items)):
+            return WaitsIn.LANE_ONLY
+        return WaitsIn.CROWDED if origin.owned.crowded() else WaitsIn.LANE
 
 
 def verdict_of(decision: Decision, outcome: Outcome, answer: SinkAnswer) -> Verdict:

@@ -10,80 +10,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.errors import PositionOutOfRange
-from app.interfaces import Clock, Consumer, Log, Notify, Sink, Store, Waiting, silence
+from app.interfaces import Consumer, Waiting
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
-from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.worker.attempts import AttemptLog
-from app.worker.budget import Budget
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
-from app.worker.partition_changes import PartitionChanges
 from app.worker.report import StatusReport
-from app.worker.shared import Shared, TaskScope
-from app.worker.timing import Timekeeper
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
 AT_REST = 120.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
-HAND_OVER = 4.0  # seconds to wait for attempts on the wire when a partition is taken from us; a log
-# waits 5 s, and what is settled later than that is void
 
 _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
-    subscription's dead-letter topic.
+    """``run`` until ``stop``; a dispatcher runs once."""
 
-    ``run`` until ``stop``; a dispatcher runs once.
-    """
-
-    def __init__(
-        self,
-        subscription: Subscription,
-        log: Log,
-        store: Store,
-        sink: Sink,
-        clock: Clock,
-        *,
-        group: str,
-        attempts: AttemptLog,
-        kind: str = "embedded",
-        copies: Log | None = None,
-        jitter: Callable[[], float] = random.random,
-        hand_over: float = HAND_OVER,
-        budget: Budget | None = None,
-        notify: Notify = silence,
-    ) -> None:
-        self._subscription = subscription
-        self._log = log
-        self._store = store
-        self._group = group
-        self._attempts = attempts
-        self._drain_time = hand_over
+    def __init__(self, components: Components) -> None:
+        shared = components.shared
+        self._components = components
+        self._subscription, self._store = shared.subscription, shared.store
+        self._attempts, self._scope = shared.attempts, shared.scope
+        self._timekeeper, self._part = shared.timekeeper, shared.part
+        self._intake = Intake(shared, components)
+        self._report = StatusReport(shared, components)
         self._consumer: Consumer | None = None
+        self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
         self._told = False  # to send, or not to
-
-        self._scope = TaskScope()
-        self._timekeeper = timekeeper = Timekeeper(clock)
-        self._part = (budget or Budget()).join(timekeeper.soon)
-        shared = Shared(
-            *(subscription, store, clock, jitter, self._scope, timekeeper, attempts, self._part)
-        )
-        self._components = components = Components(
-            shared, log, sink, copies, notify, group=group, kind=kind
-        )
-        self._changes = PartitionChanges(shared, components, hand_over)
-        self._intake = Intake(shared, components)
-        self._report = StatusReport(shared, components, group)
 
     async def run(self) -> None:
         """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
@@ -92,8 +52,8 @@ class Dispatcher:
         try:
             await self._halt_if_asked()
             subscription = self._subscription
-            consumer = await self._log.subscribe(
-                self._group,
+            consumer = await self._components.log.subscribe(
+                self._components.group,
                 subscription.source.topics,
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",
@@ -169,7 +129,8 @@ class Dispatcher:
             self._state = "running"
             await self._consume(consumer)
             self._state = "stopping"
-            await self._changes.land({*self._components.ownership.partitions}, self._drain_time)
+            ownership = self._components.ownership
+            await ownership.land({*ownership.partitions}, self._drain_time)
             scope.cancel()
             await self._components.replays.note()
         await self._components.commits.settle(consumer)
@@ -177,7 +138,7 @@ class Dispatcher:
     def _act(self, now: float) -> float | None:
         """What is due by the clock, and when something is next."""
         moments = (
-            self._components.probing.act(now),
+            self._components.drain.probe_if_due(now),
             self._components.scheduler.act(now),
             self._components.drain.act(now),
             self._components.redrive.act(now)
@@ -198,7 +159,7 @@ class Dispatcher:
 
     async def _turn(self, consumer: Consumer) -> None:
         await self._components.commits.settle(consumer)
-        await self._changes.make_ready()
+        await self._components.ownership.make_ready()
         if self._components.lanes.waiting:
             self._components.scheduler.park_holding()
         full = self._intake.full(consumer)
@@ -239,11 +200,11 @@ class Dispatcher:
             self._take(event)
             self._components.scheduler.wake()
         else:
-            await self._changes.follow(event, consumer)
+            await self._components.ownership.follow(event, consumer)
 
     def _take(self, messages: Sequence[Message]) -> None:
         """Each to its lane, behind its parked key, or finished by not being wanted."""
-        parked, sources = self._components.parking.lanes, self._changes.sources
+        parked, sources = self._components.parking.lanes, self._components.ownership.sources
         for message in messages:
             delivery = self._components.reader.read(message, sources[message.partition])
             if isinstance(delivery, str):

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from app.delivery.endpoint import Flow
 from app.delivery.parked_lanes import START, ParkedLane, ParkedLanes
 from app.errors import StoreUnavailable
 from app.interfaces import Parked
@@ -21,8 +23,8 @@ from app.worker.gate import Gate
 from app.worker.origins import OwnedPartition
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
-from app.worker.shared import DispatcherPart, Shared
-from app.worker.stored_rows import StoredRow, StoredRows, pause_after
+from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
+from app.worker.stored_rows import StoredRow, StoredRows
 
 PAGE = 10  # rows of one lane at a time: they may be large, and many lanes are drained at once
 PAGE_BYTES = 2**18  # and no more than these, but for one that is larger
@@ -34,8 +36,9 @@ class Page:
     """Rows of one lane that are held together. ``deferred``: when the lane is to be tried again, if one
     of them went back to the store."""
 
-    def __init__(self, lane: ParkedLane) -> None:
+    def __init__(self, lane: ParkedLane, lanes: ParkedLanes) -> None:
         self._lane = lane
+        self._lanes = lanes
         self._left = 0
         self.over = asyncio.Event()
         self.deferred = 0.0
@@ -44,67 +47,36 @@ class Page:
         self._left = rows
         self._lane.open += rows
 
-    def landed(self, *, done: bool, due: float) -> None:
+    def landed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:  # noqa: ARG002
         self._left -= 1
         self._lane.open -= not done  # else when its row is gone
         self.deferred = max(self.deferred, due)
         if not self._left:
             self.over.set()
 
-
-class ParkedRow(StoredRow):
-    """The origin of a row of a parked lane."""
-
-    __slots__ = ("_lane", "_lanes", "_page")
-
-    def __init__(
-        self,
-        row: Parked,
-        owned: OwnedPartition,
-        rows: StoredRows,
-        page: Page,
-        lane: ParkedLane,
-        lanes: ParkedLanes,
-    ) -> None:
-        super().__init__(row, owned, rows)
-        self._page = page
-        self._lane = lane
-        self._lanes = lanes
-
-    def landed(self, *, done: bool, due: float = 0.0) -> None:
-        self._page.landed(done=done, due=due)
-
-    def left(self) -> None:
+    def left(self, row: Parked) -> None:  # noqa: ARG002 - one is as good as another
         self._lane.open -= 1
         self._lanes.count(self._lane, -1)
 
 
+@dataclass(eq=False, repr=False)
 class Drain(DispatcherPart):
-    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+    """``ready``: the partitions that are ours and loaded."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        reader: DeliveryReader,
-        scheduler: Scheduler,
-        gate: Gate,
-        parking: Parking,
-        rows: StoredRows,
-        ready: Mapping[Partition, OwnedPartition],
-    ) -> None:
-        super().__init__(shared)
+    _reader: DeliveryReader
+    _scheduler: Scheduler
+    _gate: Gate
+    _parking: Parking
+    _rows: StoredRows
+    _ready: Mapping[Partition, OwnedPartition]
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._broker = shared.subscription.source.broker
         self._most = 2 * shared.subscription.concurrency  # lanes at a time
         self._parked = shared.store.parked
-        self._reader = reader
-        self._scheduler = scheduler
-        self._gate = gate
-        self._parking = parking
-        self._rows = rows
-        self._ready = ready
         self._turns: set[asyncio.Task[None]] = set()
         self._probing: ParkedLane | None = None
-        self._failures = 0
 
     async def load(self, partitions: Collection[Partition]) -> None:
         """Which lanes of these partitions are parked, before anything of them is delivered (rule 5).
@@ -130,10 +102,32 @@ class Drain(DispatcherPart):
             self._start(lane)
         return lanes.next_due() if self._has_room() else None
 
-    def probe(self, lane: ParkedLane) -> None:
-        """The head of this lane is what the endpoint is tried with (rule 6)."""
-        self._probing = self._parking.lanes.take_this(lane)
-        self._start(lane)
+    def probe_if_due(self, now: float) -> float | None:
+        """A paused endpoint is tried once its pause is over (rule 6); when that is, if not now."""
+        endpoint = self._gate.endpoint
+        if self._gate.halted or endpoint.flow is not Flow.PAUSED:
+            return None
+        if now < endpoint.until:
+            return endpoint.until
+        if not self._scheduler.paced() and endpoint.probe_if_due(now):
+            self._probe(now)
+        return endpoint.until if endpoint.until > now else None
+
+    def _probe(self, now: float) -> None:
+        """With one delivery, in memory or parked: the one tried longest ago."""
+        lanes, endpoint = self._scheduler.lanes, self._gate.endpoint
+        untried = lanes.oldest(lambda head: not head.attempts) if endpoint.doubtful else None
+        lane, parked = untried or lanes.oldest(), self._parking.lanes.oldest()
+        if not untried and parked is not None and (lane is None or parked.since < lane.since):
+            self._probing = self._parking.lanes.take_this(parked)
+            self._start(parked)
+        elif lane is not None:
+            self._scheduler.probe(lane)
+        elif lanes.held:  # all of it is still on the wire
+            self._gate.nothing_sent(now + LEASE_RECHECK)
+        else:
+            endpoint.nothing_to_probe()
+            self._scheduler.wake()
 
     def _has_room(self) -> bool:
         """One lane at a time at least: what is parked must not wait for what is held, which may be
@@ -150,12 +144,11 @@ class Drain(DispatcherPart):
         try:
             await self._drain(lane)
         except StoreUnavailable as error:
-            self._failures += 1
             self.trouble = f"parked events cannot be read: {error}"
-            due = self._clock.monotonic() + pause_after(self._failures, self._jitter)
+            due = self._clock.monotonic() + self.pause()
             self._parking.lanes.wait(lane, due, self._scheduler.lanes.next_turn())
         else:
-            self._failures, self.trouble = 0, ""
+            self.well()
         if self._probing is lane:  # there was nothing to try it with
             self._probing = None
             self._scheduler.no_probe()
@@ -199,11 +192,10 @@ class Drain(DispatcherPart):
 
     def _send(self, lane: ParkedLane, rows: Sequence[Parked], owned: OwnedPartition) -> Page:
         """As many of them as may be held together; the others are read again."""
-        page, size = Page(lane), 0
+        page, size = Page(lane, self._parking.lanes), 0
         sent: list[Delivery] = []
         for row in rows:
-            origin = ParkedRow(row, owned, self._rows, page, lane, self._parking.lanes)
-            delivery = self._reader.read_back(row, origin)
+            delivery = self._reader.read_back(row, StoredRow(row, owned, self._rows, page))
             size += delivery.size
             if sent and size > PAGE_BYTES:
                 break

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
-from app.delivery.backoff import try_again_in
 from app.delivery.endpoint import Endpoint, Flow
 from app.errors import StoreUnavailable
 from app.interfaces import Halt, Notify
@@ -15,13 +15,14 @@ from app.worker.shared import DispatcherPart, Shared
 _log = logging.getLogger("skybridge.worker")
 
 
+@dataclass(eq=False, repr=False)
 class Gate(DispatcherPart):
     """``halted``  why nothing may be sent at all; "" when it may."""
 
-    def __init__(self, shared: Shared, notify: Notify) -> None:
-        super().__init__(shared)
-        self._halts = shared.store.halts
-        self._notify = notify
+    _notify: Notify
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._disabling = 0  # 410s that are being stored
         self.endpoint = Endpoint(requests_in_flight(shared.subscription))
         self.halted = ""
@@ -46,6 +47,12 @@ class Gate(DispatcherPart):
         if self.disabled and not was_disabled:
             _log.warning("%s", disabled_words(self._subscription.id, cause))
 
+    def nothing_sent(self, until: float, *, probe: bool = True) -> None:
+        """Another probe may be made then, if this was to be one."""
+        if probe:
+            self.endpoint.probe_came_to_nothing(until)
+            self._timekeeper.at(until)
+
     async def disable(self, cause: str) -> None:
         """The target is gone (W5). It is remembered through restarts when this returns."""
         self.halt(f"disabled: {cause}")
@@ -57,18 +64,15 @@ class Gate(DispatcherPart):
         self._notify(DISABLED, self._subscription.id, {"cause": cause})
 
     async def _write(self, cause: str, now_ms: int) -> None:
-        failures = 0
         while True:
             try:
-                await self._halts.halt(self._subscription.id, "disabled", cause, now_ms)
+                await self._store.halts.halt(self._subscription.id, "disabled", cause, now_ms)
             except StoreUnavailable as error:
-                failures += 1
                 self.trouble = f"that it is disabled cannot be stored: {error}"
                 _log.error("%s: %s", self._subscription.id, self.trouble)
-                pause = try_again_in(failures, self._jitter())
-                await self._clock.sleep(pause)
+                await self._clock.sleep(self.pause())
             else:
-                self.trouble = ""
+                self.well()
                 return
 
 

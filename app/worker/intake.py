@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from app.interfaces import Consumer
 from app.model.message import Partition
 from app.worker.budget import MOST_HELD
 from app.worker.components import Components
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherPart
 from app.worker.timing import happened
 
 BRIEF = 0.5  # seconds that it may be full without a pause, which throws away what was read ahead
 
 
+@dataclass(eq=False, repr=False)
 class Intake(DispatcherPart):
-    """Of one subscription."""
-
-    def __init__(self, shared: Shared, components: Components) -> None:
-        super().__init__(shared)
-        self._components = components
-        self._full_since: float | None = None
+    _components: Components
+    _full_since: float | None = field(default=None, init=False)
 
     def full(self, consumer: Consumer) -> set[Partition]:
         """Of which nothing more may be taken; once full, until an eighth of it is free."""

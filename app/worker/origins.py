@@ -5,8 +5,7 @@ origin              its message is finished by                   its wait is
 ==================  ===========================================  ===============================
 ``LogPartition``    the group's commit position                  a row: its key parks
 ``ReplayedRange``   the progress of the range, never the group   a row: its key parks
-``ParkedRow``       the deletion of its row                      the row, and its lane's turn
-``RedrivenRow``     the deletion of its row                      the row alone
+``StoredRow``       the deletion of its row                      the row; of a parked lane, its turn
 ==================  ===========================================  ===============================
 
 Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter`` and ``release``.
@@ -15,22 +14,21 @@ Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from app.bindings.record import Record
-from app.errors import StaleOwner
-from app.interfaces import Consumer, DeadLetter, DeadLetters
+from app.errors import BrokerError, StaleOwner
+from app.interfaces import Clock, Consumer, DeadLetter, DeadLetters
 from app.model.message import Message, Partition
 
 if TYPE_CHECKING:
     from app.worker.delivery import Delivery
-    from app.worker.offset_commits import OffsetCommits
     from app.worker.parking import Parking
 
 Item = TypeVar("Item")
 
-LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
+RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
 
 _NOTHING = Record(None, (), None)
 _log = logging.getLogger("skybridge.worker")
@@ -77,8 +75,6 @@ class Origin:
     ``holds_lane`` whether those behind it wait for it while it is in the store.
     """
 
-    __slots__ = ("owned",)
-
     since_ms: int | None = None
     ages = True
     holds_lane = True
@@ -122,6 +118,54 @@ class Unstored(Origin):
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
         await self._letters.add(letter)
         self.finish(delivery)
+
+
+class OffsetCommits:
+    """Of one consumer. Only the task that polls may call ``settle`` and ``hold_back``.
+
+    ``paused``  partitions that hand out nothing now.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._committed = clock.monotonic()
+        self._finished: list[Message] = []
+        self.paused: set[Partition] = set()
+
+    def __len__(self) -> int:
+        """Messages that are finished and not settled."""
+        return len(self._finished)
+
+    def add(self, message: Message) -> None:
+        self._finished.append(message)
+
+    async def settle(self, consumer: Consumer) -> None:
+        """Raises BrokerError; what was not settled then is kept, for settling is idempotent."""
+        now = self._clock.monotonic()
+        if self._finished:
+            finished, self._finished = self._finished, []
+            try:
+                await consumer.settle(finished)
+            except BrokerError:
+                self._finished += finished
+                raise
+            self._committed = now
+        elif now - self._committed >= RECOMMIT:
+            self._committed = now
+            await consumer.commit()
+
+    def hold_back(self, consumer: Consumer, wanted: set[Partition]) -> None:
+        """These, and no others, hand out nothing from now on."""
+        if resumed := self.paused - wanted:
+            consumer.resume(resumed)
+        if paused := wanted - self.paused:
+            consumer.pause(paused)
+        self.paused = wanted
+
+    def forget(self, gone: Collection[Partition]) -> None:
+        """They are no longer ours to hold back, nor to settle."""
+        self.paused = self.paused.difference(gone)
+        self._finished = [done for done in self._finished if done.partition not in gone]
 
 
 class LogPartition(Unstored):

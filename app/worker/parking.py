@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from app.delivery.lanes import Lanes
 from app.delivery.parked_lanes import ParkedLane, ParkedLanes
@@ -20,29 +21,27 @@ from app.model.message import Partition
 from app.worker.delivery import Delivery
 from app.worker.origins import OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
-from app.worker.stored_rows import pause_after
 
 AT_ONCE = 1_000  # rows of one transaction, but for a lane whose followers are more
 
 _Queued = tuple[Delivery, float]  # with when its row may be tried (monotonic); 0.0: behind another
 
 
+@dataclass(eq=False, repr=False)
 class Parking(DispatcherPart):
-    """Of one subscription.
-
-    ``lanes``     those that are parked. ``live``: those in memory.
+    """``lanes``     those that are parked. ``live``: those in memory.
     ``lasting``   whether a message has the same position when it is delivered again; where it has not,
                   the store numbers rows in the order in which they come.
     """
 
-    def __init__(self, shared: Shared, live: Lanes[Delivery], *, lasting: bool) -> None:
-        super().__init__(shared)
+    _live: Lanes[Delivery]
+    _lasting: bool
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._most = shared.subscription.parked.max_rows
-        self._rows = shared.store.parked
-        self._live = live
-        self._lasting = lasting
         self._full = False
-        self._queued: dict[ParkedLane, None] = {}
+        self._queued: dict[ParkedLane, deque[_Queued]] = {}  # to be written
         self._in_queue = 0
         self._writing: list[_Queued] = []
         self._writer: asyncio.Task[None] | None = None
@@ -74,7 +73,7 @@ class Parking(DispatcherPart):
         """Whether so many more may park: below the bound, and into a store that answers."""
         return not self.trouble and self.kept + rows <= self._most
 
-    def busy(self, partitions: set[Partition]) -> bool:
+    def busy_with(self, partitions: set[Partition]) -> bool:
         """Whether rows of these partitions are being written."""
         return any(each.message.partition in partitions for each, _ in self._writing)
 
@@ -91,7 +90,6 @@ class Parking(DispatcherPart):
         return [delivery for delivery, _ in self._unqueue(lane)]
 
     def drop(self, partitions: set[Partition]) -> None:
-        """Forget what concerns these partitions."""
         for lane in self.lanes.drop(partitions):
             self._release(self._unqueue(lane))
         for lane in tuple(self._queued):  # of a lane that has places elsewhere
@@ -107,23 +105,17 @@ class Parking(DispatcherPart):
             delivery.origin.release(delivery)
 
     def _queue(self, lane: ParkedLane, delivery: Delivery, due: float) -> None:
-        if lane.queue is None:
-            lane.queue = deque()
-        lane.queue.append((delivery, due))
+        self._queued.setdefault(lane, deque()).append((delivery, due))
         self._in_queue += 1
-        self._queued[lane] = None
         if self._writer is None:
             self._writer = self._scope.spawn(self._write(), f"{self._subscription.id} writer")
 
     def _unqueue(self, lane: ParkedLane) -> list[_Queued]:
-        self._queued.pop(lane, None)
-        items = list(lane.queue or ())
-        lane.queue = None
+        items = self._queued.pop(lane, ())
         self._in_queue -= len(items)
-        return items
+        return list(items)
 
     async def _write(self) -> None:
-        failures = 0
         try:
             while self._queued:
                 lanes = self._next_lanes()
@@ -133,10 +125,9 @@ class Parking(DispatcherPart):
                     lane.writing = 0
                 self._writing = []
                 self._requeue(left)
-                failures = failures + 1 if self.trouble else 0
                 if left or not lanes:
-                    await self._clock.sleep(pause_after(failures, self._jitter))
-            self.trouble = ""  # nothing is to be written, so nothing is in trouble
+                    await self._clock.sleep(self.pause())
+            self.well()  # nothing is to be written, so nothing is in trouble
         finally:
             self._writer = None
 
@@ -144,8 +135,8 @@ class Parking(DispatcherPart):
         """Whole lanes, as many as there is room for."""
         chosen: list[ParkedLane] = []
         rows, room = 0, self._most - self.lanes.rows
-        for lane in self._queued:
-            count = len(lane.queue or ())
+        for lane, queue in self._queued.items():
+            count = len(queue)
             if lane.ending or rows + count > room or (rows and rows + count > AT_ONCE):
                 continue
             lane.writing = count
@@ -168,7 +159,7 @@ class Parking(DispatcherPart):
             return False
         try:
             rows = [self._row(*each) for each in items]
-            await self._rows.park(rows, numbered=not self._lasting)
+            await self._store.parked.park(rows, numbered=not self._lasting)
         except StaleOwner as error:
             owned.replaced(error)
             self._release(items)
@@ -178,7 +169,7 @@ class Parking(DispatcherPart):
         else:
             for delivery, _ in items:
                 self._stored(delivery)
-        self.trouble = ""
+        self.well()
         return True
 
     def _stored(self, delivery: Delivery) -> None:
@@ -198,10 +189,8 @@ class Parking(DispatcherPart):
             if lane is None:
                 self._release([each])
                 continue
-            lane.queue = lane.queue or deque()
-            lane.queue.appendleft(each)
+            self._queued.setdefault(lane, deque()).appendleft(each)
             self._in_queue += 1
-            self._queued[lane] = None
 
     def _row(self, delivery: Delivery, due: float) -> Parked:
         now = self._clock.now()

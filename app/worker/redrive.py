@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
 from app.delivery.backoff import LONGEST_WAIT
@@ -21,46 +22,20 @@ from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import StoredRow, StoredRows
 
-LOOK = (
-    300.0  # seconds after which they are looked for although the store's revision, which says when
-)
-# there are any, has not changed: each subscription asks, and there may be a thousand
-FOREVER = 2**62  # milliseconds; a moment that all waits end before
+LOOK = 300.0  # seconds between looks without a word of the store: a thousand subscriptions may ask
 
 
-class RedrivenRow(StoredRow):
-    """The origin of a dead letter that was given back: its order is past."""
-
-    __slots__ = ("_redrive",)
-
-    holds_lane = False
-
-    def __init__(
-        self, row: Parked, owned: OwnedPartition, rows: StoredRows, redrive: Redrive
-    ) -> None:
-        super().__init__(row, owned, rows)
-        self._redrive = redrive
-
-    def landed(self, *, done: bool, due: float = 0.0) -> None:
-        self._redrive.landed(self.row.id, done=done, due=due)
-
-
+@dataclass(eq=False, repr=False)
 class Redrive(DispatcherPart):
     """``ready``: the partitions that are ours and loaded."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        reader: DeliveryReader,
-        scheduler: Scheduler,
-        rows: StoredRows,
-        ready: Mapping[Partition, OwnedPartition],
-    ) -> None:
-        super().__init__(shared)
-        self._reader = reader
-        self._scheduler = scheduler
-        self._rows = rows
-        self._ready = ready
+    _reader: DeliveryReader
+    _scheduler: Scheduler
+    _rows: StoredRows
+    _ready: Mapping[Partition, OwnedPartition]
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._most = read_ahead(self._subscription)  # that are held at a time
         self._search: asyncio.Task[None] | None = None
         self._look_at = 0.0
@@ -79,15 +54,17 @@ class Redrive(DispatcherPart):
             self._search = self._scope.spawn(self._find(), f"{self._subscription.id} redrive")
         return self._look_at if self._search is None else None
 
-    def landed(self, row: int, *, done: bool, due: float) -> None:
-        """The delivery of this row is held no more; as ``StoredRow.landed``."""
-        self._loaded.discard(row)
-        self._landed.add(row)
+    def landed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
+        self._loaded.discard(row.id)
+        self._landed.add(row.id)
         if not done:
             self._look_at = min(self._look_at, due or self._clock.monotonic())
         elif self._more and len(self._loaded) <= self._most // 2:
             self._look_at = self._clock.monotonic()
         self._timekeeper.at(self._look_at)
+
+    def left(self, row: Parked) -> None:
+        """Nothing waits for it."""
 
     async def _find(self) -> None:
         """Those that are due, and when the next is."""
@@ -102,7 +79,6 @@ class Redrive(DispatcherPart):
                 self._subscription.id,
                 self._subscription.source.broker,
                 {partition: owned.epoch for partition, owned in self._ready.items()},
-                now_ms=FOREVER,
                 limit=most,
             )
         except StoreUnavailable as error:
@@ -129,6 +105,6 @@ class Redrive(DispatcherPart):
             if len(self._loaded) >= self._most or crowded:
                 self._more = True
                 return
-            origin = RedrivenRow(row, owned, self._rows, self)
+            origin = StoredRow(row, owned, self._rows, self)
             self._loaded.add(row.id)
             self._scheduler.add(self._reader.read_back(row, origin))

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -49,6 +50,7 @@ class ReplayedRange(Unstored):
         super().__init__(owned, letters, parking)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
+        self.noted = row  # how far it is, as the store knows
         self.open = self.held = 0
         self.landed = asyncio.Event()
         self.next_at = 0.0  # when its rate allows the next one
@@ -69,34 +71,26 @@ class ReplayedRange(Unstored):
         self.landed.set()
 
 
+@dataclass(eq=False, repr=False)
 class Replays(DispatcherPart):
-    """Of one subscription. ``ready``: the partitions that are ours and loaded."""
+    """``ready``: the partitions that are ours and loaded."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        log: Log,
-        reader: DeliveryReader,
-        scheduler: Scheduler,
-        parking: Parking,
-        ready: Mapping[Partition, OwnedPartition],
-    ) -> None:
-        super().__init__(shared)
+    _log: Log
+    _reader: DeliveryReader
+    _scheduler: Scheduler
+    _parking: Parking
+    _ready: Mapping[Partition, OwnedPartition]
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._most = read_ahead(shared.subscription)  # of each range that are held at a time
-        self._log = log
         self._rows = shared.store.replays
-        self._letters = shared.store.letters
-        self._reader = reader
-        self._scheduler = scheduler
-        self._parking = parking
-        self._ready = ready
         self._runs: dict[int, ReplayedRange] = {}
         self._search: asyncio.Task[None] | None = None
         self._outdated = False  # the store changed since it was read
 
     @property
     def busy(self) -> bool:
-        """Whether one is under way."""
         return bool(self._runs)
 
     def look(self) -> None:
@@ -115,22 +109,20 @@ class Replays(DispatcherPart):
         """How far all of them are, once more before the end."""
         for run in list(self._runs.values()):
             try:
-                await self._rows.save(run.progress, run.owned.epoch)
+                await self._save(run)
             except (StoreUnavailable, StaleOwner) as error:
                 _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
 
     async def _find(self) -> None:
-        failures = 0
         while self._outdated:
             self._outdated = False
             try:
                 self._take(await self._rows.all(self._subscription.id))
             except StoreUnavailable as error:
-                failures += 1
                 self._outdated, self.trouble = True, f"replays cannot be read: {error}"
-                await self._pause(failures)
+                await self._clock.sleep(self.pause())
             else:
-                self.trouble = ""
+                self.well()
         self._search = None
 
     def _take(self, rows: Sequence[Replay]) -> None:
@@ -141,7 +133,7 @@ class Replays(DispatcherPart):
         for row in rows:
             owned = self._ready.get(row.partition)
             if row.id not in self._runs and owned is not None:
-                run = ReplayedRange(row, owned, self._letters, self._parking)
+                run = ReplayedRange(row, owned, self._store.letters, self._parking)
                 name = f"{self._subscription.id} replay {row.id}"
                 run.task = self._scope.spawn(self._keep(run), name)
                 self._runs[row.id] = run
@@ -166,9 +158,11 @@ class Replays(DispatcherPart):
             except (BrokerError, PositionOutOfRange, StoreUnavailable) as error:
                 failures += 1
                 self.trouble = f"a replay of {run.row.partition} waits: {error}"
-                await self._emptied(run)  # else what is open would be sent twice
+                while run.open:  # else what is open would be sent twice
+                    run.landed.clear()
+                    await run.landed.wait()
                 if not isinstance(error, PositionOutOfRange) or not self._passes_over(run, error):
-                    await self._pause(failures)
+                    await self._clock.sleep(try_again_in(failures, self._jitter()))
         self.trouble = ""
         self._runs.pop(run.row.id, None)
 
@@ -190,25 +184,26 @@ class Replays(DispatcherPart):
                 self._hand_over(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()
-                    await self._rows.save(run.progress, run.owned.epoch)
+                    await self._save(run)
         while run.open:
-            run.landed.clear()
-            if not await happened(run.landed, self._clock, SAVE):
-                await self._rows.save(run.progress, run.owned.epoch)
+            await self._landed(run)
 
-    async def _emptied(self, run: ReplayedRange) -> None:
-        while run.open:
-            run.landed.clear()
-            await run.landed.wait()
+    async def _landed(self, run: ReplayedRange) -> None:
+        """One of its deliveries is not held any more, or how far it is was noted."""
+        run.landed.clear()
+        if not await happened(run.landed, self._clock, SAVE):
+            await self._save(run)
+
+    async def _save(self, run: ReplayedRange) -> None:
+        progress = run.progress
+        if progress != run.noted:
+            await self._rows.save(progress, run.owned.epoch)
+            run.noted = progress
 
     async def _room(self, run: ReplayedRange) -> None:
         """Until another may be held: by the bound of the range, by the process, by its rate."""
-        noted = run.range.next
         while run.open and (run.open >= self._most or self._is_crowded(run)):
-            run.landed.clear()
-            if not await happened(run.landed, self._clock, SAVE) and run.range.next != noted:
-                noted = run.range.next
-                await self._rows.save(run.progress, run.owned.epoch)
+            await self._landed(run)
         wait = run.next_at - self._clock.monotonic()
         if wait > 0:
             await self._clock.sleep(wait)
@@ -230,6 +225,3 @@ class Replays(DispatcherPart):
             run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
         self._scheduler.add(delivery)
         self._scheduler.wake()
-
-    async def _pause(self, failures: int) -> None:
-        await self._clock.sleep(try_again_in(failures, self._jitter()))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.delivery.endpoint import Flow
 from app.interfaces import Consumer, Waiting
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherPart
 
 
+@dataclass(eq=False, repr=False)
 class StatusReport(DispatcherPart):
-    """Of one subscription. Its own ``trouble`` is graver than any other."""
+    """Its own ``trouble`` is graver than any other."""
 
-    def __init__(self, shared: Shared, components: Components, group: str) -> None:
-        super().__init__(shared)
-        self._components = components
-        self._group = group
+    _components: Components
 
     def status(self, state: str, consumer: Consumer | None) -> SubscriptionStatus:
         """``state``: of the dispatcher. ``consumer``: None while it has none."""
@@ -32,7 +32,7 @@ class StatusReport(DispatcherPart):
             id=self._subscription.id,
             sink=self._subscription.sink_text,
             broker=self._subscription.source.broker,
-            group=self._group,
+            group=components.group,
             state=state,
             cause=self._cause(),
             partitions=tuple(sorted(partitions, key=str)),
@@ -64,7 +64,6 @@ class StatusReport(DispatcherPart):
         ]
 
     def _cause(self) -> str:
-        """What hinders it, in words for a person."""
         of = self._components
         parts: list[DispatcherPart] = [of.ownership, of.gate, of.conclusions, of.parking]
         parts += (of.rows, of.drain, of.redrive, of.replays)

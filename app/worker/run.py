@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -21,27 +22,34 @@ BEGINNING = frozenset({"starting", "restarting"})
 HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
 
 
+def bare_status(
+    subscription: Subscription, group: str, state: str, cause: str
+) -> SubscriptionStatus:
+    """Of one that has no dispatcher now."""
+    return SubscriptionStatus(
+        id=subscription.id,
+        sink=subscription.sink_text,
+        broker=subscription.source.broker,
+        group=group,
+        state=state,
+        cause=cause,
+    )
+
+
+@dataclass(eq=False, repr=False)
 class Run:
     """``make`` its dispatcher, which runs once. ``group``: its name in the log."""
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        sink: Sink,
-        attempts: AttemptLog,
-        group: str,
-        make: Callable[[Run], Dispatcher],
-        clock: Clock,
-        jitter: Callable[[], float],
-    ) -> None:
-        self.subscription = subscription
-        self.sink = sink
-        self.attempts = attempts
-        self.group = group
+    subscription: Subscription
+    sink: Sink
+    attempts: AttemptLog
+    group: str
+    _make: Callable[[Run], Dispatcher]
+    _clock: Clock
+    _jitter: Callable[[], float]
+
+    def __post_init__(self) -> None:
         self.dispatcher: Dispatcher | None = None
-        self._make = make
-        self._clock = clock
-        self._jitter = jitter
         self._task: asyncio.Task[None] | None = None
         self._restarts = 0
         self._death = ""
@@ -73,16 +81,11 @@ class Run:
 
     def status(self) -> SubscriptionStatus:
         if self.dispatcher is None or self._death:
-            return SubscriptionStatus(
-                id=self.subscription.id,
-                sink=self.subscription.sink_text,
-                broker=self.subscription.source.broker,
-                group=self.group,
-                state="restarting" if self._death else "starting",
-                cause=self._death,
-                restarts=self._restarts,
-            )
-        return replace(self.dispatcher.status(), restarts=self._restarts)
+            state = "restarting" if self._death else "starting"
+            status = bare_status(self.subscription, self.group, state, self._death)
+        else:
+            status = self.dispatcher.status()
+        return replace(status, restarts=self._restarts)
 
     async def _keep(self) -> None:
         """Until its dispatcher ends by itself: it was stopped, or asks for a person."""

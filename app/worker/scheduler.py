@@ -8,12 +8,12 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import cast
 
 from app.delivery.endpoint import Flow
 from app.delivery.lanes import Lane, Lanes
-from app.delivery.outcomes import Fate, Outcome
-from app.delivery.plan import SETTLE, Decision, PauseEndpoint, WaitsIn
-from app.interfaces import Sink, SinkAnswer
+from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
 from app.worker.batching import Batching
@@ -26,56 +26,42 @@ from app.worker.delivery_policy import (
     verdict_of,
 )
 from app.worker.gate import Gate
-from app.worker.origins import LEASE_RECHECK
 from app.worker.parking import Parking
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
 from app.worker.timing import Pace
 
-EMPTIED = (
-    2.0  # seconds since the last delivery in which a full queue counts as one that is being emptied
-)
-TOO_MANY = 429
+EMPTIED = 2.0  # seconds since the last delivery in which a full queue counts as being emptied
 
 
+@dataclass(eq=False, repr=False)
 class Scheduler(DispatcherPart):
-    """Of one subscription.
-
-    ``lanes``   all that is held; to be looked at from outside, not touched.
+    """``lanes``   all that is held; to be looked at from outside, not touched.
     ``landed``  set when as many attempts were concluded as ``tell_after`` was told.
     """
 
-    def __init__(
-        self,
-        shared: Shared,
-        sink: Sink,
-        lanes: Lanes[Delivery],
-        gate: Gate,
-        parking: Parking,
-        conclusions: Conclusions,
-    ) -> None:
-        super().__init__(shared)
-        subscription = shared.subscription
+    _sink: Sink
+    lanes: Lanes[Delivery]
+    _gate: Gate
+    _parking: Parking
+    _conclusions: Conclusions
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
+        subscription, sink = shared.subscription, self._sink
         self._name = f"{subscription.id} sender"
         self._concurrency = requests_in_flight(subscription)
         self._timeout = subscription.timeout
         self._is_pulled = isinstance(subscription.sink, Pull)
-        self._sink = sink
-        self._gate = gate
-        self._endpoint = gate.endpoint
-        self._parking = parking
-        self._conclusions = conclusions
-        self._policy = DeliveryPolicy(subscription, shared.clock, shared.jitter)
+        self._endpoint = self._gate.endpoint
+        self._policy = DeliveryPolicy(shared, self._gate, self._parking)
         self._pace = Pace(subscription, sink, shared.clock)
         self._batching: Batching | None = None
         if (bounds := bounds_of(subscription)) is not None:
-            self._batching = Batching(
-                shared, sink, lanes, self._pace, conclusions, self, self._policy, bounds
-            )
+            parts = (self.lanes, self._pace, self._conclusions, self._policy)
+            self._batching = Batching(shared, cast("JoiningSink", sink), *parts, bounds)
         self._senders = 0
-        self.lanes = lanes
         self.landed = asyncio.Event()
         self._untold = 0
-        self._delivered = -EMPTIED  # when something was, last
         sink.when_ready(self._sink_is_ready)
 
     @property
@@ -96,7 +82,7 @@ class Scheduler(DispatcherPart):
     @property
     def waits(self) -> bool:
         """Whether only the sink stops it, and for a moment: a queue that is full, and is being emptied."""
-        lately = self._clock.monotonic() - self._delivered < EMPTIED
+        lately = self._clock.monotonic() - self._policy.delivered_at < EMPTIED
         return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery) -> None:
@@ -113,7 +99,7 @@ class Scheduler(DispatcherPart):
         for delivery in self.lanes.drop(lambda each: each.message.partition in partitions):
             self._conclusions.release(delivery)
 
-    def flying(self, partitions: set[Partition]) -> bool:
+    def busy_with(self, partitions: set[Partition]) -> bool:
         """Whether an attempt of these partitions is still on the wire."""
         return any(each.message.partition in partitions for each in self.lanes.in_flight())
 
@@ -166,7 +152,7 @@ class Scheduler(DispatcherPart):
     def no_probe(self) -> None:
         """Nothing came of it: there was no such event."""
         if self._endpoint.flow is Flow.PROBING:
-            self._nothing_sent(self._clock.monotonic() + LEASE_RECHECK, probe=True)
+            self._gate.nothing_sent(self._clock.monotonic() + LEASE_RECHECK)
 
     def park_holding(self) -> None:
         """Rule 4: a lane that holds while half of the window is used parks, also one that waits; and one
@@ -207,11 +193,6 @@ class Scheduler(DispatcherPart):
         self._senders += begun
         return begun
 
-    def _nothing_sent(self, until: float, *, probe: bool) -> None:
-        if probe:
-            self._endpoint.probe_came_to_nothing(until)
-            self._timekeeper.at(until)
-
     async def _send(self, probe: Lane[Delivery] | None) -> None:
         try:
             if probe is not None:
@@ -242,9 +223,9 @@ class Scheduler(DispatcherPart):
         try:
             if not head.origin.owned.holds():  # rule 5; a Revoked or Lost will say more
                 self._conclusions.wait(lane, now + LEASE_RECHECK)
-                self._nothing_sent(now + LEASE_RECHECK, probe=probe)
+                self._gate.nothing_sent(now + LEASE_RECHECK, probe=probe)
             elif (verdict := self._policy.early(head)) is not None:
-                self._nothing_sent(now, probe=probe)
+                self._gate.nothing_sent(now, probe=probe)
                 await self._conclusions.carry_out(lane, verdict)
             elif not await self._sent_together(lane, now, probe=probe):
                 head.attempts += 1
@@ -281,60 +262,10 @@ class Scheduler(DispatcherPart):
     def _verdict(
         self, lane: Lane[Delivery], answer: SinkAnswer, started: float, *, probe: bool
     ) -> Verdict:
-        """Of an attempt that just ended."""
         now = self._clock.monotonic()
         outcome = self._policy.judge(answer)
-        decision = self.decide(lane, answer, outcome, now, probe=probe)
+        decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
         lane.head.attempts -= answer.hold > 0  # nothing was tried
         return verdict_of(decision, outcome, answer)
-
-    def decide(
-        self,
-        lane: Lane[Delivery],
-        answer: SinkAnswer,
-        outcome: Outcome,
-        now: float,
-        *,
-        probe: bool = False,
-    ) -> Decision:
-        """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
-        if outcome.fate is Fate.DELIVERED:
-            self._delivered = now
-            self._endpoint.answered(probe=probe)
-            return SETTLE
-        asked = self._policy.asked(answer)
-        decision = self.concluded(lane, answer, outcome, now)
-        if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
-            cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
-            self._endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
-            self._timekeeper.at(now + asked)
-            if answer.hold:
-                return PauseEndpoint(now + asked, sent=False)
-        elif not outcome.reached:
-            self._nothing_sent(now, probe=probe)
-        elif not outcome.endpoint_fault:
-            self._endpoint.answered(probe=probe)
-        elif self._endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
-            self._timekeeper.at(self._endpoint.until)
-            return PauseEndpoint(self._endpoint.until)
-        return decision
-
-    def concluded(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
-    ) -> Decision:
-        """Of the head of this lane, whatever it says about the endpoint."""
-        place = self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE
-        return self._policy.conclude(lane.head, outcome, answer, now, place)
-
-    def _place(self, lane: Lane[Delivery]) -> WaitsIn:
-        """Rules 4 to 6: where its wait may be."""
-        origin = lane.head.origin
-        if origin.since_ms is not None:
-            return WaitsIn.STORE
-        if self._gate.halted or self._endpoint.flow is Flow.PAUSED:
-            return WaitsIn.LANE_ONLY
-        if not self._parking.room(len(lane.items)):
-            return WaitsIn.LANE_ONLY
-        return WaitsIn.CROWDED if origin.owned.crowded() else WaitsIn.LANE

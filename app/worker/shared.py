@@ -4,51 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from dataclasses import InitVar, dataclass
+from typing import Any, NamedTuple
 
+from app.delivery.backoff import try_again_in
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
 from app.worker.budget import Part
 from app.worker.timing import Timekeeper
 
+LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
+
 
 class TaskScope(asyncio.TaskGroup):
-    """An error in one of its tasks ends them all, rather than go unseen.
-
-    ``active``  whether tasks may begin.
-    """
+    """An error in one of its tasks ends them all, rather than go unseen."""
 
     def __init__(self) -> None:
         super().__init__()
         self._running: set[asyncio.Task[None]] = set()
-        self.active = False
-
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        self.active = True
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await super().__aexit__(kind, error, trace)
-        finally:
-            self.active = False
+        self._ending = False
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
-        """None: the tasks are ending, and nothing begins any more."""
-        task = None
-        if self.active:
-            try:
-                task = self.create_task(work, name=name)
-            except RuntimeError:  # one of them failed
-                self.active = False
+        """None: the tasks are ending, or have not begun."""
+        try:
+            task = None if self._ending else self.create_task(work, name=name)
+        except RuntimeError:  # one of them failed, or all have ended
+            task = None
         if task is None:
             work.close()
             return None
@@ -58,7 +40,7 @@ class TaskScope(asyncio.TaskGroup):
 
     def cancel(self) -> None:
         """End all of them. What they had under way stays unfinished."""
-        self.active = False
+        self._ending = True
         for task in self._running:
             task.cancel()
 
@@ -76,10 +58,15 @@ class Shared(NamedTuple):
     part: Part
 
 
+@dataclass(eq=False, repr=False)
 class DispatcherPart:
-    """``trouble``: what hinders it, in words for a person; "" when nothing does."""
+    """Its fields are the other parts that it needs.
 
-    def __init__(self, shared: Shared) -> None:
+    ``trouble``: what hinders it, in words for a person; "" when nothing does."""
+
+    shared: InitVar[Shared]
+
+    def __post_init__(self, shared: Shared) -> None:
         self._subscription = shared.subscription
         self._store = shared.store
         self._clock = shared.clock
@@ -89,3 +76,15 @@ class DispatcherPart:
         self._attempts = shared.attempts
         self._part = shared.part
         self.trouble = ""
+        self._failures = 0  # in a row, of what it asks of the store
+
+    def well(self) -> None:
+        """The store did what it was asked for."""
+        self.trouble, self._failures = "", 0
+
+    def pause(self) -> float:
+        """Seconds until it is asked again: it refused, which is the trouble, or a partition is in doubt."""
+        if not self.trouble:
+            return LEASE_RECHECK
+        self._failures += 1
+        return try_again_in(self._failures, self._jitter())

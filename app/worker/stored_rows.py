@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from app.delivery.backoff import try_again_in
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
-from app.worker.origins import LEASE_RECHECK, Origin, OwnedPartition, by_owner
+from app.worker.origins import Origin, OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction
@@ -24,50 +24,55 @@ AT_ONCE = 1_000  # rows of one transaction
 _log = logging.getLogger("skybridge.worker")
 
 
+class Reader(Protocol):
+    """What read a row of the store, and waits for its end."""
+
+    def landed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
+        """It is held no more. ``done``: its row goes, or is gone. ``due``: when it may be tried again."""
+
+    def left(self, row: Parked) -> None:
+        """The row is gone from the store."""
+
+
 class StoredRow(Origin):
     """A row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
 
-    __slots__ = ("_rows", "row", "since_ms")
-
-    def __init__(self, row: Parked, owned: OwnedPartition, rows: StoredRows) -> None:
+    def __init__(
+        self, row: Parked, owned: OwnedPartition, rows: StoredRows, reader: Reader
+    ) -> None:
         super().__init__(owned)
         self.row = row
         self.since_ms = row.at_ms
+        self.holds_lane = not row.redriven  # the order of a redriven one is past
+        self.reader = reader
         self._rows = rows
 
     def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
-        if not self.owned.lost or self.owned.holds():  # revoked, and still ours
+        ours = not self.owned.lost or self.owned.holds()  # revoked, and still ours
+        if ours:
             self._rows.finished(self)
-            self.landed(done=True)
-        else:
-            self.landed(done=False)
+        self.reader.landed(self.row, done=ours)
 
     async def save(self, delivery: Delivery, due: float) -> None:
         await self._rows.save(self.row, delivery, due)
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:  # noqa: ARG002
         await self._rows.letters.add(letter, self.row.id)
-        self.left()
-        self.landed(done=True)
+        self.reader.left(self.row)
+        self.reader.landed(self.row, done=True)
 
     def release(self, delivery: Delivery) -> None:  # noqa: ARG002
-        self.landed(done=False)
+        self.reader.landed(self.row, done=False)
 
     def retry_at(self, delivery: Delivery, due: float) -> None:  # noqa: ARG002
-        self.landed(done=False, due=due)
-
-    def landed(self, *, done: bool, due: float = 0.0) -> None:
-        """It is held no more. ``done``: its row goes, or is gone. ``due``: when it may be tried again."""
-
-    def left(self) -> None:
-        """Its row is gone from the store."""
+        self.reader.landed(self.row, done=False, due=due)
 
 
 class StoredRows(DispatcherPart):
     """``left``: set whenever rows are gone from the store."""
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._task: asyncio.Task[None] | None = None
         self._leaving: dict[int, StoredRow] = {}  # by id of the row
         self.letters = shared.store.letters
@@ -98,7 +103,7 @@ class StoredRows(DispatcherPart):
         """Ids of rows that were delivered and are not gone yet."""
         return self._leaving.keys()
 
-    def busy(self, partitions: set[Partition]) -> bool:
+    def busy_with(self, partitions: set[Partition]) -> bool:
         """Whether rows of these partitions are to be deleted."""
         return any(each.row.message.partition in partitions for each in self._leaving.values())
 
@@ -107,16 +112,14 @@ class StoredRows(DispatcherPart):
         self.left.set()
 
     async def _delete_all(self) -> None:
-        failures = 0
         try:
             while self._leaving:
                 went = False
                 for owned, rows in by_owner(self._leaving.values(), lambda row: row.owned).items():
                     went |= await self._deleted(owned, rows[:AT_ONCE])
                 self.left.set()
-                failures = 0 if went or not self.trouble else failures + 1
                 if not went:
-                    await self._clock.sleep(pause_after(failures, self._jitter))
+                    await self._clock.sleep(self.pause())
         finally:
             self._task = None
 
@@ -131,13 +134,8 @@ class StoredRows(DispatcherPart):
         except StoreUnavailable as error:
             self.trouble = f"rows that were delivered cannot be deleted: {error}"
             return False
-        self.trouble = ""
+        self.well()
         for each in rows:
             self._leaving.pop(each.row.id, None)
-            each.left()
+            each.reader.left(each.row)
         return True
-
-
-def pause_after(failures: int, jitter: Callable[[], float]) -> float:
-    """Seconds, when the store refused so often in a row; 0: it did not, the partition is in doubt."""
-    return try_again_in(failures, jitter()) if failures else LEASE_RECHECK

@@ -33,9 +33,10 @@ from app.telemetry import Counters
 from app.worker.attempts import AttemptLog, OfferLog, Success
 from app.worker.budget import Budget
 from app.worker.commands import obey
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_words
-from app.worker.run import Run
+from app.worker.run import Run, bare_status
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
 BY_CONFIGURATION = "paused by its configuration"
@@ -224,14 +225,8 @@ class Supervisor:
             run = self._runs[wanted.id] = self._run(wanted, attempts)
         except SetupError as error:
             _log.error("%s cannot run: %s", wanted.id, error)
-            self._broken[wanted.id] = SubscriptionStatus(
-                id=wanted.id,
-                sink=wanted.sink_text,
-                broker=wanted.source.broker,
-                group=group_name(self._installation, wanted.id),
-                state="broken",
-                cause=str(error),
-            )
+            group = group_name(self._installation, wanted.id)
+            self._broken[wanted.id] = bare_status(wanted, group, "broken", str(error))
         else:
             run.begin()
 
@@ -270,18 +265,20 @@ class Supervisor:
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(
-            subscription,
-            self._logs[subscription.source.broker],
-            self._store,
-            run.sink,
-            self._clock,
-            group=run.group,
-            attempts=run.attempts,
-            kind=self._kinds.get(subscription.source.broker, "embedded"),
-            copies=None if target is None else self._logs[target.broker],
-            notify=self._notify,
-            jitter=self._jitter,
-            budget=self._budget,
+            Components(
+                subscription,
+                self._logs[subscription.source.broker],
+                self._store,
+                run.sink,
+                self._clock,
+                group=run.group,
+                attempts=run.attempts,
+                kind=self._kinds.get(subscription.source.broker, "embedded"),
+                copies=None if target is None else self._logs[target.broker],
+                notify=self._notify,
+                jitter=self._jitter,
+                budget=self._budget,
+            )
         )
 
     def _open(self, subscription: Subscription) -> Sink:

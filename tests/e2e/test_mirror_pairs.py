@@ -26,6 +26,7 @@ from app.runtime.clock import SystemClock
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from contract_tools import take
 from memory_store import MemoryStore
@@ -145,15 +146,17 @@ async def mirroring(
     assert not isinstance(subscription.sink, str)
     counters, store = Counters(), MemoryStore()
     dispatcher = Dispatcher(
-        subscription,
-        source,
-        store,
-        TopicSink(subscription.sink, subscription, target, target.name, within=PATIENT),
-        SystemClock(),
-        group=f"skybridge.pairs.{subscription.id}",
-        attempts=AttemptLog(subscription.id, counters),
-        kind=source.name,
-        jitter=random.random,
+        Components(
+            subscription,
+            source,
+            store,
+            TopicSink(subscription.sink, subscription, target, target.name, within=PATIENT),
+            SystemClock(),
+            group=f"skybridge.pairs.{subscription.id}",
+            attempts=AttemptLog(subscription.id, counters),
+            kind=source.name,
+            jitter=random.random,
+        )
     )
     running = asyncio.create_task(dispatcher.run())
     try:

@@ -22,6 +22,7 @@ from app.interfaces import DeadLetter, LetterChoice, Outgoing, Sink, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from example_counts import examples
 from fake_log import FakeConsumer, FakeLog
@@ -111,20 +112,22 @@ class Worker(Sink):
     def _dispatcher(self) -> Dispatcher:
         world = self.world
         return Dispatcher(
-            a_subscription(
-                window=WINDOW,
-                concurrency=CONCURRENCY,
-                retry=RETRY,
-                parked={"max_rows": MAX_ROWS},
-            ),
-            world.log,
-            Behind(world.store, self.gate, world),
-            self,
-            world.clock,
-            group=GROUP,
-            attempts=AttemptLog("billing", Counters()),
-            jitter=world.chance.random,
-            hand_over=1.0,
+            Components(
+                a_subscription(
+                    window=WINDOW,
+                    concurrency=CONCURRENCY,
+                    retry=RETRY,
+                    parked={"max_rows": MAX_ROWS},
+                ),
+                world.log,
+                Behind(world.store, self.gate, world),
+                self,
+                world.clock,
+                group=GROUP,
+                attempts=AttemptLog("billing", Counters()),
+                jitter=world.chance.random,
+                hand_over=1.0,
+            )
         )
 
     async def _run(self) -> None:

@@ -91,17 +91,16 @@ class ParkedRows:
         found = [row for row in mine if row.lane == lane and row.message.offset > after][:limit]
         return found if epoch is None else [_under(row, epoch) for row in found]
 
-    async def redriven(self, *places: Any, now_ms: int, limit: int) -> list[Parked]:
+    async def redriven(self, *places: Any, limit: int) -> list[Parked]:
         subscription, broker, epochs = places
-        due = [
+        given_back = [
             row
             for row in self.rows_by_id.values()
             if row.redriven
             and (row.subscription, row.broker) == (subscription, broker)
             and row.message.partition in epochs
-            and row.due_ms <= now_ms
         ]
-        found = sorted(due, key=lambda row: (row.due_ms, row.id))[:limit]
+        found = sorted(given_back, key=lambda row: (row.due_ms, row.id))[:limit]
         return [_under(row, epochs[row.message.partition]) for row in found]
 
     async def unpark(self, rows: Sequence[Parked]) -> None:

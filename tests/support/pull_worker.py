@@ -11,6 +11,7 @@ from app.interfaces import Offered, Store
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import OfferLog
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from fake_log import FakeLog
 from virtual_clock import VirtualClock
@@ -65,16 +66,18 @@ class Pulling:
             subscription, self.store.pulled, self.clock, self.wakeups, bound, lambda: 0.5
         )
         self.dispatcher = Dispatcher(
-            subscription,
-            self.log,  # type: ignore[arg-type]
-            self.store,
-            sink,
-            self.clock,
-            group=GROUP,
-            attempts=OfferLog("billing", self.counters),
-            copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
-            notify=lambda kind, name, _: self.told.append((kind, name)),
-            jitter=lambda: 0.5,
+            Components(
+                subscription,
+                self.log,  # type: ignore[arg-type]
+                self.store,
+                sink,
+                self.clock,
+                group=GROUP,
+                attempts=OfferLog("billing", self.counters),
+                copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
+                notify=lambda kind, name, _: self.told.append((kind, name)),
+                jitter=lambda: 0.5,
+            )
         )
         self.task = asyncio.create_task(self.dispatcher.run())
         await self.until(lambda: bool(self.status.partitions) or self.task.done())

@@ -234,8 +234,8 @@ class LettersContract:
 
 
 class RedriveContract:
-    async def redriven(self, store, now_ms=NOW * 2):
-        return await store.parked.redriven(*MINE, {ORDERS: 5}, now_ms=now_ms, limit=100)
+    async def redriven(self, store):
+        return await store.parked.redriven(*MINE, {ORDERS: 5}, limit=100)
 
     async def test_the_oldest_become_rows_one_after_the_other(self, store):
         """A target that just came back is not met by everything at once."""

@@ -296,7 +296,6 @@ BARE = {
     "runtime/tokens.py": WAITED_FOR,
     "sinks/dns.py": WAITED_FOR,
     "sinks/handshake.py": WAITED_FOR,
-    "sinks/http_connect.py": WAITED_FOR,
     "store/transactions.py": ENDS,
     "telemetry/tasks.py": "the mechanism",
     "worker/run.py": COUNTS_ITSELF,

@@ -10,8 +10,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.errors import StoreUnavailable
 from app.interfaces import SinkAnswer
-from app.sinks.callbacks import LASTING, Callbacks
-from app.sinks.handshake import Handshake
+from app.sinks.handshake import LASTING, Callbacks, Handshake
 from memory_store import MemoryStore
 
 BASE = "https://bridge.example/"

@@ -317,7 +317,7 @@ async def test_a_name_that_changes_its_mind_is_checked_again(target, sinks):
     sink = sinks(allow_private=("127.0.0.2/32",), lookup=names)
     url = f"http://rebind.example:{target.port}/"
     assert (await sink.post(*a_request(url))).fault == "connect"  # nobody listens there
-    sink.names._kept.clear()  # its 30 seconds are over
+    sink.names._known.clear()  # its 30 seconds are over
     assert (await sink.post(*a_request(url))).fault == "blocked-address"
     assert target.connections == 0
 

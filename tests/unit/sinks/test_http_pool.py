@@ -12,7 +12,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.sinks import http_pool
-from app.sinks.http_client import HttpClient
+from app.sinks.http_client import CONNECTIONS, HttpClient
 from app.sinks.http_pool import Pool
 from raw_target import Play, Played, RawTarget
 from webhook_target import WebhookTarget, status
@@ -280,7 +280,8 @@ async def test_who_goes_away_at_any_moment_leaves_no_place_taken(
     answers = await asyncio.gather(*(post(client, url) for _ in range(6)))
     assert [answer.status for answer in answers] == [204] * 6
     pool = pool_of(client)
-    assert pool._places == len(pool._open) == len(pool._idle) <= 2
+    assert (pool._free, len(pool._open)) == (2, len(pool._idle))
+    assert len(pool._open) <= 2
 
 
 async def test_who_goes_away_closes_what_it_asked(
@@ -307,7 +308,7 @@ async def test_an_idle_connection_is_closed_in_time(
     client = await five_idle(clients, target)
     assert len(pool_of(client)._open) == target.connections == 5
     await until(lambda: not pool_of(client)._open)
-    assert pool_of(client)._places == 0
+    assert pool_of(client)._free == CONNECTIONS
     assert (await post(client, target.url)).status == 204
 
 
@@ -405,10 +406,10 @@ async def test_no_answer_goes_astray_and_no_place_is_lost(
 
     await asyncio.gather(*(caller(lane) for lane in range(12)))
     pool = pool_of(client)
-    await until(lambda: pool._places == len(pool._open) == len(pool._idle))
-    assert pool._places <= 4
+    await until(lambda: pool._free == 4 and len(pool._open) == len(pool._idle))
+    assert len(pool._open) <= 4
     await client.stop()
-    assert (pool._places, len(pool._open), len(pool._waiting)) == (0, 0, 0)
+    assert (pool._free, len(pool._open), len(pool._waiting)) == (4, 0, 0)
 
 
 class Shared:

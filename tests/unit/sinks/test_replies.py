@@ -76,7 +76,7 @@ async def a_house(**route: object) -> House:
         ),
     ]
     counters = Counters()
-    replies = Replies("billing", "answers", Router(routes), {"log": log}, counters, most=10)
+    replies = Replies("billing", "answers", Router(routes), {"log": log}, counters, 10)
     return House(log, counters, replies)
 
 

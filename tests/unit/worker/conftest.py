@@ -8,6 +8,7 @@ from app.model.message import Partition
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
+from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from fake_log import FakeLog
 from memory_store import MemoryStore
@@ -46,18 +47,20 @@ class Rig:
         if self.client is not None:
             self.sink = WebhookSink(subscription, self.client)
         self.dispatcher = Dispatcher(
-            subscription,
-            self.log,
-            self.store,
-            self.sink,
-            self.clock,
-            group=GROUP,
-            attempts=self.attempts,
-            kind=kind,
-            copies=self.copies if "dead_letter" in settings else None,
-            jitter=lambda: JITTER,
-            hand_over=5.0,
-            budget=budget,
+            Components(
+                subscription,
+                self.log,
+                self.store,
+                self.sink,
+                self.clock,
+                group=GROUP,
+                attempts=self.attempts,
+                kind=kind,
+                copies=self.copies if "dead_letter" in settings else None,
+                jitter=lambda: JITTER,
+                hand_over=5.0,
+                budget=budget,
+            )
         )
         self.task = asyncio.create_task(self.dispatcher.run())
         await until(lambda: self.dispatcher.status().partitions or self.task.done())

@@ -18,8 +18,7 @@ from app.telemetry import Counters
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
-from app.worker.offset_commits import OffsetCommits
-from app.worker.origins import LogPartition, OwnedPartition
+from app.worker.origins import LogPartition, OffsetCommits, OwnedPartition
 from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRow, StoredRows
 from fake_log import FakeLog
@@ -73,7 +72,7 @@ class Rig:
         (row,) = await self.store.parked.find()
         delivery = self.held(row.message)
         rows = StoredRows(self.shared())
-        delivery.origin = StoredRow(row, delivery.origin.owned, rows)
+        delivery.origin = StoredRow(row, delivery.origin.owned, rows, Held())
         return delivery
 
     @property
@@ -83,6 +82,16 @@ class Rig:
 
 def a_message(record=None, epoch=0):
     return Message(record or an_event(1), ORDERS, "0", 0, 0, epoch)
+
+
+class Held:
+    """What read a row, and does nothing at its end."""
+
+    def landed(self, row, *, done, due=0.0):
+        pass
+
+    def left(self, row):
+        pass
 
 
 class Holding:

@@ -14,7 +14,7 @@ from app.brokers.kafka import KafkaSettings
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange, StoreUnavailable
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from app.worker.dispatch import HAND_OVER
+from app.worker.components import HAND_OVER
 from worker_doubles import an_event, until
 
 FAILS = SinkAnswer(500, body=b"no")

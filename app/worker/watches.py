@@ -1,31 +1,40 @@
-"""A pause that will outlast the log's retention is said before anything expires (rule 6)."""
+"""Looks at a subscription now and then, beside its deliveries: at its log while it is paused, at a queue that is
+pulled."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from app.delivery.expiry import Extent, expiring
-from app.errors import BrokerError
+from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Log, Notify
 from app.interfaces.notify import LAGGING
 from app.model.message import Partition
+from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
+from app.sinks.pull_queue import PullQueueSink
 from app.worker.gate import Gate
 from app.worker.shared import DispatcherPart, Shared
 
 LOOK = 60.0  # seconds between looks at the log while a subscription is paused
+SWEEP_EVERY = 5.0  # seconds
 
 _log = logging.getLogger("skybridge.worker")
 
 
+@dataclass(eq=False, repr=False)
 class ExpiryAlarm(DispatcherPart):
-    """``trouble``: what is said, until it does."""
+    """A pause that will outlast the log's retention is said before anything expires (rule 6).
 
-    def __init__(self, shared: Shared, log: Log, notify: Notify, *, group: str, gate: Gate) -> None:
-        super().__init__(shared)
-        self._log = log
-        self._notify = notify
-        self._group = group
-        self._gate = gate
+    ``trouble``: what is said, until it does."""
+
+    _broker: Log
+    _notify: Notify
+    _group: str
+    _gate: Gate
+
+    def __post_init__(self, shared: Shared) -> None:
+        super().__post_init__(shared)
         self._begun: dict[Partition, Extent] = {}
 
     async def watch(self) -> None:
@@ -59,7 +68,7 @@ class ExpiryAlarm(DispatcherPart):
 
     async def _extents(self) -> dict[Partition, Extent]:
         """Of the partitions whose positions are numbers."""
-        metadata = await self._log.metadata(self._subscription.source.topics, [self._group])
+        metadata = await self._broker.metadata(self._subscription.source.topics, [self._group])
         earliest = {
             Partition(topic.name, each.number): each.earliest
             for topic in metadata.topics
@@ -72,3 +81,38 @@ class ExpiryAlarm(DispatcherPart):
             if lag.group == self._group and first.isdecimal() and committed.isdecimal():
                 found[at] = Extent(int(first), int(committed))
         return found
+
+
+@dataclass(eq=False, repr=False)
+class PullUpkeep(DispatcherPart):
+    """A queue is counted; what was handed out too often, and never acknowledged, is dead-lettered.
+
+    ``most``: how often an event is handed out."""
+
+    _most: int
+    _letters: DeadLettering
+    _sink: PullQueueSink
+
+    async def watch(self) -> None:
+        while True:
+            try:
+                await self._sweep()
+            except (StoreUnavailable, BrokerError) as error:
+                self.trouble = f"a dead letter cannot be stored: {error}"
+                _log.error("%s: %s", self._subscription.id, self.trouble)
+            else:
+                self.trouble = ""
+            await self._clock.sleep(SWEEP_EVERY)
+
+    async def _sweep(self) -> None:
+        await self._sink.count()
+        if not self._sink.queued():
+            return
+        rows = await self._store.pulled.worn_out(
+            self._subscription.id, most_deliveries=self._most, now_ms=self._letters.now_ms()
+        )
+        detail = f"handed out {self._most} times and never acknowledged"
+        for row in rows:
+            await self._letters.put_rows(self._store.pulled, [row], MAX_DELIVERIES, detail)
+        if rows:
+            self._sink.tell()  # the next of their keys are free
