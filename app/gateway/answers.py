@@ -156,6 +156,7 @@ BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is too large")
 HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is too large")
 TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
 MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
+NO_HOST = refusal(400, "malformed-request", "HTTP/1.1 asks for exactly one Host field")
 TRANSFER_CODING = refusal(
     400, "unsupported-transfer-encoding", "the only transfer coding is chunked"
 )

@@ -16,7 +16,7 @@ from app.access.caller import Caller
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
-from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, TUNNEL, Answer
+from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, NO_HOST, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
@@ -80,6 +80,8 @@ class HttpProtocol(Connection):
         self._keeps = parser.should_keep_alive()
         if not self._keeps or b"connection" in named or b"expect" in named:
             self._read_connection(named)
+        if b"host" not in named or len(named) != len(self.headers):
+            self._demand_host()
         refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
@@ -144,6 +146,12 @@ class HttpProtocol(Connection):
             self._stop(MALFORMED)
         else:
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
+
+    def _demand_host(self) -> None:
+        """Exactly one in a request of HTTP/1.1 (RFC 9112 3.2)."""
+        count = [name for name, _ in self.headers].count(b"host")
+        if count > 1 or (not count and self.parser.get_http_version() == "1.1"):
+            self._stop(NO_HOST)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A peer that sends no more has left: its stream, or its long poll, ends at once."""

@@ -42,8 +42,8 @@ class QueueOwner(Protocol):
 class RequestCycle:
     """One request and, when it has one, its answer. A refusal has only an answer.
 
-    ``last``: the connection closes behind it. ``begun``: when the request was whole. ``request`` is let go with
-    the answer: answers that are due before it may take long.
+    ``last``: the connection closes behind it. ``begun``: when the request was whole. ``request`` is let go when it
+    has begun: a body is not kept beside the records made of it while a log stores them.
     """
 
     __slots__ = ("answer", "asgi", "begun", "hot", "last", "queue", "request")
@@ -61,7 +61,6 @@ class RequestCycle:
         """The answer of a hot request. The connection may be gone by now; then it is dropped."""
         if self.answer is None:
             self.answer = answer
-            self.request = None
             self.queue.settled(self)
 
 
@@ -153,6 +152,7 @@ class RequestQueue:
     def _begin(self, cycle: RequestCycle) -> None:
         self._working += 1
         answer = self._owner.publish(cycle)
+        cycle.request = None
         if answer is not None:
             cycle.answered(answer)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.model.route import Route
@@ -51,6 +53,24 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing()
     assert len(rows) >= 200
     assert log.submits == []
     assert counters.total("events_refused") == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [("1.1", 0, 400), ("1.1", 1, 202), ("1.1", 2, 400), ("1.0", 0, 202), ("1.0", 2, 400)],
+)
+async def test_a_request_names_exactly_one_host(version: str, hosts: int, status: int) -> None:
+    """RFC 9112 3.2: a server MUST answer 400 to HTTP/1.1 without Host, and to more than one."""
+    log: Any = ScriptedLog(at_once=True)
+    router = Router([Route.model_validate(ROUTES[1])])
+    fields = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\ncontent-length: 0\r\n\r\n"
+    publisher = Publisher(router, {"log": log}, Counters())
+    async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
+        head = b"POST /events HTTP/%b\r\n" % version.encode()
+        peer.writer.write(head + b"host: x\r\n" * hosts + fields)
+        answer = await peer.answer()
+    assert answer.status == status
+    assert len(log.submits) == (status == 202)
 
 
 async def answered(port: int, row: BadRequest) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ async def test_one_read_full_of_requests_is_parsed_no_further_than_may_wait() ->
     """A request costs a hundred times its bytes: what is read is kept as bytes until its turn."""
     held = Held()
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
-        tiny = b"POST /events HTTP/1.1\r\nce-id: %d\r\ncontent-length: 0\r\n\r\n"
+        tiny = b"POST /events HTTP/1.1\r\nhost: x\r\nce-id: %d\r\ncontent-length: 0\r\n\r\n"
         sent = asyncio.create_task(peer.send(*(tiny % n for n in range(5000))))
         await held.holds(16)
         (connection,) = server._uvicorn.server_state.connections
