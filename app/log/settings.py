@@ -54,7 +54,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     find_keep: float = 7 * 86_400.0
     partitions: int = 8
     segment_bytes: int = 16 << 20
-    wal_bytes: int = 16 << 20
+    wal_bytes: int = 4 << 20
     check_on_start: bool = False
     synchronous: Synchronous = "FULL"
     retention: Retention = Retention()

@@ -13,7 +13,7 @@ FREE_PART, FREE_BYTES = 0.05, 1 << 30
 SMALL_PART = (
     0.1  # of a volume: enough where a GiB would be more; the alert of a filling disk comes before
 )
-HARD = 4  # times the size at which folding is due: then it waits for readers to end their page
+HARD = 16  # times the size at which folding is due: then it waits for readers to end their page
 
 
 def reserve(size: int) -> int:
