@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import msgspec
-from aiohappyeyeballs import addr_to_addr_infos, start_connection
+from aiohappyeyeballs import AddrInfoType, addr_to_addr_infos, start_connection
 from yarl import URL
 
 from app import __version__
@@ -100,12 +100,11 @@ class Connector:
             async with asyncio.timeout(self._within):
                 while True:
                     reached = await start_connection(left, happy_eyeballs_delay=STAGGER)
-                    address = reached.getpeername()[0]
+                    others = others_than(reached, left)
                     try:
                         return await self._opened(reached, host if tls else None, tunnel=tunnel)
                     except OSError:
-                        others = [each for each in left if each[4][0] != address]
-                        if not others or len(left) == 1:  # a literal may be spelled otherwise
+                        if not others or len(others) == len(left):
                             raise
                         left = others
 
@@ -179,6 +178,15 @@ class Connector:
             if isinstance(error, TimeoutError) and error.errno is None:
                 raise Fault("timeout", f"no connection within {self._within:g} s") from error
             raise Fault("connect", words(error)) from error
+
+
+def others_than(reached: socket.socket, infos: list[AddrInfoType]) -> list[AddrInfoType]:
+    """What is left to try. A link-local address is written with its interface where it was looked up."""
+    try:
+        address = reached.getpeername()[0]
+    except OSError:  # reset already: who opens it hears so
+        return []
+    return [each for each in infos if str(each[4][0]).partition("%")[0] != address]
 
 
 def proxy_fault(detail: str) -> Fault:

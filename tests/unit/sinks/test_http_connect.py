@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -16,7 +17,7 @@ from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
-from app.sinks.http_connect import STAGGER
+from app.sinks.http_connect import STAGGER, others_than
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
@@ -174,6 +175,22 @@ async def test_an_address_without_tls_is_not_the_last_word(
     assert (await post(client, f"https://hook.test:{target.port}/")).status == 204
     assert plain.connections == 1
     await plain.stop()
+
+
+def test_what_is_left_to_try_is_every_other_address() -> None:
+    """A link-local address is looked up with its interface, and its socket tells it without."""
+
+    class Reached:
+        def getpeername(self) -> tuple[str, int]:
+            return ("fe80::1", 443)
+
+    class Reset:
+        def getpeername(self) -> tuple[str, int]:
+            raise OSError(107, "not connected")
+
+    infos: Any = [(0, 0, 0, "", (address, 443)) for address in ("fe80::1%eth0", "192.0.2.1")]
+    assert others_than(cast("Any", Reached()), infos) == infos[1:]
+    assert others_than(cast("Any", Reset()), infos) == []
 
 
 async def test_a_large_body_arrives_whole_over_tls(
