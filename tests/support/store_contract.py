@@ -285,7 +285,7 @@ class RedriveContract:
         for letter in letters:
             await store.letters.add(letter)
         assert await store.letters.redrive(ALL, rate=0, now_ms=NOW + 5, limit=9) == 2
-        (row,) = await self.redriven(store, NOW + 5)
+        (row,) = await self.redriven(store)
         assert (row.redriven, row.steps, row.attempts, row.due_ms) == (True, 0, 0, NOW + 5)
         assert (row.message, row.lane, row.cause) == (letters[0].message, b"k", "status-415")
 
@@ -297,15 +297,14 @@ class RedriveContract:
         assert await store.parked.rows(*MINE, ORDERS, b"k", after=-1, limit=9) == []
         assert (await store.parked.count())[SUBSCRIPTION].redriven == 1
 
-    async def test_only_due_ones_of_the_partitions_asked_for_the_longest_due_first(self, store):
+    async def test_the_longest_due_of_the_partitions_asked_for_come_first(self, store):
         for offset, partition in ((1, ORDERS), (2, PAYMENTS), (3, ORDERS)):
             await store.letters.add(a_letter(offset, partition=partition))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
-        assert offsets(await self.redriven(store, NOW + 1999)) == [1]
-        assert offsets(await self.redriven(store, NOW + 2000)) == [1, 3]
-        both = await store.parked.redriven(*MINE, {PAYMENTS: 5, ORDERS: 5}, now_ms=NOW * 2, limit=2)
+        assert offsets(await self.redriven(store)) == [1, 3]
+        both = await store.parked.redriven(*MINE, {PAYMENTS: 5, ORDERS: 5}, limit=2)
         assert offsets(both) == [1, 2]
-        assert await store.parked.redriven(*MINE, {}, now_ms=NOW * 2, limit=2) == []
+        assert await store.parked.redriven(*MINE, {}, limit=2) == []
 
     async def test_one_that_waits_already_is_not_there_twice(self, store):
         """The message came again after a crash, and is parked."""
