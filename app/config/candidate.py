@@ -6,7 +6,7 @@ although the file may: name references (``${env:}``, ``${file:}``) and files of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Literal, NamedTuple
 
@@ -34,14 +34,22 @@ class Examined(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
+IsNew = Callable[[Path], bool]
+"""Whether the setting at this path of a document is written now, rather than kept as it was."""
+
+
 def examine(
-    loaded: Loaded, documents: Sequence[Mapping[str, Any]], others: Sequence[Subscription]
+    loaded: Loaded,
+    documents: Sequence[Mapping[str, Any]],
+    others: Sequence[Subscription],
+    is_new: IsNew = lambda _: False,
 ) -> list[Examined]:
     """One for each document, in their order. ``others`` run beside them: a circle of mirrors is told at
-    the first document that is part of it. Looks at no file and no network."""
+    the first document that is part of it. Looks at no file and no network. ``is_new``: which settings are
+    refused for what those that exist are only warned of."""
     read = [_read(document) for document in documents]
     valid = [each.subscription for each in read if each.subscription is not None]
-    report = _Pointed(loaded.with_subscriptions((*valid, *others)))
+    report = _Pointed(loaded.with_subscriptions((*valid, *others)), is_new)
     for check in CHECKS:
         check(report)
     numbers = iter(range(len(valid)))
@@ -94,9 +102,13 @@ def _shape(error: ValidationError, document: Mapping[str, Any]) -> Iterator[Faul
 class _Pointed(Report):
     """Keeps paths rather than lines."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, is_new: IsNew) -> None:
         super().__init__(loaded, looks=False)  # the answer must not tell which files are there
+        self._is_new = is_new
         self.said: list[tuple[Literal["error", "warning"], Path, str, str]] = []
+
+    def outdated(self, path: Path, message: str, cure: str) -> None:
+        self._add("error" if self._is_new(path[2:]) else "warning", path, message, cure)
 
     def _add(self, level: Literal["error", "warning"], path: Path, message: str, cure: str) -> None:
         redacted = self.loaded.redacted

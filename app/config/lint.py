@@ -20,6 +20,7 @@ from app.config.lint_sections import (
     check_operator_events,
     check_pipeline,
     check_store,
+    check_traces,
 )
 from app.config.lint_servers import check_servers
 from app.config.lint_sinks import check_sinks, check_webhooks
@@ -46,6 +47,7 @@ CHECKS = (
     check_mirrors,
     check_replies,
     check_operator_events,
+    check_traces,
     check_pipeline,
     check_writing,
 )

@@ -13,7 +13,7 @@ from app.config.brokers import (
 )
 from app.config.finding import Path
 from app.config.lint_servers import is_loopback, tls_files_exist
-from app.config.report import Report, check_lasts
+from app.config.report import Report, check_characters, check_lasts
 
 _IN_CLEAR = "the password or token crosses the network without TLS"
 _ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin it with https://"}
@@ -143,6 +143,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
 
 
 def _secret_url(report: Report, setting: Path, url: str) -> None:
+    check_characters(report, setting, url)
     if url.startswith("http:") and not _all_local(_authority(url)):
         report.warning(setting, "the client's secret crosses the network without TLS", "use https")
 

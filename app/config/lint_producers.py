@@ -9,7 +9,7 @@ from app.access.rights import compile_patterns
 from app.access.who import digest_of, header_of, san_of
 from app.config.finding import Path, did_you_mean
 from app.config.lint_servers import is_loopback
-from app.config.report import Report
+from app.config.report import Report, check_characters
 from app.model.producer import JwtRule, Producer
 from app.model.quota import EventQuota
 from app.model.secret import FileSecret
@@ -135,6 +135,8 @@ def _fits_a_batch(report: Report, path: Path, quota: EventQuota) -> None:
 def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
     host = rule.issuer.partition("://")[2].partition("/")[0].rpartition(":")
     name = host[0] or host[2]
+    if rule.jwks is None:
+        check_characters(report, (*path, "issuer"), rule.issuer)
     if rule.jwks is None and rule.issuer.startswith("http://") and not is_loopback(name):
         report.error(
             (*path, "issuer"),

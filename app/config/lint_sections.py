@@ -1,4 +1,4 @@
-"""Checks of filters, of the store, of the data pipeline, and of the topic that operators are told on."""
+"""Checks of filters, of the store, of the data pipeline, of traces, and of the topic for operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import NoneType
 
 from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
 from app.config.finding import Path
-from app.config.report import Report, check_lasts
+from app.config.report import Report, check_characters, check_lasts
 from app.config.store import SqliteStore
 from app.filters.doubts import doubts
 from app.filters.model import Filter
@@ -114,6 +114,12 @@ def _lake(report: Report) -> None:
     if report.is_file(path):
         report.error(_WAREHOUSE, "is a file", "name a folder, for example ./skybridge-data/lake")
     check_lasts(report, _WAREHOUSE, path)
+
+
+def check_traces(report: Report) -> None:
+    traces = report.config.telemetry.traces
+    if traces is not None:
+        check_characters(report, ("telemetry", "traces", "endpoint"), traces.endpoint)
 
 
 def check_operator_events(report: Report) -> None:

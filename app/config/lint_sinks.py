@@ -7,17 +7,20 @@ desk what that one would refuse.
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
-from urllib.parse import SplitResult, urlsplit
+from ipaddress import ip_network
+from urllib.parse import urlsplit
 
 from app.config.finding import Path
 from app.config.lint_servers import is_loopback, tls_files_exist
-from app.config.report import Report
-from app.delivery.address_guard import allowed, host_allowed
+from app.config.report import Report, check_characters
+from app.delivery.address_guard import host_allowed, is_address, is_literal, may_reach
+from app.delivery.target_url import TargetUrl, read_url
 from app.model.subscription import Subscription
 from app.model.webhook import OAuth2
 
 _EVERYTHING = {"*", "0.0.0.0/0", "::/0"}
+_LOOPBACK = ("127.0.0.1", "::1")
+_PLAIN = "plain http goes only to hosts in webhooks.allow_private"
 
 
 def check_sinks(report: Report) -> None:
@@ -42,68 +45,56 @@ def _entry(report: Report, path: Path, entry: str) -> None:
 
 
 def check_target(report: Report, path: Path, sink: str) -> None:
-    """Of a URL that is posted to."""
-    parts = _read(sink)
-    host = (parts and parts.hostname) or ""
-    if parts is None or not host or " " in host or not host.isprintable():
+    """Check a URL that requests go to, by the reader and the guard that the sinks use."""
+    try:
+        url = read_url(sink)
+    except ValueError:
         report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
         return
-    if parts.username is not None or parts.password is not None:
+    if url.login is not None:
         report.error(
             path,
             "holds a user name or password: URLs end up in logs",
             "take them out of the URL",
         )
-    if parts.scheme == "http":
-        _plain(report, path, host)
-    elif _private(report, host):
+    check_characters(report, path, sink)
+    _reach(report, path, url)
+
+
+def _reach(report: Report, path: Path, url: TargetUrl) -> None:
+    """Refuse what the guard will refuse at delivery, whatever the name resolves to."""
+    plain = url.scheme == "http"
+    may = _may_reach(report, url.host, plain=plain)
+    if may is None and plain:
+        report.warning(
+            path,
+            f"{_PLAIN}: it works only if the name resolves to one of its networks",
+            "name the host there too, or use https",
+        )
+    elif may is not False:
+        return
+    elif is_literal(url.host) and not is_address(url.host):
+        report.error(
+            path,
+            f"the address {url.host} is in a spelling that the guard of webhooks refuses",
+            "write it as four decimal numbers, 192.0.2.1, or as IPv6; or use a name",
+        )
+    elif plain:
+        report.error(path, _PLAIN, "use https, or name the host there")
+    else:
         report.error(
             path, "is a private address that is not allowed", "add it to webhooks.allow_private"
         )
 
 
-def _read(sink: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(sink)
-        parts.port  # noqa: B018 - raises for one that is none
-    except ValueError:
-        return None
-    return parts
-
-
-def _plain(report: Report, path: Path, host: str) -> None:
-    """Plain http goes only to what is named."""
-    entries = report.config.webhooks.allow_private
-    if host_allowed(_address(host), entries) or host_allowed(host, entries):
-        return
-    message = "plain http goes only to hosts in webhooks.allow_private"
-    if not _is_network(_address(host)) and any(_is_network(entry) for entry in entries):
-        cure = "name the host there too, or use https"
-        report.warning(
-            path, f"{message}: it works only if the name resolves to one of its networks", cure
-        )
-    else:
-        report.error(path, message, "use https, or name the host there")
-
-
-def _private(report: Report, host: str) -> bool:
-    """Whether this is an address, not a name, and would be refused."""
-    address = _address(host)
-    entries = report.config.webhooks.allow_private
-    return _is_address(address) and not allowed(address, host, entries)
-
-
-def _address(host: str) -> str:
-    """RFC 6761 6.3: localhost is loopback, without asking anybody."""
-    return "127.0.0.1" if host == "localhost" or host.endswith(".localhost") else host
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
+def _may_reach(report: Report, host: str, *, plain: bool) -> bool | None:
+    """Return what the guard decides; localhost is loopback without any look-up (RFC 6761 6.3)."""
+    webhooks = report.config.webhooks
+    entries, proxied = webhooks.allow_private, webhooks.proxy is not None
+    name = host.rstrip(".")
+    if (name == "localhost" or name.endswith(".localhost")) and not proxied:
+        return host_allowed(name, entries) or any(host_allowed(each, entries) for each in _LOOPBACK)
+    return may_reach(host, entries, plain=plain, proxied=proxied)
 
 
 def _is_network(text: str) -> bool:
@@ -167,7 +158,10 @@ def _tls(report: Report, at: Path, subscription: Subscription) -> None:
 
 def _callback(report: Report) -> None:
     callback = report.config.webhooks.callback
-    if callback is None or callback.startswith("https:"):
+    if callback is None:
+        return
+    check_characters(report, ("webhooks", "callback"), callback)
+    if callback.startswith("https:"):
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
         report.error(("webhooks", "callback"), "webhooks call back only with https", "use https")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path as FilePath
 from typing import Literal
+from urllib.parse import quote
 
 from app.config.brokers import EmbeddedBroker
 from app.config.finding import Finding, Path, did_you_mean, written
 from app.config.load import Loaded
+from app.delivery.target_url import foreign_characters
 from app.errors import SetupError
 
+_SHOWN = 5  # characters of a URL that a finding names
 _FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, not used
 
 
@@ -29,6 +32,10 @@ class Report:
 
     def warning(self, path: Path, message: str, cure: str) -> None:
         self._add("warning", path, message, cure)
+
+    def outdated(self, path: Path, message: str, cure: str) -> None:
+        """Report what settings that exist may have and new ones may not: a warning here."""
+        self.warning(path, message, cure)
 
     def refused(self, path: Path, error: SetupError) -> None:
         """A part refused to be made of this setting. ``args[0]`` is the message without the path."""
@@ -82,6 +89,26 @@ class Report:
                 place=self.loaded.place(*path),
             )
         )
+
+
+def check_characters(report: Report, setting: Path, url: str) -> None:
+    """Report the characters of a URL that RFC 3986 does not allow: they are encoded when it is used."""
+    foreign = foreign_characters(url)
+    if foreign:
+        report.outdated(
+            setting,
+            f"has {_named(foreign)}, which RFC 3986 does not allow there: encoded, it is not what is written",
+            "write its percent code: " + " ".join(_code(each) for each in foreign[:_SHOWN]),
+        )
+
+
+def _named(characters: str) -> str:
+    shown = [f"{each!r}" if each.isprintable() else f"U+{ord(each):04X}" for each in characters]
+    return ", ".join(shown[:_SHOWN]) + (" and others" if shown[_SHOWN:] else "")
+
+
+def _code(character: str) -> str:
+    return quote(character, safe="", errors="replace")
 
 
 def check_lasts(report: Report, setting: Path, path: FilePath) -> None:

@@ -23,6 +23,7 @@ from ipaddress import (
 )
 
 import msgspec
+from yarl import URL
 
 _FORBIDDEN_4 = tuple(
     IPv4Network(network)
@@ -77,6 +78,45 @@ def allowed(address: str, host: str, allow_private: Sequence[str], *, plain: boo
     return not plain and not _forbidden(judged)
 
 
+def may_reach(
+    host: str, allow_private: Sequence[str], *, plain: bool, proxied: bool = False
+) -> bool | None:
+    """Return whether a target may be reached, as far as its host tells before any look-up.
+
+    ``check`` and the API ask this at the desk, and the sinks before they connect, so both refuse the same.
+
+    Args:
+        host: as ``read_url`` returns it.
+        allow_private: networks and hosts that may be reached although private, or by http.
+        plain: by http rather than https.
+        proxied: a proxy finds the addresses of names.
+
+    Returns:
+        None where the addresses that the name has will decide.
+    """
+    if is_literal(host):
+        return allowed(host, host, allow_private, plain=plain)
+    if host_allowed(host, allow_private):
+        return True
+    if proxied:
+        return not plain
+    return False if plain and not _parse(tuple(allow_private)).networks else None
+
+
+def is_literal(host: str) -> bool:
+    """Return True for an address rather than a name, also in the spellings that only resolvers know (``127.1``,
+    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read."""
+    if is_address(host):
+        return True
+    last = host.rstrip(".").rpartition(".")[2]
+    return last.isdecimal() or last.startswith(("0x", "0X"))
+
+
+def is_address(host: str) -> bool:
+    """Return True for an address in a spelling that the guard reads."""
+    return _judged(host) is not None
+
+
 def host_allowed(host: str, entries: Iterable[str]) -> bool:
     """Whether ``entries`` name this host: by a pattern, or, for a literal address, by a network.
     For a name whose addresses are still to be found, False says only "not by its name"."""
@@ -113,7 +153,18 @@ def _forbidden(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _bare(host: str) -> str:
-    return host.strip("[]").rstrip(".").lower()
+    name = host.strip("[]").rstrip(".").lower()
+    return name if name.isascii() else ".".join(map(_label, name.split(".")))
+
+
+def _label(label: str) -> str:
+    """Return a label of a host or pattern as requests have it: IDNA."""
+    if label.isascii():
+        return label
+    try:
+        return URL.build(scheme="http", host=label).raw_host or label
+    except ValueError:
+        return label
 
 
 @lru_cache(maxsize=64)

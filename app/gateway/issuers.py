@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from app.delivery.target_url import target_extension
 from app.model.producer import JwtRule
 from app.telemetry.tasks import ended
 
@@ -123,7 +124,7 @@ async def _discovered(client: httpx.AsyncClient, issuer: str) -> bytes:
 
 async def _got(client: httpx.AsyncClient, url: str) -> bytes:
     """At most ``LARGEST`` bytes."""
-    async with client.stream("GET", url) as answer:
+    async with client.stream("GET", url, extensions=target_extension(url)) as answer:
         if answer.status_code != HTTPStatus.OK:
             raise ValueError(f"{url} answers {answer.status_code}")
         body = b""

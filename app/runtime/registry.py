@@ -11,13 +11,13 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 
 from app.api.problems import Refused
 from app.api.running import Document, Entry
 from app.config.candidate import Examined, examine
+from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
 from app.interfaces import Clock, Store
 from app.model.places import Path, places_of, replaced, value_at
@@ -66,7 +66,7 @@ class Registry:
             await self._catalog.refresh()
             self._demand_room()
             await self._demand_free(named["id"])
-            judged = await self._judged(named, None)
+            judged = await self._judged(named, None, {})
             await self._forget(judged)
             try:
                 return await self._keep(named, judged, 0)
@@ -85,7 +85,7 @@ class Registry:
         kept, faults = _with_kept_secrets(named, made)
         if faults:
             raise _invalid(faults)
-        judged = await self._judged(kept, entry.id)
+        judged = await self._judged(kept, entry.id, made.document or {})
         return await self._keep(kept, judged, entry.version)
 
     async def remove(self, entry: Entry) -> None:
@@ -129,10 +129,19 @@ class Registry:
         if taken is not None:
             raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
 
-    async def _judged(self, document: Document, replaces: str | None) -> Subscription:
+    async def _judged(
+        self, document: Document, replaces: str | None, before: Document
+    ) -> Subscription:
+        """``before``: the document that is replaced: a setting that it has already is no new one."""
         others = [each for each in self._catalog.subscriptions if each.id != replaces]
+
+        def is_new(at: Path) -> bool:
+            return bool(value_at(document, at) != value_at(before, at))
+
         try:
-            (found,) = await asyncio.to_thread(examine, self._catalog.loaded, [document], others)
+            (found,) = await asyncio.to_thread(
+                examine, self._catalog.loaded, [document], others, is_new
+            )
         except RecursionError:
             raise Refused(400, "bad-request", "the document is nested too deeply") from None
         if found.faults or found.subscription is None:
@@ -203,11 +212,13 @@ def _targets(document: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _origin(sink: object) -> object:
+    if not isinstance(sink, str):
+        return sink
     try:
-        parts = urlsplit(sink) if isinstance(sink, str) else None
-        return sink if parts is None else (parts.scheme, parts.hostname, parts.port)
+        url = read_url(sink)
     except ValueError:
         return sink
+    return url.scheme, url.host, url.port
 
 
 def _of_secret(code: str, at: Path, text: str) -> Fault:

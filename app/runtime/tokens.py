@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from app.bindings.http import HttpMessage
 from app.brokers.security import RENEW_BEFORE, WORDS, TokenGrant, TokenRefusal
 from app.config.brokers import Sasl
+from app.delivery.target_url import target_extension
 from app.model.secret import is_sendable
 from app.sinks.credentials import NoToken
 from app.sinks.http_client import HttpClient
@@ -86,7 +87,9 @@ async def ask_directly(
 
     try:
         async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:
-            answer = await client.post(url, data=form, auth=httpx.BasicAuth(*login))
+            answer = await client.post(
+                url, data=form, auth=httpx.BasicAuth(*login), extensions=target_extension(url)
+            )
             return answer.status_code, answer.content
     except TimeoutError as error:
         raise OSError(f"no answer within {within:g} s") from error

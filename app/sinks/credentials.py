@@ -10,12 +10,14 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.delivery.target_url import with_parameter
 from app.sinks.masks import Mask
 from app.sinks.secrets import LiveSecret
 
 Header = tuple[str, str]
 
 SHORT = 8  # characters; masking shorter values, as in ``eu``, would make answers unreadable
+TOKEN = "access_token"  # noqa: S105 - the name of a parameter
 NO_STORE: Header = ("Cache-Control", "no-store")  # a URL with a token in it is not to be kept
 
 
@@ -45,9 +47,7 @@ class Shown(msgspec.Struct, frozen=True):
     def url(self, target: str) -> str:
         if not self.access_token:
             return target
-        path = target.partition("#")[0]
-        sign = "&" if "?" in path else "?"
-        return f"{path}{sign}access_token={quote(self.access_token, safe='')}"
+        return with_parameter(target, TOKEN, quote(self.access_token, safe=""))
 
 
 class Credentials(Protocol):

@@ -7,16 +7,14 @@ http goes only where ``allow_private`` says (reliability 4.3, 5.4).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from ipaddress import ip_address
 
 import msgspec
-from yarl import URL
 
 from app.bindings.http import HttpMessage
-from app.delivery.address_guard import allowed, host_allowed
+from app.delivery.address_guard import is_literal, may_reach
+from app.delivery.target_url import TargetUrl, read_url
 from app.event.memo import Memo
 from app.interfaces import Asking, SinkAnswer, answered
 from app.sinks.dns import DNS_TIMEOUT, Lookup, Names, ThreadLookup
@@ -39,7 +37,6 @@ RESPONSE_LIMIT = 65_536  # bytes
 CONNECTIONS = 64  # to one host
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})  # what no value may hold (RFC 9110 5.5)
-_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
 _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: */*\r\n"}
 
 
@@ -130,13 +127,12 @@ class HttpClient:
         names may have plain http. Raises ValueError, and Fault."""
         url = _read(text)
         by = _proxy(proxy) if proxy else None
-        host = url.host or ""
         plain = url.scheme == "http"
-        if _is_literal(host) and not allowed(host, host, self._allow_private, plain=plain):
-            raise Fault("blocked-address", f"{host} is a forbidden address for webhooks")
-        if by is not None and plain and not host_allowed(host, self._allow_private):
-            raise Fault("blocked-address", f"{host} must not be reached by plain http")
-        origin = Origin(url.raw_host or "", url.port or 0, not plain, by)
+        if may_reach(url.host, self._allow_private, plain=plain, proxied=bool(by)) is False:
+            if is_literal(url.host):
+                raise Fault("blocked-address", f"{url.host} is a forbidden address for webhooks")
+            raise Fault("blocked-address", f"{url.host} must not be reached by plain http")
+        origin = Origin(url.host, url.port, not plain, by)
         pool = self._pools.get(origin)
         if pool is None:
             kind = Pool if by is None else ProxiedPool
@@ -146,17 +142,10 @@ class HttpClient:
         return _Aim(pool, Memo(lambda names: _head(begin, names)))
 
 
-def _read(text: str) -> URL:
-    """Raises ValueError with words of this side: the URL may hold a secret."""
-    try:
-        url = URL(text)
-        port = url.port
-    except ValueError:
-        raise ValueError("not a URL to post to") from None
-    host = url.raw_host or ""
-    if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
-        raise ValueError("not a URL to post to")
-    if url.user is not None or url.password is not None:
+def _read(text: str) -> TargetUrl:
+    """Raises ValueError in words that repeat nothing of the URL, which may hold a secret."""
+    url = read_url(text)
+    if url.login is not None:
         raise ValueError("a URL with credentials in it")  # it would be in every log
     return url
 
@@ -169,23 +158,12 @@ def _proxy(text: str) -> Proxy:
         raise proxy_fault("webhooks.proxy is not the URL of a proxy") from None
 
 
-def _is_literal(host: str) -> bool:
-    """An address rather than a name, also in the spellings that only resolvers know (``127.1``,
-    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read."""
-    try:
-        ip_address(host)
-    except ValueError:
-        last = host.rstrip(".").rpartition(".")[2]
-        return last.isdecimal() or last.startswith(("0x", "0X"))
-    return True
-
-
-def _begin(method: str, url: URL, proxy: Proxy | None) -> str:
-    """The first lines of a head. A proxy is told the whole URL of what it is to ask by plain http."""
-    host = f"Host: {url.host_port_subcomponent}\r\n"
+def _begin(method: str, url: TargetUrl, proxy: Proxy | None) -> str:
+    """Return the first lines of a head. A proxy gets the absolute URL of a request by plain http."""
+    host = f"Host: {url.authority}\r\n"
     if proxy is None or url.scheme == "https":
-        return f"{method} {url.raw_path_qs} HTTP/1.1\r\n{host}"
-    return f"{method} {url.with_fragment(None)} HTTP/1.1\r\n{host}{login_of(proxy)}"
+        return f"{method} {url.target} HTTP/1.1\r\n{host}"
+    return f"{method} {url.text} HTTP/1.1\r\n{host}{login_of(proxy)}"
 
 
 def _head(begin: str, names: tuple[str, ...]) -> str:

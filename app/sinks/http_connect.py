@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 from aiohappyeyeballs import AddrInfoType, addr_to_addr_infos, start_connection
-from yarl import URL
 
 from app import __version__
+from app.delivery.target_url import read_url
 from app.sinks.dns import AddressBlocked, Names
 from app.sinks.http_answer import Fault
 from app.sinks.http_connection import Connection, Outbox, words
@@ -201,12 +201,9 @@ def login_of(proxy: Proxy) -> str:
 
 @lru_cache(maxsize=16)
 def proxy_of(url: str) -> Proxy:
-    """By its URL, which may hold a login. Raises ValueError."""
-    read = URL(url)
-    if not read.raw_host or not read.port:
+    """Read the URL of a proxy, which may hold a login. Raises ValueError."""
+    read = read_url(url)
+    if not read.port:
         raise ValueError("not a URL of a proxy")
-    login = ""
-    if read.user is not None or read.password is not None:
-        pair = f"{read.user or ''}:{read.password or ''}".encode()
-        login = f"Basic {b64encode(pair).decode()}"
-    return Proxy(read.raw_host, read.port, read.scheme == "https", login)
+    login = "" if read.login is None else f"Basic {b64encode(read.login).decode()}"
+    return Proxy(read.host, read.port, read.scheme == "https", login)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from yarl import URL
 
 from app.bindings.documents import FormatName, element_of, joined
 from app.bindings.forwarding import forwarded, may_hold_credential
@@ -14,13 +13,14 @@ from app.bindings.http import TYPED, HttpMessage, encode
 from app.bindings.record import Decoded, Header
 from app.bindings.transcode import in_version
 from app.delivery.request_batching import DocumentPiece
+from app.delivery.target_url import read_url, with_parameter
 from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import Asking, JoiningSink, Outgoing, Sent, SinkAnswer, answered, unwritable
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.routing.plan import writing_of
-from app.sinks.credentials import Credentials, NoToken, Shown, StaticHeaders
+from app.sinks.credentials import TOKEN, Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import QUOTED, Mask
@@ -213,13 +213,13 @@ def told(
     answer = mask.on(answer, max(QUOTED, bodies))
     if answer.status is None and answer.fault not in _ON_THE_WIRE:
         return answer
-    target = URL(url)
+    if shown is not None and shown.access_token:
+        url = with_parameter(url, TOKEN, HIDDEN)
     own = () if shown is None else shown.headers
     hidden = tuple((name, HIDDEN) for name, _ in own)
-    headers = (("Host", target.host_port_subcomponent or ""), *message.headers, *hidden)
-    if shown is not None and shown.access_token:
-        target = target.update_query(access_token=HIDDEN)
-    line = f"POST {target.path_qs} HTTP/1.1"
+    target = read_url(url)
+    headers = (("Host", target.authority), *message.headers, *hidden)
+    line = f"POST {target.target} HTTP/1.1"
     return replace(
         answer,
         headers=tuple((name, _safe(mask, name, value)) for name, value in answer.headers),

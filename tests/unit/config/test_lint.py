@@ -339,6 +339,50 @@ def test_a_sink_that_would_be_refused_is_told(
     )
 
 
+FOREIGN = "which RFC 3986 does not allow there"
+
+
+@pytest.mark.parametrize(
+    ("sink", "named"),
+    [
+        ("https://h.example/a?to=a%40b&dir=in%2Fbox;x=+&y=/?:@!$'()*,~", None),
+        ("https://h.example//a/../b/?#{part}", None),
+        ("https://b\u00fccher.example/", None),
+        ("https://h.example/a b", "' ', "),
+        ("https://h.example/{id}?f[a]=1", "'{', '}', '[', ']', "),
+        ("https://h.example/\u00fc", "'\u00fc', "),
+        ("https://h.example/?rate=100%", "'%', "),
+        ("https://h.example/%zz", "'%', "),
+        ("https://h.example/a\\tb", "U+0009, "),
+        ("https://h^.example/", "'^', "),
+    ],
+)
+def test_a_character_of_a_sink_that_is_encoded_is_told(
+    lint_text: Lint, sink: str, named: str | None
+) -> None:
+    """Its target may read another URL than the one that is written (RFC 3986 2.2)."""
+    found = lint_text(ROUTE + subscription(sink=f'"{sink}"'))
+    assert [each.partition(named or "")[1] for each in found] == ([named] if named else [])
+    assert all(each.startswith("warning subscriptions[0].sink: has ") for each in found)
+    assert all(FOREIGN in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("subscriptions[0].auth.token_endpoint", subscription(auth="{kind: oauth2, client_id: i, client_secret: s, token_endpoint: 'https://id.example/{t}'}")),
+        ("webhooks.callback", "webhooks: {callback: 'https://bridge.example/{t}'}"),
+        ("telemetry.traces.endpoint", "telemetry: {traces: {endpoint: 'https://o.example/{t}'}}"),
+    ],
+)  # fmt: skip
+def test_a_character_of_any_url_that_requests_go_to_is_told(
+    lint_text: Lint, setting: str, text: str
+) -> None:
+    (found,) = lint_text(f"{ROUTE}{text}\n")
+    assert found.startswith(f"warning {setting}: has '{{', '}}', {FOREIGN}")
+    assert found.endswith("Cure: write its percent code: %7B %7D")
+
+
 @pytest.mark.parametrize(
     ("entry", "level"),
     [("10.0.0.0/33", "error"), ("http://x/", "error"), ("*", "warning"), ("0.0.0.0/0", "warning"), ("10.0.0.1", None), ("fd00::/8", None)],

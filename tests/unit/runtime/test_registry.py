@@ -114,6 +114,22 @@ async def test_an_id_is_taken_once(process: Process, name: str) -> None:
     assert refused.value.status == 409
 
 
+async def test_a_new_url_keeps_to_rfc_3986_and_one_that_is_kept_may_stay(process: Process) -> None:
+    """What is there goes on, with a warning; nobody writes another."""
+    old = {**DOCUMENT, "id": "made", "sink": "https://b.example/{a}"}
+    faults = await faults_of(process.registry.make(old))
+    assert faults == {"/sink": "unfit-setting"}
+    await process.store.subscriptions.put("made", msgspec.json.encode(old), expected=0, now_ms=1)
+    entry = await process.registry.entry("made")
+    assert entry is not None
+    assert (entry.faults, entry.subscription is not None) == ((), True)
+    assert "'{', '}'" in str(entry.warnings)
+    entry = await process.registry.change(entry, {**old, "timeout": "3s"})
+    assert entry.document["timeout"] == "3s"
+    other = {**old, "sink": "https://b.example/a b"}
+    assert await faults_of(process.registry.change(entry, other)) == {"/sink": "unfit-setting"}
+
+
 async def test_those_of_the_file_are_changed_in_the_file(process: Process) -> None:
     """409, with the file and the line."""
     entry = await process.registry.entry("filed")

@@ -1,0 +1,125 @@
+"""URLs that requests go to. The target of a request line is what was written, character for character.
+
+A reserved character and its percent code are not equivalent (RFC 3986 2.2): a target that signs its URL, or reads
+``%2F`` as data, refuses a URL that was normalised on the way. So nothing is decoded, no dot segment is removed,
+and an empty query keeps its mark. Only what RFC 3986 does not allow is encoded; ``check`` warns of it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
+from yarl import URL
+
+_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
+_NO_CODE = "%(?![0-9A-Fa-f]{2})"
+_PATH_TAKES = "-A-Za-z0-9._~!$&'()*+,;=:@/%"
+_FOREIGN_PATH = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}]+")
+_FOREIGN_QUERY = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}?]+")
+_FOREIGN_AUTHORITY = re.compile(rf"{_NO_CODE}|[^-A-Za-z0-9._~!$&'()*+,;=:@%\[\]\x80-\U0010ffff]+")
+_ZONE = re.compile(r"%[^\]]*(?=\])")  # of an IPv6 address: no target is shown it (RFC 6874 3)
+_DOTS = re.compile(r"/\.\.?(/|$)")
+_DROPPED = str.maketrans("", "", "\t\r\n")  # as every reader of URLs does
+_LEADING = "".join(map(chr, range(0x21)))  # likewise
+
+
+class TargetUrl(msgspec.Struct, frozen=True):
+    """A URL as a request uses it.
+
+    ``host``       name or address to connect to: IDNA, lower case, without brackets.
+    ``authority``  value of ``Host`` (RFC 9110 7.2).
+    ``target``     path and query of the request line; the path is never empty.
+    ``login``      user and password before the host, joined by a colon; None without them.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    authority: str
+    target: str
+    login: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        """The absolute form (RFC 9112 3.2.2)."""
+        return f"{self.scheme}://{self.authority}{self.target}"
+
+
+@lru_cache(maxsize=64)
+def read_url(text: str) -> TargetUrl:
+    """Read an http or https URL. Raises ValueError in words that repeat nothing of it: it may hold a secret."""
+    try:
+        url = URL(text)
+        port = url.port
+    except ValueError:
+        raise ValueError("not a URL to post to") from None
+    host = url.raw_host or ""
+    if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
+        raise ValueError("not a URL to post to")
+    login, _, path, query = _split(text)
+    return TargetUrl(
+        scheme=url.scheme,
+        host=host.replace("%25", "%", 1) if ":" in host else host,
+        port=port,
+        authority=_ZONE.sub("", url.host_port_subcomponent or ""),
+        target=_encoded(_FOREIGN_PATH, path or "/", "%20") + _encoded(_FOREIGN_QUERY, query, "+"),
+        login=None if login is None else _login(login),
+    )
+
+
+def foreign_characters(text: str) -> str:
+    """Return the characters of an http or https URL that RFC 3986 does not allow where they are, each once.
+
+    A fragment is not looked at, for it is not sent; nor is a host of other scripts, which IDNA writes."""
+    _, authority, path, query = _split(text, keep=True)
+    found = (
+        *_FOREIGN_AUTHORITY.findall(authority),
+        *_FOREIGN_PATH.findall(path),
+        *_FOREIGN_QUERY.findall(query.removeprefix("?")),
+    )
+    return "".join(dict.fromkeys("".join(found)))
+
+
+def with_parameter(url: str, name: str, value: str) -> str:
+    """Return the URL without its fragment and with one more parameter, whose value is written as it is."""
+    whole = url.partition("#")[0]
+    sign = "?" if "?" not in whole else "" if whole.endswith(("?", "&")) else "&"
+    return f"{whole}{sign}{name}={value}"
+
+
+def target_extension(url: str) -> dict[str, bytes]:
+    """Return the extension by which httpx sends the target as written: by itself it removes dot segments.
+
+    It is left out where httpx keeps the target anyway, and for characters that httpx has to encode."""
+    if not _DOTS.search(_split(url)[2]) or foreign_characters(url):
+        return {}
+    return {"target": read_url(url).target.encode()}
+
+
+def _split(text: str, *, keep: bool = False) -> tuple[str | None, str, str, str]:
+    """User and password, host and port, path, query with its mark. ``keep``: also what readers drop."""
+    if not keep:
+        text = text.lstrip(_LEADING).translate(_DROPPED)
+    rest = text.partition("#")[0].partition("://")[2]
+    beyond = re.search("[/?]", rest)
+    authority, rest = (
+        (rest, "") if beyond is None else (rest[: beyond.start()], rest[beyond.start() :])
+    )
+    login, at, place = authority.rpartition("@")
+    path, mark, query = rest.partition("?")
+    return login if at else None, place, path, mark + query
+
+
+def _encoded(foreign: re.Pattern[str], text: str, space: str) -> str:
+    def code(found: re.Match[str]) -> str:
+        return quote(found[0], safe="", errors="ignore").replace("%20", space)
+
+    return foreign.sub(code, text)
+
+
+def _login(written: str) -> bytes:
+    user, _, password = written.partition(":")
+    return unquote_to_bytes(user) + b":" + unquote_to_bytes(password)

@@ -1,0 +1,123 @@
+"""``check`` and the API refuse the spellings of addresses that the sinks refuse, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from app.bindings.http import HttpMessage
+from app.config.candidate import examine
+from app.config.load import Loaded
+from app.model.secret import FileSecret
+from app.sinks.http_client import HttpClient
+from app.sinks.secrets import LiveSecret
+from forbidden_addresses import CONFUSIONS, FAMILIES
+
+EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
+ROUTE = (
+    "routes: [{name: r, to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}}]\n"
+)
+HOSTS = (
+    *(host for family in FAMILIES.values() for host in family.hosts),
+    *("127.0.0.1..", "1.2.3.4.5", "[::ffff:7f00:1%25lo]", "[::1%lo]", "[0:0:0:0:0:0:0:1]", "00"),
+    *("127.000.000.001", "0x0", "4294967295", "256.0.0.1", "a.0x1", "[::127.1.1.1]"),
+)
+ALLOWED = ((), ("127.0.0.0/8", "::1/128"), ("127.1", "0"), ("localhost",), ("*.localhost",))
+Told = Callable[..., dict[str, list[str]]]
+
+
+class ToLoopback:
+    """Every name is this machine."""
+
+    async def resolve(self, host: str) -> Sequence[str]:
+        return ("127.0.0.1", "::1")
+
+
+@pytest.fixture
+def errors(load_text: Callable[..., Loaded]) -> Told:
+    """From the URLs of sinks to the errors of each that ``check`` and the API find."""
+
+    def found(urls: Sequence[str], webhooks: str) -> dict[str, list[str]]:
+        loaded = load_text(f"{ROUTE}webhooks: {webhooks}\n", minimal=True)
+        source = {"broker": "log", "topics": ["t"]}
+        documents = [{"id": f"s{n}", "source": source, "sink": url} for n, url in enumerate(urls)]
+        judged = examine(loaded, documents, ())
+        return {
+            url: [fault.detail for fault in each.faults]
+            for url, each in zip(urls, judged, strict=True)
+        }
+
+    return found
+
+
+async def refused(urls: Sequence[str], **settings: object) -> dict[str, bool]:
+    """Which of them the sink refuses before it connects: nothing listens at port 1."""
+    client = HttpClient(lookup=ToLoopback(), connect_timeout=0.05, **settings)  # type: ignore[arg-type]
+    try:
+        answers = {url: await client.post(url, EVENT, 5.0) for url in urls}
+    finally:
+        await client.stop()
+    return {url: each.fault in {"blocked-address", "bad-request"} for url, each in answers.items()}
+
+
+@pytest.mark.parametrize("allowed", ALLOWED, ids=str)
+async def test_what_the_guard_refuses_is_refused_at_the_desk(
+    errors: Told, allowed: tuple[str, ...]
+) -> None:
+    urls = [f"{scheme}://{host}:1/" for host in HOSTS for scheme in ("https", "http")]
+    found = errors(urls, f"{{allow_private: {list(allowed)}}}")
+    expected = await refused(urls, allow_private=allowed)
+    by_name = {
+        url
+        for url, faults in found.items()
+        if not faults and "localhost" in url.replace("%6c%6f", "lo")
+    }  # what a name is, only a look-up can tell
+    told = {url: bool(faults) for url, faults in found.items() if url not in by_name}
+    assert told == {url: is_so for url, is_so in expected.items() if url in told}
+
+
+@pytest.mark.parametrize(
+    "host", ["0", "127.1", "2130706433", "0177.0.0.1", "0x7f.1", "[::ffff:127.0.0.1]"]
+)
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_the_refusal_names_the_setting_and_a_cure(errors: Told, host: str, scheme: str) -> None:
+    (fault,) = errors([f"{scheme}://{host}/"], "{}")[f"{scheme}://{host}/"]
+    assert fault.startswith("sink: ")
+    assert "; " in fault
+
+
+def test_the_token_endpoint_is_judged_like_a_sink(load_text: Callable[..., Loaded]) -> None:
+    auth = {
+        "kind": "oauth2",
+        "token_endpoint": "https://127.1/t",
+        "client_id": "i",
+        "client_secret": "s",
+    }
+    document = {
+        "id": "s",
+        "source": {"broker": "log", "topics": ["t"]},
+        "sink": "https://h.example/",
+        "auth": auth,
+    }
+    (found,) = examine(load_text(ROUTE, minimal=True), [document], ())
+    assert [fault.at for fault in found.faults] == ["/auth/token_endpoint"]
+
+
+async def test_behind_a_proxy_names_by_plain_http_must_be_named(errors: Told) -> None:
+    """The proxy finds their addresses, so a network says nothing of them."""
+    hosts = ("hook.example", "127.1", "[::1]", "10.0.0.1", "named.test", "sub.b\u00fccher.test")
+    urls = [f"{scheme}://{host}:1/" for host in hosts for scheme in ("https", "http")]
+    proxy, allowed = "http://127.0.0.1:1", ("192.168.0.0/16", "named.test", "*.b\u00fccher.test")
+    found = errors(urls, f"{{proxy: '{proxy}', allow_private: {list(allowed)}}}")
+    expected = await refused(urls, allow_private=allowed, proxy=LiveSecret(FileSecret(proxy)))
+    assert {url: bool(faults) for url, faults in found.items()} == expected
+    assert {url for url, is_so in expected.items() if not is_so} == {
+        "https://hook.example:1/",
+        *(f"{each}://{host}:1/" for each in ("https", "http") for host in hosts[-2:]),
+    }
+
+
+def test_a_url_that_parsers_read_differently_never_passes(errors: Told) -> None:
+    urls = [url for url in CONFUSIONS.values() if url.startswith("http")]
+    assert all(errors(urls, "{}").values())
