@@ -101,6 +101,13 @@ _STRANGERS_MAY = {
 _PRESENTED = "skybridge.session"  # in a scope of ASGI
 
 
+def _without_slash(scope: Scope) -> Scope:
+    """Return the scope of the same resource without a slash at the end of its path: ``/v1/topics/`` is ``/v1/topics``."""
+    if scope["type"] != "http" or len(scope["path"]) == 1 or scope["path"][-1:] != "/":
+        return scope
+    return {**scope, "path": scope["path"][:-1]}
+
+
 class AccessOver(OSError):
     """Told to an answer that goes on, as if its reader had gone."""
 
@@ -137,6 +144,7 @@ class TokenGuard:
         return self._callers.open
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        scope = _without_slash(scope)
         refusal = self._refusal(scope)
         if refusal is not None:
             await _refuse(refusal, send)

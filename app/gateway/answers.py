@@ -157,6 +157,12 @@ HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is too large")
 TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
 MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
 NO_HOST = refusal(400, "malformed-request", "HTTP/1.1 asks for exactly one Host field")
+NO_LENGTH = refusal(
+    400,
+    "malformed-request",
+    "a request of HTTP/1.0 with a body needs Content-Length (RFC 1945 8.3)",
+)
+NO_CODING = refusal(400, "malformed-request", "HTTP/1.0 has no Transfer-Encoding (RFC 9112 6.1)")
 TRANSFER_CODING = refusal(
     400, "unsupported-transfer-encoding", "the only transfer coding is chunked"
 )

@@ -16,7 +16,15 @@ from app.access.caller import Caller
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
-from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, NO_HOST, TUNNEL, Answer
+from app.gateway.answers import (
+    HEAD_TOO_LARGE,
+    MALFORMED,
+    NO_CODING,
+    NO_HOST,
+    NO_LENGTH,
+    TUNNEL,
+    Answer,
+)
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
@@ -24,6 +32,7 @@ from app.gateway.request import Pending, Request, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
+_BEARING = frozenset({b"POST", b"PUT", b"PATCH"})  # methods whose requests bear a body
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
@@ -138,14 +147,23 @@ class HttpProtocol(Connection):
             self._stop(HEAD_TOO_LARGE)
 
     def _read_connection(self, named: dict[bytes, bytes]) -> None:
-        """As uvicorn: HTTP/1.0 is never kept alive. It knows no 100 either (RFC 9110 10.1.1)."""
+        """Read what the version decides. As in uvicorn HTTP/1.0 is never kept alive, and it knows no 100 (RFC 9110 10.1.1)."""
         version = self.parser.get_http_version()
         if version == "1.0":
             self._keeps = False
+            self._demand_length(named)
         elif version != "1.1":
             self._stop(MALFORMED)
         else:
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
+
+    def _demand_length(self, named: dict[bytes, bytes]) -> None:
+        """Refuse a request of HTTP/1.0 whose body has no certain end (RFC 1945 8.3, RFC 9112 6.1): the parser would
+        drop the body, and the sender would be told that it was taken."""
+        if b"transfer-encoding" in named:
+            self._stop(NO_CODING)
+        if b"content-length" not in named and self.parser.get_method() in _BEARING:
+            self._stop(NO_LENGTH)
 
     def _demand_host(self) -> None:
         """Exactly one in a request of HTTP/1.1 (RFC 9112 3.2)."""

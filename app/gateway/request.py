@@ -54,7 +54,8 @@ class Request(msgspec.Struct, gc=False):
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
-    """Whether ``path`` (decoded, no query) is ours, and the route it names."""
+    """Whether ``path`` (decoded, no query) is ours, and the route it names. A slash at the end changes nothing."""
+    path = path.removesuffix("/")
     if path == "/events":
         return True, None
     route = path.removeprefix("/events/")
@@ -62,7 +63,8 @@ def events_target(path: str) -> tuple[bool, str | None]:
 
 
 def intake_target(path: str) -> str | None:
-    """The intake that ``path`` (decoded, no query) names."""
+    """The intake that ``path`` (decoded, no query) names. A slash at the end changes nothing."""
+    path = path.removesuffix("/")
     name = path.removeprefix("/in/")
     return name if name and name != path else None
 

@@ -160,7 +160,8 @@ class EventsResource(Listener):
         rate = _rate(named)
         if isinstance(granted(rate, None), Refusal):  # W2: the address stays, to be called again
             return self.refused(NO_RATE, "bad-rate")
-        known = await self._call_back(path.removeprefix(CALLBACKS), rate)
+        key = path.removeprefix(CALLBACKS).removesuffix("/")
+        known = await self._call_back(key, rate)
         if known is None:
             return self.refused(unavailable(*NOBODY_KNOWS), NOBODY_KNOWS[0])
         return CONSENTED if known else self.refused(not_found(), "not-found")

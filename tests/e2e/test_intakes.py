@@ -94,6 +94,17 @@ async def test_a_request_of_each_kind_is_published_byte_for_byte(name: str) -> N
         assert house.counted("events_published") == {("hooks", "log"): 1}
 
 
+async def test_a_slash_at_the_end_of_its_path_is_the_same_intake() -> None:
+    """What a person pastes into a publisher's form may have one."""
+    async with IntakeHouse().open() as house:
+        sent = GOOD["github"](house.clock.now())
+        answer = await house.post("github/", sent)
+        assert answer.status == 202
+        assert len(published(house)) == 1
+        got = await house.post("github/", sent, method="GET")
+        assert got.status == 405
+
+
 async def test_receipts_are_given_where_they_are_asked_for() -> None:
     async with IntakeHouse().open() as house:
         sent = GOOD["github"](0).but("Prefer", "return=representation")
@@ -282,7 +293,7 @@ async def test_slacks_challenge_is_answered_once_it_is_verified() -> None:
         assert house.counted() == {("slack", "challenge"): 1, ("slack", "wrong-signature"): 1}
 
 
-@pytest.mark.parametrize("name", ["nobody", "github/", "github/more", "%00", "GitHub"])
+@pytest.mark.parametrize("name", ["nobody", "github//", "github/more", "%00", "GitHub"])
 async def test_an_intake_that_is_not_there_is_404(name: str) -> None:
     """Its name is no label of a metric: strangers choose it."""
     async with IntakeHouse().open() as house:

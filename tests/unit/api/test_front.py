@@ -57,7 +57,10 @@ def client(making: Making, allowed: Access | None = None) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?role=gateway"])
+@pytest.mark.parametrize(
+    "path",
+    ["/healthz", "/readyz", "/readyz?role=gateway", "/healthz/", "/readyz/?role=gateway"],
+)
 async def test_a_probe_needs_no_application(making: Making, path: str) -> None:
     """Kubernetes asks every few seconds, and a gateway may never be asked anything else."""
     async with client(making) as asking:
@@ -85,6 +88,26 @@ async def test_whatever_is_no_plain_probe_is_the_applications(
     making.may_end.set()
     async with client(making) as asking:
         assert (await asking.request(method, path)).status_code == 299
+
+
+@pytest.mark.parametrize(
+    ("path", "seen"), [("/v1/topics/", "/v1/topics"), ("/v1//", "/v1/"), ("/", "/"), ("/x", "/x")]
+)
+async def test_a_slash_at_the_end_of_a_path_is_the_same_resource(
+    making: Making, path: str, seen: str
+) -> None:
+    """No redirect, which few clients follow with a body."""
+    making.may_end.set()
+    async with client(making) as asking:
+        answer = await asking.post(path)
+    assert (answer.status_code, answer.text) == (299, seen)
+
+
+async def test_a_strangers_probe_may_end_in_a_slash(making: Making) -> None:
+    allowed = Access([AccessToken("reader", ["secret"], frozenset({"read"}))])
+    async with client(making, allowed) as asking:
+        found = [(await asking.get(path)).status_code for path in ("/healthz/", "/readyz/", "/x/")]
+    assert found == [200, 200, 401]
 
 
 async def test_metrics_without_their_scope_are_refused_by_the_application(making: Making) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import SenderError
 from app.gateway.content_coding import decode_content
-from app.gateway.request import Request, events_target, wants_receipts
+from app.gateway.request import Request, events_target, intake_target, wants_receipts
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,10 @@ from app.gateway.request import Request, events_target, wants_receipts
         ("/events", (True, None)),
         ("/events/orders", (True, "orders")),
         ("/events/a/b", (True, "a/b")),
-        ("/events/", (False, None)),
+        ("/events/", (True, None)),
+        ("/events/orders/", (True, "orders")),
+        ("/events//", (False, None)),
+        ("//events", (False, None)),
         ("/eventsx", (False, None)),
         ("/event", (False, None)),
         ("/", (False, None)),
@@ -31,6 +34,21 @@ def test_only_events_and_one_name_behind_it_are_ours(
     path: str, expected: tuple[bool, str | None]
 ) -> None:
     assert events_target(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/in/github", "github"),
+        ("/in/github/", "github"),
+        ("/in/", None),
+        ("/in", None),
+        ("/in//", None),
+        ("/events/", None),
+    ],
+)
+def test_an_intake_is_named_by_its_path(path: str, name: str | None) -> None:
+    assert intake_target(path) == name
 
 
 @pytest.mark.parametrize(
