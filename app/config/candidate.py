@@ -35,7 +35,7 @@ class Examined(NamedTuple):
 
 
 IsNew = Callable[[Path], bool]
-"""Whether the setting at this path of a document is written now, rather than kept as it was."""
+"""Returns True if the setting at this path of a document is written now, rather than kept as it was."""
 
 
 def examine(

@@ -160,8 +160,13 @@ def _callback(report: Report) -> None:
     callback = report.config.webhooks.callback
     if callback is None:
         return
-    check_characters(report, ("webhooks", "callback"), callback)
+    at: Path = ("webhooks", "callback")
+    check_characters(report, at, callback)
+    if "?" in callback or "#" in callback:
+        report.warning(
+            at, "has a query or fragment: the path of a callback would go into it", "leave it out"
+        )
     if callback.startswith("https:"):
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
-        report.error(("webhooks", "callback"), "webhooks call back only with https", "use https")
+        report.error(at, "webhooks call back only with https", "use https")

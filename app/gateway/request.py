@@ -54,7 +54,7 @@ class Request(msgspec.Struct, gc=False):
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
-    """Whether ``path`` (decoded, no query) is ours, and the route it names. A slash at the end changes nothing."""
+    """Return whether ``path`` (decoded, no query) is ours, and the route it names. A slash at its end changes nothing."""
     path = path.removesuffix("/")
     if path == "/events":
         return True, None
@@ -63,7 +63,7 @@ def events_target(path: str) -> tuple[bool, str | None]:
 
 
 def intake_target(path: str) -> str | None:
-    """The intake that ``path`` (decoded, no query) names. A slash at the end changes nothing."""
+    """Return the intake that ``path`` (decoded, no query) names. A slash at its end changes nothing."""
     path = path.removesuffix("/")
     name = path.removeprefix("/in/")
     return name if name and name != path else None

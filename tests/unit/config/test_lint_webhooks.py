@@ -71,6 +71,10 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
             one("handshake: ask", rest="webhooks: {callback: 'http://bridge.example'}"),
             "error webhooks.callback: webhooks call back only with https",
         ),
+        (
+            one("handshake: ask", rest="webhooks: {callback: 'https://bridge.example/x?y=1'}"),
+            "warning webhooks.callback: has a query or fragment",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.bindings.http import HttpMessage
+from app.gateway.issuers import by_discovery
 from app.model.secret import FileSecret
 from app.runtime.tokens import ask_directly, through
 from app.sinks.credentials import Fixed, in_query
@@ -106,6 +108,29 @@ async def test_the_tokens_of_a_broker_are_asked_for_with_the_target_as_written(
     _, came, base = answering
     await ask_directly(base + written, {"a": "b"}, ("id", "secret"), 30.0)
     assert lines(came) == [f"POST {written} HTTP/1.1"]
+
+
+async def test_the_keys_of_an_issuer_are_asked_for_with_the_target_as_written() -> None:
+    """Of the configuration, behind the issuer as it is written, and of the address of the keys that it names."""
+    came: list[bytes] = []
+
+    async def play(peer: Played) -> None:
+        while True:
+            came.append(await peer.head())
+            issuer = {"issuer": f"{base}/a/../b%2f", "jwks_uri": f"{base}/./keys%2f?v=%40"}
+            body = msgspec.json.encode(issuer)
+            await peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    target = RawTarget(play)
+    base = (await target.start()).removesuffix("/hook")
+    try:
+        await by_discovery(f"{base}/a/../b%2f")()
+    finally:
+        await target.stop()
+    assert lines(came) == [
+        "GET /a/../b%2f/.well-known/openid-configuration HTTP/1.1",
+        "GET /./keys%2f?v=%40 HTTP/1.1",
+    ]
 
 
 @pytest.mark.parametrize(
