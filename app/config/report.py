@@ -98,7 +98,7 @@ def check_characters(report: Report, setting: Path, url: str) -> None:
         report.outdated(
             setting,
             f"has {_named(foreign)}, which RFC 3986 does not allow there: encoded, it is not what is written",
-            "write its percent code: " + " ".join(_code(each) for each in foreign[:_SHOWN]),
+            f"write percent codes: {' '.join(_code(each) for each in foreign[:_SHOWN])}",
         )
 
 
@@ -108,7 +108,7 @@ def _named(characters: str) -> str:
 
 
 def _code(character: str) -> str:
-    return quote(character, safe="", errors="replace")
+    return quote(character, safe="", errors="surrogatepass")
 
 
 def check_lasts(report: Report, setting: Path, path: FilePath) -> None:

@@ -54,7 +54,7 @@ def read_url(text: str) -> TargetUrl:
     try:
         url = URL(text)
         port = url.port
-    except ValueError:
+    except (ValueError, IndexError):  # yarl's, of a bracket before an empty host
         raise ValueError("not a URL to post to") from None
     host = url.raw_host or ""
     if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
@@ -108,9 +108,9 @@ def _split(text: str, *, keep: bool = False) -> tuple[str | None, str, str, str]
     authority, rest = (
         (rest, "") if beyond is None else (rest[: beyond.start()], rest[beyond.start() :])
     )
-    login, at, place = authority.rpartition("@")
+    login, _, place = authority.rpartition("@")
     path, mark, query = rest.partition("?")
-    return login if at else None, place, path, mark + query
+    return login or None, place, path, mark + query
 
 
 def _encoded(foreign: re.Pattern[str], text: str, space: str) -> str:

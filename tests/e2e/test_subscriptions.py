@@ -122,6 +122,25 @@ async def test_one_that_is_made_delivers_at_once_and_after_a_restart(house, targ
     assert not {"44", "46"} & set(target.ids)
 
 
+async def test_a_sink_is_refused_where_its_delivery_would_be_and_called_as_it_is_written(
+    house, target
+):
+    """Spellings of loopback that the guard cannot read; characters of no URL; and the bytes of the request line."""
+    document = {"id": "no", "source": {"broker": "log", "topics": ["events"]}}
+    hosts = ("0", "127.1", "2130706433", "0x7f.1", "0177.0.0.1")
+    refused = [f"{scheme}://{host}/x" for host in hosts for scheme in ("http", "https")]
+    for sink in (*refused, f"{target.url}?a={{b}}"):
+        answer = await house.client.post("/v1/subscriptions/", json={**document, "sink": sink})
+        assert answer.status_code == 422, sink
+        assert [fault["at"] for fault in answer.json()["faults"]] == ["/sink"]
+    assert "'{', '}'" in answer.text
+    written = f"{target.url}/../%7e%2f?to=a%40b.example&dir=in%2Fbox"
+    await house.make(target, sink=written)
+    await house.publish(0, 1)
+    await until(lambda: target.received, "a delivery")
+    assert target.received[0].path == "/hook/../%7e%2f?to=a%40b.example&dir=in%2Fbox"
+
+
 async def test_a_shorter_schedule_tells_what_becomes_of_what_waits(house, target):
     """As ``skybridge plan`` does of the file: nobody may be surprised by dead letters."""
     made = await house.make(target, retry={"schedule": ["1s", "2s", "3s"]})

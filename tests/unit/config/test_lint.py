@@ -380,7 +380,7 @@ def test_a_character_of_any_url_that_requests_go_to_is_told(
 ) -> None:
     (found,) = lint_text(f"{ROUTE}{text}\n")
     assert found.startswith(f"warning {setting}: has '{{', '}}', {FOREIGN}")
-    assert found.endswith("Cure: write its percent code: %7B %7D")
+    assert found.endswith("Cure: write percent codes: %7B %7D")
 
 
 @pytest.mark.parametrize(
