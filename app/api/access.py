@@ -171,7 +171,9 @@ class TokenGuard:
 
     def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
         """A wrong token is counted as one in the header is."""
-        given = token.strip().encode()
+        given = token.strip().encode(
+            "utf-8", "surrogatepass"
+        )  # half a character is part of no token
         caller = self._callers.by(given)
         if caller is None:
             return self._note_wrong(scope)
