@@ -16,7 +16,7 @@ from app.access.caller import Caller
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
-from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, NO_HOST, TUNNEL, Answer
+from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, NO_HOST, TARGET_TOO_LONG, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
@@ -24,6 +24,7 @@ from app.gateway.request import Pending, Request, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
+_LONGEST_TARGET = 0xFFFF  # bytes that the parser of URLs reads; RFC 9112 3 asks for 8,000
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
@@ -65,6 +66,8 @@ class HttpProtocol(Connection):
         headers.append((FIELD_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
 
     def on_headers_complete(self) -> None:
+        if len(self.url) > _LONGEST_TARGET:
+            self._stop(TARGET_TOO_LONG)
         if self._suspect_head:
             self._bound_head()
         if self._held:
