@@ -57,6 +57,11 @@ class HttpProtocol(Connection):
         self._body_size = 0
         self._wire_size = 0
 
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > _LONGEST_TARGET:
+            self._stop(TARGET_TOO_LONG)
+
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self.headers
         if len(headers) >= self._room:
@@ -66,8 +71,6 @@ class HttpProtocol(Connection):
         headers.append((FIELD_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
 
     def on_headers_complete(self) -> None:
-        if len(self.url) > _LONGEST_TARGET:
-            self._stop(TARGET_TOO_LONG)
         if self._suspect_head:
             self._bound_head()
         if self._held:

@@ -88,10 +88,10 @@ async def test_the_bound_on_fields_is_exact(fields: int, status: int) -> None:
         assert (await peer.answer()).status == status
 
 
-async def test_an_endless_request_line_is_431() -> None:
+async def test_an_endless_request_line_is_414() -> None:
     async with listening(AtOnce(), header_bytes=16 * KIB) as server:
         answer = await refused(server.port, b"GET /", b"a" * 300 * KIB, b" HTTP/1.1\r\n\r\n")
-        assert answer.status == 431
+        assert answer.status == 414
 
 
 @pytest.mark.parametrize(
