@@ -98,6 +98,7 @@ _STRANGERS_MAY = {
     SESSION: {_NO_TOKEN, _SESSION_OVER},
 }
 """By path: what is no reason to refuse there."""
+_PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _PRESENTED = "skybridge.session"  # in a scope of ASGI
 
 
@@ -144,7 +145,7 @@ class TokenGuard:
         return self._callers.open
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        scope = _without_slash(scope)
+        scope, send = _without_slash(scope), _forbid_storing(send)
         refusal = self._refusal(scope)
         if refusal is not None:
             await _refuse(refusal, send)
@@ -177,7 +178,9 @@ class TokenGuard:
 
     def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
         """A wrong token is counted as one in the header is."""
-        given = token.strip().encode()
+        given = token.strip().encode(
+            "utf-8", "surrogatepass"
+        )  # half a character is part of no token
         caller = self._callers.by(given)
         if caller is None:
             return self._note_wrong(scope)
@@ -235,6 +238,20 @@ def _is_over(error: Exception) -> bool:
     from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
 
     return isinstance(error, AccessOver | ClientDisconnect)
+
+
+def _forbid_storing(send: Any) -> Any:
+    """Return a ``send`` whose answers no cache may store, because they may hold event data, and whose media type no
+    browser may guess."""
+
+    async def send_marked(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            given = {bytes(name).lower() for name, _ in message["headers"]}
+            added = [pair for pair in _PRIVATE if pair[0] not in given]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return send_marked
 
 
 async def _refuse(refusal: Refusal, send: Any) -> None:

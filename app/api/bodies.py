@@ -29,6 +29,20 @@ async def bounded(request: Request, most: int, refusal: Exception | None = None)
     return bytes(found)
 
 
+async def replayed(request: Request, most: int) -> Request:
+    """Read the body of a request under a bound, and return a request that reads the same body.
+
+    Raises:
+        Refused: 413, as soon as more than ``most`` bytes are there.
+    """
+    read = [{"type": "http.request", "body": await bounded(request, most), "more_body": False}]
+
+    async def receive() -> Any:
+        return read.pop() if read else await request.receive()
+
+    return Request(request.scope, receive)
+
+
 async def read_object(request: Request, most: int, media_type: str = JSON) -> dict[str, Any]:
     """The JSON object of a request. Media types are told apart, or a patch would replace the whole."""
     demand_type(request, media_type)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated
 
+import msgspec
 from fastapi import Header, Query, Request, Response
 
 from app.access.rights import Rights
@@ -15,12 +16,15 @@ from app.api.journeys import JourneyView, Partitions, of_producer, to_json
 from app.api.operations import Here, router
 from app.api.problems import Refused
 from app.api.running import Running
+from app.api.slices import Slices
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.routing.journey import Guide, Hop, Journey
 
 LARGEST = 16 << 20  # bytes of a body
+MOST = 1_000  # events of one request
+UNITS = 20_000  # filters that one request evaluates: events x (routes + subscriptions)
 WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away is left out
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
@@ -53,7 +57,7 @@ async def explain(
     ] = None,
 ) -> Response:
     """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
-    decoded = http.decode(request.headers.raw, await _body(request))
+    decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
     guide = Guide(
         running.routes,
         await running.declared(),
@@ -61,21 +65,37 @@ async def explain(
         running.kinds,
         running.manners,
     )
+    _demand_few(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(running, producer)
     filtered = rights is not None and rights.limited
-    journeys = [
-        guide.explain(each, key_bytes, route, as_from, filtered=filtered) for each in decoded
-    ]
-    if rights is not None and as_from is None:
-        journeys = [
-            of_producer(journey, each.own_attributes, rights, route)
-            for journey, each in zip(journeys, decoded, strict=True)
-        ]
+    slices, journeys = Slices(), []
+    for each in decoded:
+        steps = guide.steps(each, key_bytes, route, as_from, filtered=filtered)
+        journey = await slices.run(steps)
+        if rights is not None and as_from is None:
+            journey = of_producer(journey, each.own_attributes, rights, route)
+        journeys.append(journey)
     partitions = await ask_partitions(running.logs, journeys)
     states = {each.id: each.state for each in running.subscriptions()}
-    content = [to_json(each, running.kinds, partitions, states) for each in journeys]
+    content = []
+    for journey in journeys:
+        content.append(
+            msgspec.Raw(msgspec.json.encode(to_json(journey, running.kinds, partitions, states)))
+        )
+        await slices.spend(guide.units)
     return json_answer(content)
+
+
+def _demand_few(events: int, units: int) -> None:
+    """Refuse a request whose events and filters together are too many. One event is always explained."""
+    if events > 1 and events * units > UNITS:
+        raise Refused(
+            413,
+            "too-large",
+            f"{events} events would evaluate up to {events * units} filters of routes and subscriptions, and one"
+            f" request may evaluate {UNITS}. Cure: send {max(1, UNITS // units)} events at a time.",
+        )
 
 
 def _rights(running: Running, producer: str) -> Rights:

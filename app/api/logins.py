@@ -50,9 +50,8 @@ class SessionView(BaseModel):
 
 
 @routes.get("", operation_id="session")
-async def look(running: Here, request: Request, response: Response) -> SessionView:
+async def look(running: Here, request: Request) -> SessionView:
     """The name of the caller. Answers strangers too, so that a page knows whether to ask for a token."""
-    response.headers["cache-control"] = "no-store"
     return _view(running, request)
 
 
@@ -66,7 +65,6 @@ async def log_in(
     The session may do what its token may. It ends after half an hour without use, after twelve hours,
     at logout, and when its token is removed or changed."""
     guard = _guard(request)
-    response.headers["cache-control"] = "no-store"
     if guard.open:
         return _view(running, request)
     found = guard.log_in(request.scope, login.token.get_secret_value())
@@ -81,7 +79,7 @@ async def log_in(
 @routes.delete("", operation_id="log_out", status_code=204)
 async def log_out(request: Request) -> Response:
     """End the session. Its streams end within seconds."""
-    headers = {"cache-control": "no-store"}
+    headers: dict[str, str] = {}
     caller, presented = caller_of(request.scope), presented_by(request.scope)
     if caller is not None and presented is not None:
         _guard(request).log_out(request.scope)

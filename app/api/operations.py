@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 
 from app.api.audit_trail import Trail
+from app.api.bodies import replayed
 from app.api.callers import Caller, caller_of
 from app.api.problems import MissingScope, Refused
 from app.api.running import Running
@@ -23,6 +24,9 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 Responses = Mapping[int | str, dict[str, Any]]
 Audited = Literal["", "change", "look", "use"]
 """``look``: event data may be shown. ``use``: as ``look``, once an hour for each caller and object."""
+
+LARGEST_OF_STRANGERS = 8 << 10  # bytes of a body that is read before any login
+LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses: settings of one verb
 
 
 class Rule(NamedTuple):
@@ -108,12 +112,14 @@ class Operation(APIRoute):
         handle = super().get_route_handler()
         name = cast("str", self.operation_id)
         rule = RULES[name]
+        most = LARGEST_OF_STRANGERS if rule.scope is None else LARGEST_MODEL
+        reads_body = self.body_field is not None  # others read theirs under bounds of their own
 
         async def guarded(request: Request) -> Response:
             caller = caller_of(request.scope)
             if rule.scope is not None:
                 await _admit(request, cast("Caller", caller), name, rule)
-            return await handle(request)
+            return await handle(await replayed(request, most) if reads_body else request)
 
         return guarded
 

@@ -22,6 +22,7 @@ from app.errors import (
     VersionConflict,
 )
 
+MOST_FAULTS = 100  # that one answer lists; the others are counted
 RETRY_AFTER = 1.0  # seconds, where the broker gives no other
 
 
@@ -65,8 +66,11 @@ def _install_own(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        faults = [_fault(each) for each in error.errors()]
+        found = error.errors()
+        faults = [_fault(each) for each in found[:MOST_FAULTS]]
         detail = "; ".join(f"{fault.at}: {fault.detail}" for fault in faults)
+        if len(found) > MOST_FAULTS:
+            detail += f"; and {len(found) - MOST_FAULTS} more"
         return _problem(document(422, "bad-request", detail, faults))
 
     @app.exception_handler(400)

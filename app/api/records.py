@@ -240,10 +240,8 @@ async def _events(
 
 
 def streamed(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """Server-sent events, which nobody between is to keep."""
-    return StreamingResponse(
-        blocks, media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
+    """Return an answer of server-sent events."""
+    return StreamingResponse(blocks, media_type="text/event-stream")
 
 
 def gap_json(gap: Gap) -> bytes:

@@ -15,20 +15,28 @@ if TYPE_CHECKING:
 
     from rich.console import Console
     from rich.progress import Progress
+    from rich.text import Text
 
     Column = str | tuple[str, str | Callable[[Any], Any]]
 
 
 def out() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=True)
+    return _console(to_stderr=False)
 
 
 def err() -> Console:
+    return _console(to_stderr=True)
+
+
+def _console(*, to_stderr: bool) -> Console:
+    """Return a console that prints names from outside escaped; only its own styles steer the terminal."""
     from rich.console import Console
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    class SafeConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(lines_of(text), **options)
+
+    return SafeConsole(stderr=to_stderr, highlight=False, soft_wrap=True)
 
 
 def counting(*fields: str, quiet: bool = False) -> Progress:
@@ -54,8 +62,9 @@ def json_line(value: Any) -> None:
 
 
 def text_line(text: str) -> None:
-    """As it is, and at once: the reader of a pipe is waiting."""
-    sys.stdout.write(text + "\n")
+    """Print lines at once, because the reader of a pipe is waiting. What a terminal would obey is escaped; JSON
+    on one line keeps its meaning."""
+    sys.stdout.write(lines_of(text) + "\n")
     sys.stdout.flush()
 
 
@@ -115,13 +124,17 @@ def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
 
 
 def one_line(text: str) -> str:
-    """What a target said, without what a terminal would obey."""
-    return "".join(each if each.isprintable() else " " for each in text).strip()
+    """Return text from outside on one line; what a terminal would obey is escaped."""
+    from app.telemetry.printable import printable
+
+    return printable(text.strip())
 
 
 def lines_of(text: str) -> str:
-    """What a sender said, with its line ends, likewise."""
-    return "".join(each if each.isprintable() or each in "\n\t" else " " for each in text)
+    """Return text from outside with its line ends; what a terminal would obey is escaped."""
+    from app.telemetry.printable import printable_lines
+
+    return printable_lines(text)
 
 
 def print_error(message: str, cure: str = "") -> None:

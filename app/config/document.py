@@ -6,7 +6,7 @@ once and a time stays the text that it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from yaml.error import MarkedYAMLError, YAMLError
@@ -16,7 +16,7 @@ from app.config.finding import BadConfiguration, Finding, Location, Path, writte
 from app.config.yaml_core import CORE, compose
 
 REPEATED = 100_000
-"""Values that aliases may repeat: a few hundred bytes could mean billions of them (rule 8)."""
+"""Values that aliases and merges may repeat: a few hundred bytes could mean billions of them."""
 
 DEEPEST = 100  # collections in each other
 
@@ -138,7 +138,7 @@ class _Reader:
         merged: list[tuple[Node, Node]] = []
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
-                merged += self._merged(value_node, path, above)
+                self._merge(value_node, path, above, merged)
                 continue
             key = self._key(key_node, path)
             if key in result:
@@ -156,10 +156,16 @@ class _Reader:
                 result[key] = self.value(value_node, (*path, key), above)
         return result
 
-    def _merged(
-        self, node: Node, path: Path, above: tuple[int, ...]
-    ) -> Iterator[tuple[Node, Node]]:
-        """The pairs of ``<<: *alias`` or ``<<: [*one, *two]``, nearest first: the first one wins."""
+    def _merge(
+        self, node: Node, path: Path, above: tuple[int, ...], into: list[tuple[Node, Node]]
+    ) -> None:
+        """Append the pairs of ``<<: *alias`` or ``<<: [*one, *two]``, nearest first: the first one wins.
+
+        Each pair is a repeated value, also where a nearer one hides it: a caller's memory and time go into the
+        making. Raises BadConfiguration beyond ``REPEATED``.
+        """
+        if len(above) > DEEPEST:
+            raise _too_deep(_place(node))
         for source in node.value if isinstance(node, SequenceNode) else [node]:
             self._count(source)
             if not isinstance(source, MappingNode) or id(source) in above:
@@ -168,17 +174,22 @@ class _Reader:
                 )
                 continue
             own = [pair for pair in source.value if pair[0].tag != _MERGE]
-            yield from own
+            self._repeat(len(own), source)
+            into += own
             for key_node, value_node in source.value:
                 if key_node.tag == _MERGE:
-                    yield from self._merged(value_node, path, (*above, id(source)))
+                    self._merge(value_node, path, (*above, id(source)), into)
 
     def _count(self, node: Node) -> None:
-        """Raises BadConfiguration for aliases of aliases that mean more than memory holds."""
-        self._repeated += id(node) in self._read
+        """Count a node that was read before as a repeated one."""
+        self._repeat(int(id(node) in self._read), node)
         self._read.add(id(node))
+
+    def _repeat(self, values: int, node: Node) -> None:
+        """Raise BadConfiguration for aliases and merges that mean more values than ``REPEATED``."""
+        self._repeated += values
         if self._repeated > REPEATED:
-            message = f"its aliases repeat more than {REPEATED} values"
+            message = f"its aliases and merges repeat more than {REPEATED} values"
             raise _refused(message, "write fewer aliases of aliases", _place(node))
 
     def _key(self, node: Node, path: Path) -> str | int:

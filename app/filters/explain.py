@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -31,36 +31,94 @@ class Verdict(msgspec.Struct, frozen=True):
     inner: tuple[Verdict, ...] = ()
 
 
+Explain = Callable[[CloudEvent], Verdict]
+
+_HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
+    "all": all,
+    "any": any,
+    "not": lambda passes: not all(passes),
+}
+"""From the results of the inner filters to that of the filter."""
+
+
 def explain_filters(filters: Sequence[Filter], event: CloudEvent) -> tuple[Verdict, ...]:
-    """A verdict for each filter, all of them: nothing is left out once one has failed."""
+    """Return a verdict for each filter, also behind one that has failed."""
     return tuple(explain_filter(one, event) for one in filters)
 
 
 def explain_filter(one: Filter, event: CloudEvent) -> Verdict:
+    return compile_explanation(one)(event)
+
+
+class Explainer:
+    """The filters of one route or subscription, compiled when an event first asks for them.
+
+    ``units``: filters that one event evaluates, those inside ``all``, ``any`` and ``not`` counted.
+    """
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+        self._compiled: tuple[Explain, ...] | None = None
+        self.units = sum(map(_size, filters))
+
+    def __call__(self, event: CloudEvent) -> tuple[Verdict, ...]:
+        if self._compiled is None:
+            self._compiled = tuple(map(compile_explanation, self._filters))
+        return tuple([explain(event) for explain in self._compiled])
+
+
+def _size(one: Filter) -> int:
     dialect, argument = written(one)
-    passes = compile_filter(one)(event)
+    if dialect in {"all", "any", "not_"}:
+        return 1 + sum(map(_size, one.inner))
+    return 1 if dialect == "sql" else len(argument)
+
+
+def compile_explanation(one: Filter) -> Explain:
+    """Return the function from an event to the verdict of this filter."""
+    dialect, argument = written(one)
     match dialect:
         case "sql":
-            part, because = decide(Expression(argument).root, event)
-            return Verdict("sql", passes, part, because)
+            return _sql(Expression(argument))
         case "all" | "any" | "not_":
-            return _of_inner(DIALECTS[dialect], passes, explain_filters(one.inner, event))
-    return _of_entries(dialect, passes, argument, event)
+            return _inner(DIALECTS[dialect], one)
+    return _entries(dialect, argument)
 
 
-def _of_entries(
-    dialect: str, passes: bool, entries: Mapping[str, str], event: CloudEvent
-) -> Verdict:
-    """The first entry that does not match, or all of them."""
-    failing = [
-        {name: text}
+def _sql(expression: Expression) -> Explain:
+    def explain(event: CloudEvent) -> Verdict:
+        part, because = decide(expression.root, event)
+        return Verdict("sql", expression.matches(event), part, because)
+
+    return explain
+
+
+def _inner(dialect: str, one: Filter) -> Explain:
+    inner = tuple(map(compile_explanation, one.inner))
+    holds = _HOLDS[dialect]
+
+    def explain(event: CloudEvent) -> Verdict:
+        verdicts = tuple([each(event) for each in inner])
+        return _of_inner(dialect, holds([each.passes for each in verdicts]), verdicts)
+
+    return explain
+
+
+def _entries(dialect: str, entries: Mapping[str, str]) -> Explain:
+    """Name the first entry that does not match, or all of them."""
+    each = [
+        (name, text, compile_filter(Filter.model_validate({dialect: {name: text}})))
         for name, text in entries.items()
-        if not compile_filter(Filter.model_validate({dialect: {name: text}}))(event)
     ]
-    deciding = failing[0] if failing else entries
-    parts = ", ".join(f"{name} {clipped(text)}" for name, text in deciding.items())
-    because = ", ".join(_seen(name, event) for name in deciding)
-    return Verdict(dialect, passes, f"{dialect} {parts}", because)
+
+    def explain(event: CloudEvent) -> Verdict:
+        failing = next(((name, text) for name, text, passes in each if not passes(event)), None)
+        deciding = entries if failing is None else dict([failing])
+        parts = ", ".join(f"{name} {clipped(text)}" for name, text in deciding.items())
+        because = ", ".join(_seen(name, event) for name in deciding)
+        return Verdict(dialect, failing is None, f"{dialect} {parts}", because)
+
+    return explain
 
 
 def _seen(name: str, event: CloudEvent) -> str:

@@ -154,6 +154,7 @@ def refusal(status: int, code: str, title: str) -> Answer:
 UNSUPPORTED_CODING = "unsupported-content-encoding"
 BODY_TOO_LARGE = refusal(413, "body-too-large", "the body is too large")
 HEAD_TOO_LARGE = refusal(431, "headers-too-large", "the head is too large")
+TARGET_TOO_LONG = refusal(414, "target-too-long", "the request target is longer than 65,535 bytes")
 TOO_SLOW = refusal(408, "request-timeout", "the request did not arrive in time")
 MALFORMED = refusal(400, "malformed-request", "this is not HTTP/1.1")
 NO_HOST = refusal(400, "malformed-request", "HTTP/1.1 asks for exactly one Host field")

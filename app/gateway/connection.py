@@ -41,6 +41,7 @@ _PIECE = 16 * 1024  # bytes parsed before a look at how many requests they held
 _AROUND = 32  # bytes of method, version and line ends, which the bound of a whole head leaves out
 _LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
 _FRAMING = 16  # wire bytes of chunk framing allowed for each byte of content
+LINGERING = 64  # connections beyond the bound that are answered before they close; further ones are only closed
 _FIELD = 160  # bytes of the objects that a field is kept in, beside its text
 
 
@@ -94,7 +95,10 @@ class Connection(HttpToolsProtocol, abc.ABC):
         super().connection_made(transport)
         self.flow = Flow(transport)
         self._watch.start()
-        if len(self.connections) > self._limits.connections:
+        beyond = len(self.connections) - self._limits.connections
+        if beyond > LINGERING:  # refusals that are being read take descriptors too
+            transport.abort()
+        elif beyond > 0:
             full = busy("Too many connections are open")
             self.write(self._listener.refused(full), last=True)
 

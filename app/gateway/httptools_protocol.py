@@ -22,6 +22,7 @@ from app.gateway.answers import (
     NO_CODING,
     NO_HOST,
     NO_LENGTH,
+    TARGET_TOO_LONG,
     TUNNEL,
     Answer,
 )
@@ -33,6 +34,7 @@ from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
 _BEARING = frozenset({b"POST", b"PUT", b"PATCH"})  # methods whose requests bear a body
+_LONGEST_TARGET = 0xFFFF  # bytes that the parser of URLs reads; RFC 9112 3 asks for 8,000
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
@@ -64,6 +66,11 @@ class HttpProtocol(Connection):
         self._body = b""
         self._body_size = 0
         self._wire_size = 0
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > _LONGEST_TARGET:
+            self._stop(TARGET_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self.headers

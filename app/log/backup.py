@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -20,12 +21,15 @@ from app.log.database import (
     open_reader,
     open_writer,
 )
+from app.log.lock_file import keep_private
 
 PAGES = 2_048  # copied between two looks at the progress
 FENCE = 1 << 20
 """How far generations go up when a log is put back: beyond every one that it handed out since the backup, so
 that the store takes the writes of its owners for newer ones (rule 5)."""
 _PART = "restoring"
+
+_log = logging.getLogger(__name__)
 
 
 def back_up(folder: Path, target: Path, told: Callable[[int, int], None]) -> None:
@@ -89,6 +93,7 @@ def _faults(db: apsw.Connection) -> list[str]:
 
 def _make_newer(source: Path, folder: Path, setting: str) -> None:
     """In a folder beside, so that a log whose generations went back is never there to be started."""
+    keep_private(folder / FILE, _log)
     shutil.copyfile(source, folder / FILE)
     db = open_writer(folder, setting, "FULL", None)
     with closing(db), db:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
@@ -11,7 +12,7 @@ from uuid import uuid4
 import apsw
 
 from app.errors import InUse, SetupError
-from app.log.lock_file import Held, take_lock
+from app.log.lock_file import FOLDER, Held, keep_private, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
@@ -20,6 +21,8 @@ APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
 BUSY_MS = 5_000
 STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
 Synchronous = Literal["FULL", "NORMAL", "OFF"]
+
+_log = logging.getLogger(__name__)
 
 _TABLES = """
 CREATE TABLE topics(
@@ -73,7 +76,7 @@ class FolderLock:
 
     def acquire(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # it holds event data
+            self._folder.mkdir(parents=True, exist_ok=True, mode=FOLDER)  # it holds event data
             self._file = take_lock(self._folder / LOCK)
         except Held as held:
             raise InUse(
@@ -98,6 +101,7 @@ def open_writer(
     folder: Path, setting: str, synchronous: Synchronous, vfs: str | None
 ) -> apsw.Connection:
     """The only connection that writes and checkpoints. Raises SetupError for a file not ours."""
+    keep_private(folder / FILE, _log)
     db = apsw.Connection(str(folder / FILE), vfs=vfs, statementcachesize=STATEMENTS)
     try:
         _prepare(db, folder, setting, synchronous)

@@ -6,7 +6,8 @@ the reasons are added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from app.bindings.transcode import Writing
 from app.errors import Fault, SenderError
 from app.event.validate import shorten
 from app.event.value import CloudEvent
-from app.filters.explain import Verdict, explain_filters
+from app.filters.explain import Explainer, Verdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
@@ -34,7 +35,12 @@ from app.routing.plan import (
     UnknownRoute,
 )
 
+T = TypeVar("T")
+
 _USUAL = Manner()
+Steps = Generator[int, None, T]
+"""Yields the number of filters that were evaluated since the last time, and returns the result at the end."""
+
 HOPS = 8  # mirrors that are followed, one behind the other
 FOLLOWED = 256  # and of one place: mirrors that read each other's topics have ways without number
 
@@ -103,7 +109,10 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guide:
-    """``routes`` and ``subscriptions`` in force; the rest as ``Router`` takes it."""
+    """``routes`` and ``subscriptions`` in force; the rest as ``Router`` takes it.
+
+    ``units``: filters that one event evaluates at most, when every route and subscription is asked once.
+    """
 
     def __init__(
         self,
@@ -120,6 +129,10 @@ class Guide:
         self._manners = manners
         self._written = tuple(_targets_of(routes, subscriptions))
         self._router = Router(routes, resources, kinds, manners)
+        self._of_route = {route.name: Explainer(route.filters) for route in routes}
+        self._of_subscription = {each.id: Explainer(each.filters) for each in subscriptions}
+        every = (*self._of_route.values(), *self._of_subscription.values())
+        self.units = sum(1 + each.units for each in every)
 
     def explain(
         self,
@@ -130,20 +143,41 @@ class Guide:
         *,
         filtered: bool = False,
     ) -> Journey:
-        """``route``: the name that the request gives; ``filtered``: its filters are asked all the same, as for
-        a producer that may not send everything. ``as_from``: the BROKER/TOPIC that another client writes
-        the event to; no route is asked. Raises nothing that a sender can be told: that is ``refused``;
-        KeyMapperFailed for an operator's own mapper that breaks."""
+        """Return the journey that ``steps`` returns, in one go."""
+        steps = self.steps(decoded, request_key, route, as_from, filtered=filtered)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                journey: Journey = end.value
+                return journey
+
+    def steps(
+        self,
+        decoded: Decoded,
+        request_key: bytes | None,
+        route: str | None = None,
+        as_from: str | None = None,
+        *,
+        filtered: bool = False,
+    ) -> Steps[Journey]:
+        """Explain an event in steps, so that the caller can do other work in between.
+
+        ``route`` is the name that the request gives; with ``filtered`` its filters are asked all the same, as for a
+        producer that may not send everything. With ``as_from``, the BROKER/TOPIC that another client writes the event
+        to, no route is asked. Raises KeyMapperFailed when an operator's own mapper breaks; what a sender can be told
+        is in ``refused``.
+        """
         if as_from is not None:
-            return self._from_others(decoded, request_key, as_from)
-        inside = self._by_routes(decoded, request_key, route, filtered=filtered)
-        return replace(inside, outside=tuple(self._outside(decoded, request_key)))
+            return (yield from self._from_others(decoded, request_key, as_from))
+        inside = yield from self._by_routes(decoded, request_key, route, filtered=filtered)
+        return replace(inside, outside=(yield from self._outside(decoded, request_key)))
 
     def _by_routes(
         self, decoded: Decoded, request_key: bytes | None, route: str | None, *, filtered: bool
-    ) -> Journey:
+    ) -> Steps[Journey]:
         event = decoded.event
-        verdicts = tuple(self._verdicts(event, route, filtered=filtered))
+        verdicts = yield from self._verdicts(event, route, filtered=filtered)
         chosen = next((each.name for each in verdicts if each.chosen), None)
         if chosen is None:
             unknown = route is not None and route not in self._routes
@@ -152,23 +186,26 @@ class Guide:
         chosen, verdicts = self._by_schema(event, chosen, verdicts)
         key = explain(self._routes[chosen].key, event, request_key, own=self._mappers)
         try:
-            hops = tuple(self._hops(decoded, request_key, chosen))
+            hops = yield from self._hops(decoded, request_key, chosen)
         except SenderError as error:
             return Journey(event=event, routes=verdicts, key=key, refused=error)
         return Journey(event=event, routes=verdicts, key=key, hops=hops)
 
-    def _outside(self, decoded: Decoded, key: bytes | None) -> Iterator[Hop]:
-        """The places that subscriptions read and nothing here writes to, as if another client wrote the event
+    def _outside(self, decoded: Decoded, key: bytes | None) -> Steps[tuple[Hop, ...]]:
+        """Return the places that subscriptions read and nothing here writes to, as if another client wrote the event
         there. A place that a template or an exchange may mean is one that something here may write to."""
+        hops: list[Hop] = []
         for broker, topic in dict.fromkeys(
             (each.source.broker, topic)
             for each in self._subscriptions
             for topic in each.source.topics
         ):
             if not may_be_among(self._written, broker, topic):
-                yield from self._from_others(decoded, key, f"{broker}/{topic}").hops
+                journey = yield from self._from_others(decoded, key, f"{broker}/{topic}")
+                hops += journey.hops
+        return tuple(hops)
 
-    def _from_others(self, decoded: Decoded, key: bytes | None, place: str) -> Journey:
+    def _from_others(self, decoded: Decoded, key: bytes | None, place: str) -> Steps[Journey]:
         broker, _, topic = place.partition("/")
         try:
             if broker not in self._kinds or not topic:
@@ -176,22 +213,26 @@ class Guide:
             record = BINDINGS[self._kinds[broker]].encode(decoded, Writing(), key)
         except SenderError as error:
             return Journey(event=decoded.event, routes=(), refused=error)
-        hop = self._hop(broker, topic, "another client", record, (), _turns())
+        hop = yield from self._hop(broker, topic, "another client", record, (), _turns())
         return Journey(event=decoded.event, routes=(), hops=(hop,))
 
     def _verdicts(
         self, event: CloudEvent, named: str | None, *, filtered: bool
-    ) -> Iterator[RouteVerdict]:
+    ) -> Steps[tuple[RouteVerdict, ...]]:
         """A request that names a route has decided: no filter is asked, but that route's where ``filtered``."""
+        verdicts: list[RouteVerdict] = []
         found = False
-        for route in self._routes.values():
-            is_named = route.name == named
+        for name, explain_all in self._of_route.items():
+            is_named = name == named
             if found or (named is not None and not (filtered and is_named)):
-                yield RouteVerdict(route.name, is_named and not filtered, asked=False)
+                chosen = is_named and not filtered
+                verdicts.append(RouteVerdict(name, chosen, asked=False))
                 continue
-            filters = explain_filters(route.filters, event)
+            filters = explain_all(event)
+            yield explain_all.units + 1
             found = all(each.passes for each in filters)
-            yield RouteVerdict(route.name, found, asked=True, filters=filters)
+            verdicts.append(RouteVerdict(name, found, asked=True, filters=filters))
+        return tuple(verdicts)
 
     def _by_schema(
         self, event: CloudEvent, chosen: str, verdicts: tuple[RouteVerdict, ...]
@@ -212,18 +253,16 @@ class Guide:
             for each in verdicts
         )
 
-    def _hops(self, decoded: Decoded, request_key: bytes | None, chosen: str) -> Iterator[Hop]:
+    def _hops(
+        self, decoded: Decoded, request_key: bytes | None, chosen: str
+    ) -> Steps[tuple[Hop, ...]]:
         targets = self._routes[chosen].to
         publications = self._router.plan(decoded, request_key, chosen)
+        hops: list[Hop] = []
         for target, publication in zip(targets, publications, strict=True):
-            yield self._hop(
-                target.broker,
-                publication.topic,
-                f"route {chosen}",
-                publication.record,
-                (),
-                _turns(),
-            )
+            topic, record, by = publication.topic, publication.record, f"route {chosen}"
+            hops.append((yield from self._hop(target.broker, topic, by, record, (), _turns())))
+        return tuple(hops)
 
     def _hop(
         self,
@@ -233,24 +272,23 @@ class Guide:
         record: Record,
         seen: tuple[str, ...],
         turns: Iterator[int],
-    ) -> Hop:
+    ) -> Steps[Hop]:
         """``seen``: the mirrors that led here, so that a circle ends. ``turns``: one for each mirror that may still
         be followed."""
         on_broker = [each for each in self._subscriptions if each.source.broker == broker]
         by_exchange = topic.startswith(EXCHANGE)
+        verdicts: list[SubscriptionVerdict] = []
+        for each in () if by_exchange else on_broker:
+            if topic in each.source.topics:
+                verdict = yield from self._subscription(each, record, seen, turns)
+                verdicts.append(verdict)
         return Hop(
             broker=broker,
             topic=topic,
             by=by,
             key=record.key,
             record=None if seen else record,
-            subscriptions=()
-            if by_exchange
-            else tuple(
-                self._subscription(each, record, seen, turns)
-                for each in on_broker
-                if topic in each.source.topics
-            ),
+            subscriptions=tuple(verdicts),
             untold=tuple(each.id for each in on_broker) if by_exchange else (),
         )
 
@@ -260,7 +298,7 @@ class Guide:
         record: Record,
         seen: tuple[str, ...],
         turns: Iterator[int],
-    ) -> SubscriptionVerdict:
+    ) -> Steps[SubscriptionVerdict]:
         """It sees what its broker's binding reads, not what the sender wrote."""
         kind = self._kinds.get(subscription.source.broker, "embedded")
         try:
@@ -269,12 +307,14 @@ class Guide:
             return SubscriptionVerdict(
                 id=subscription.id, wants=False, sink=subscription.sink_text, fault=str(error)
             )
-        filters = explain_filters(subscription.filters, decoded.event)
+        explain_all = self._of_subscription[subscription.id]
+        filters = explain_all(decoded.event)
+        yield explain_all.units + 1
         wants = all(each.passes for each in filters)
         onward, fault = None, ""
         if wants:
             try:
-                onward = self._onward(subscription, decoded, record, seen, turns)
+                onward = yield from self._onward(subscription, decoded, record, seen, turns)
             except SenderError as error:
                 fault = str(error)
         return SubscriptionVerdict(
@@ -294,7 +334,7 @@ class Guide:
         record: Record,
         seen: tuple[str, ...],
         turns: Iterator[int],
-    ) -> Hop | None:
+    ) -> Steps[Hop | None]:
         """A worker never re-keys (K11). Raises SenderError for what cannot be written there."""
         target = mirror.sink
         if not isinstance(target, Target | Exchange) or mirror.id in seen or len(seen) >= HOPS:
@@ -312,7 +352,7 @@ class Guide:
         )
         written = BINDINGS[kind].encode(decoded, writing, record.key)
         by, seen = f"mirror {mirror.id}", (*seen, mirror.id)
-        return self._hop(target.broker, topic, by, written, seen, turns)
+        return (yield from self._hop(target.broker, topic, by, written, seen, turns))
 
 
 def _turns() -> Iterator[int]:

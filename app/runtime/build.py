@@ -25,6 +25,7 @@ from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
+from app.runtime.descriptors import current_shares
 from app.runtime.intakes import open_intakes
 from app.runtime.logs import forget_group, has_embedded, open_logs, routes_with_spools
 from app.runtime.notifications import open_keeper, open_operator_events
@@ -223,14 +224,15 @@ def _filter_failed(counters: Counters, route: str) -> Failed:
     )
 
 
-def limits_of(config: Config) -> Limits:
-    """The bounds of the events listener."""
+def limits_of(config: Config, *, admin: bool = False) -> Limits:
+    """Return the bounds of the events listener, or of the admin listener: the same but for its connections."""
+    allowed = current_shares(config)
     return Limits(
         header_bytes=config.limits.header_bytes,
         header_fields=config.limits.header_fields,
         body=config.limits.body,
         receiving=config.limits.receiving,
-        connections=config.limits.connections,
+        connections=allowed.admin if admin else allowed.events,
         batch_events=config.limits.max_batch,
         in_work=config.limits.requests_per_connection,
         in_flight=config.limits.requests_in_flight,

@@ -23,6 +23,7 @@ from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener as Server
 from app.model.spool import group_name
 from app.runtime.build import tls_of
+from app.runtime.descriptors import current_shares
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ async def open_kafka_listener(
         coordinator=driver.coordinator,
         gate=CloudEventsGate(_validated(broker)),
         clock=clock,
-        settings=bounds_of(settings),
+        settings=bounds_of(settings, current_shares(config).kafka),
         cluster=driver.engine.cluster,
         counters=counters,
         logins=logins,
@@ -120,8 +121,8 @@ def _validated(broker: EmbeddedBroker) -> list[str]:
     return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
 
 
-def bounds_of(settings: KafkaListener) -> Settings:
-    """What clients meet, of what the file says."""
+def bounds_of(settings: KafkaListener, connections: int) -> Settings:
+    """Return the bounds that clients meet. ``connections``: most that may be open."""
     host, port = split(settings.listen)
     return Settings(
         host=host,
@@ -129,6 +130,7 @@ def bounds_of(settings: KafkaListener) -> Settings:
         advertised=None if settings.advertised is None else split(settings.advertised),
         create_topics=settings.create_topics,
         max_partitions=settings.max_partitions,
+        connections=connections,
         session_timeouts=(settings.min_session_timeout, settings.max_session_timeout),
     )
 

@@ -12,6 +12,7 @@ from app.config.load import Loaded
 from app.config.source import Source
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
+from app.runtime.descriptors import raise_limit
 from app.runtime.heap import settle_heap
 from app.runtime.service import Service
 from app.runtime.signals import Signals
@@ -29,6 +30,7 @@ def run(
     """``source``: where it can be read again. ``announce`` is called once, when the service accepts."""
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
+    raise_limit(config)
     begin_traces(config)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

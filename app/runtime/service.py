@@ -71,7 +71,7 @@ class Service:
             recorder=self._recorder,
         )
         self.console = Console(self._guard, shown=parts.config.server.admin.console)
-        admin = Listener(limits_of(parts.config))
+        admin = Listener(limits_of(parts.config, admin=True))
         self._admin = self._admin_server(admin)
         loaded = parts.catalog.loaded
         self._renewal = renewal = Renewal(

@@ -9,31 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from pathlib import Path
 
 from app.errors import InUse
-from app.log.lock_file import Held, take_lock
-
-FILE, FOLDER = 0o600, 0o700
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+from app.log.lock_file import Held, keep_private, take_lock
 
 _log = logging.getLogger("skybridge.store")
-
-
-def keep_private(file: Path) -> None:
-    """Make the file and its folder where they are missing; take the rights of others from a file that is there. A
-    folder that is there may be somebody else's, and stays as it is. Raises OSError."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=FOLDER)
-    try:
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE))
-    except (
-        FileExistsError
-    ):  # not opened: to close it would give up the locks that SQLite holds on it
-        mode = stat.S_IMODE(file.stat().st_mode)
-        if mode & _OTHERS:
-            file.chmod(mode & ~_OTHERS)
-            _log.warning("%s was readable by other users: its permissions are %o now", file, FILE)
 
 
 class SoleUse:
@@ -52,7 +33,7 @@ class SoleUse:
     def take(self) -> None:
         """Its folder is there. Raises InUse when another process has it, OSError when no file can be
         made."""
-        keep_private(self._file)
+        keep_private(self._file, _log)
         try:
             self._descriptor = take_lock(self._file)
         except Held as held:

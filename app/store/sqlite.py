@@ -18,8 +18,9 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import StaticPool
 
 from app.errors import SetupError
+from app.log.lock_file import keep_private
 from app.store import schema
-from app.store.files import SoleUse, keep_private
+from app.store.files import SoleUse
 
 _SETTING = "store.path"
 LOCK_WAIT = 5_000  # milliseconds; another process is reading a backup, say
@@ -38,7 +39,7 @@ def open_engine(path: Path, sole_use: SoleUse | None = None) -> Engine:
     with ExitStack() as undoing:
         undoing.callback(engine.dispose)
         try:
-            keep_private(path)
+            keep_private(path, _log)
             if sole_use is not None:
                 undoing.callback(sole_use.release)
                 sole_use.take()
@@ -69,7 +70,7 @@ def _bring_up(engine: Engine, path: Path) -> None:
 def copy(source: Path, target: Path) -> None:
     """A copy of the database that is whole: writers wait meanwhile. Through SQLite,
     because what is in its journal belongs to it. ``target`` becomes it in one step, or not at all."""
-    keep_private(target)
+    keep_private(target, _log)
     reading = sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True, timeout=_PATIENCE)
     with closing(reading), closing(sqlite3.connect(target, timeout=_PATIENCE)) as writing:
         reading.backup(writing)

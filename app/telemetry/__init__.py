@@ -4,6 +4,7 @@
 counters      integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
 filter_errors filter expressions that fail
 logs          one line an entry on standard error
+printable     text from outside, without what would forge a line or steer a terminal
 tasks         long-lived tasks, restarted when they fail
 ============= ====================================================================================
 """

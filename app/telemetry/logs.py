@@ -2,6 +2,7 @@
 
 Every part logs through ``logging``, with ``extra`` for what a machine looks for: ids of events, a code, a
 subscription. Those are fields of their own here. Event data is in none of them (core: privacy), nor a secret.
+Names that clients chose are in them: both forms escape what would forge a line or steer a terminal.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import datetime as dt
 import json
 import logging
 from typing import Any
+
+from app.telemetry.printable import printable
 
 _OWN = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
@@ -26,7 +29,7 @@ def set_up_logging(level: str, *, as_json: bool) -> None:
 
 class _ForMachines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return json.dumps(self._entry(record), ensure_ascii=False, default=repr)
+        return printable(json.dumps(self._entry(record), ensure_ascii=False, default=repr))
 
     def _entry(self, record: logging.LogRecord) -> dict[str, Any]:
         """What every entry has comes first."""
@@ -44,11 +47,12 @@ class _ForMachines(logging.Formatter):
 
 
 class _ForPeople(_ForMachines):
-    """``at LEVEL part  message  name=value ...``, a traceback below it."""
+    """``at LEVEL part  message  name=value ...``, and below it, indented, a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = self._entry(record)
         at, level, part, message = (entry.pop(name) for name in ("at", "level", "part", "message"))
         error = entry.pop("error", "")
         fields = "".join(f"  {name}={value!r}" for name, value in entry.items())
-        return f"{at} {level:<7} {part}  {message}{fields}" + (f"\n{error}" if error else "")
+        line = printable(f"{at} {level:<7} {part}  {message}{fields}")
+        return "\n  ".join([line, *map(printable, error.split("\n"))]) if error else line

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from forked import SKYBRIDGE
 from service_process import ServiceProcess, free_ports, until
 
 MB = 1_000_000
 ENDLESS = 40 * 2**20  # bytes
 WITHIN = 120.0  # seconds
+EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/a", "ce-type": "t"}
 
 CONFIG = """
 version: 1
@@ -131,3 +134,46 @@ def test_a_body_beyond_the_bound_is_refused_by_the_admin_listener(tmp_path: Path
             b"authorization: Bearer a-token-of-some-length\r\n\r\n"
         )
         assert _answered(peer) == b"413"
+
+
+FEW = 'ulimit -Sn {soft}; ulimit -Hn {hard}; exec "$0" "$@"'
+
+
+def _idle(service: Attacked, peers: contextlib.ExitStack) -> None:
+    """Open more connections than a process with 1,024 descriptors can hold, and send nothing."""
+    for _ in range(1_200):
+        peers.enter_context(_connect(service.events))
+
+
+def _posted(service: Attacked) -> int:
+    """The status; 503 also where the connection is only closed, as it is behind many other refused ones."""
+    asking = http.client.HTTPConnection("127.0.0.1", service.events, timeout=WITHIN)
+    with contextlib.closing(asking):
+        try:
+            asking.request("POST", "/events", b'"a"', EVENT)
+            return asking.getresponse().status
+        except ConnectionError:
+            return 503
+
+
+@pytest.mark.parametrize("hard", [1_024, 20_000])
+def test_connections_that_say_nothing_leave_descriptors_for_the_probes(
+    tmp_path: Path, hard: int
+) -> None:
+    """With the soft limit of a systemd unit, 1,200 of them made /healthz wait without end. Where the hard limit
+    allows it, all of them are held, and events are still taken."""
+    service = Attacked(tmp_path, connections=10_000)
+    service.process.program = ["/bin/bash", "-c", FEW.format(soft=1_024, hard=hard), SKYBRIDGE]
+    service.process.start()
+    try:
+        with contextlib.ExitStack() as peers:
+            _idle(service, peers)
+            assert service.process.answers("/healthz") == 200
+            assert _posted(service) == (503 if hard == 1_024 else 202)
+        until(lambda: _posted(service) == 202, WITHIN, "a free place")
+        log = service.process.log.read_text()
+        assert ("instead of limits.connections" in log) == (hard == 1_024)
+        assert "Too many open files" not in log
+        assert "accept" not in log
+    finally:
+        service.process.stop()

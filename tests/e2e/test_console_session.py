@@ -19,6 +19,7 @@ TOKEN = "the-token-with-every-scope"
 READER = "the-token-that-may-only-read"
 TIMEOUT = 120.0
 WRONG = "nobody-has-this-token"
+JSON = {"content-type": "application/json"}
 
 
 class Browser(httpx.Client):
@@ -204,6 +205,40 @@ def test_a_login_that_is_none_is_refused_without_being_told_back(browser, body):
     answer = browser.post("/v1/session", json=body)
     assert answer.status_code == 422, answer.text
     assert TOKEN not in answer.text
+
+
+def test_half_a_character_is_a_wrong_token_and_counted_as_one(browser):
+    """JSON can write what no token has; it is no fault of the service."""
+    statuses = [
+        browser.post("/v1/session", content=b'{"token": "\\ud800"}', headers=JSON).status_code
+        for _ in range(2 * WRONG_TOKENS)
+    ]
+    assert set(statuses) <= {401, 429}
+    assert statuses[-1] == 429
+
+
+def test_what_a_stranger_sends_is_read_and_answered_within_bounds(browser):
+    """The body of a login is small, and so is the list of what is wrong with it."""
+    unknown = ", ".join(f'"m{n}": 1' for n in range(500))
+    answer = browser.post("/v1/session", content=f"{{{unknown}}}", headers=JSON)
+    assert answer.status_code == 422, answer.text
+    found = answer.json()
+    assert len(found["faults"]) == 100
+    assert found["detail"].endswith("; and 401 more")
+    unknown = ", ".join(f'"m{n}": 1' for n in range(2_000))
+    answer = browser.post("/v1/session", content=f"{{{unknown}}}", headers=JSON)
+    assert problem(answer) == (413, "too-large")
+    assert len(answer.content) < 1000
+
+
+def test_a_body_of_a_verb_is_bounded_too(browser):
+    """Who is logged in may not fill the memory either."""
+    browser.log_in(TOKEN)
+    for verb in ("pause", "replay"):
+        answer = browser.post(
+            f"/v1/subscriptions/hook:{verb}", content=b" " * 70_000, headers=browser.csrf | JSON
+        )
+        assert problem(answer) == (413, "too-large")
 
 
 def test_logins_and_logouts_are_in_the_audit(browser):

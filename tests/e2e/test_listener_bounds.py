@@ -94,6 +94,25 @@ async def test_an_endless_request_line_is_431() -> None:
         assert answer.status == 431
 
 
+@pytest.mark.parametrize(
+    "target",
+    [b"/events/%b", b"/events?%b", b"/in/%b", b"/other/%b", b"http://h/events?%b", b"/events#%b"],
+)
+async def test_a_target_that_no_parser_of_urls_reads_is_414(
+    target: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RFC 9110 15.5.15, on the short way and on uvicorn's; the longest one is read."""
+    most = 0xFFFF - len(target) + 2
+    async with listening(AtOnce()) as server:
+        for size, refused in ((most, False), (most + 1, True), (200 * KIB, True)):
+            async with await RawConnection.open(server.port) as peer:
+                await peer.send(request((target % (b"a" * size)).decode(), b"x"))
+                answer = await peer.answer()
+                assert (answer.status == 414) == refused
+                assert not refused or code(answer) == "target-too-long"
+    assert caplog.records == []
+
+
 async def test_an_endless_trailer_is_431() -> None:
     """The parser keeps a field to itself until it is whole: also behind the body."""
     async with listening(AtOnce()) as server, await RawConnection.open(server.port) as peer:
@@ -122,7 +141,7 @@ async def test_the_bound_on_what_never_ends_is_exact(kind: str) -> None:
             await peer.send(request(headers=coding, length=False))
             assert (await peer.answer()).status == 100  # the head was a read of its own
         await peer.send(begun, b"a" * (256 * KIB + around - len(begun)))
-        assert (await peer.answer()).status == 431
+        assert (await peer.answer()).status == (414 if kind == "line" else 431)
 
 
 async def test_a_body_beyond_the_bound_is_413_before_a_byte_of_it_is_read() -> None:

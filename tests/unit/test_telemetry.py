@@ -60,3 +60,49 @@ def test_fields_of_an_entry_are_fields_for_machines_and_words_for_people(
     assert list(entry) == ["at", "level", "part", "message", "event_id", "status"]
     assert (entry["event_id"], entry["status"]) == ("A-1", 415)
     assert people.endswith("INFO    part  dead letter  event_id='A-1'  status=415")
+
+
+HOSTILE = "\n2026-01-01 INFO x\r\x1b[31m\x9b\x85\u2028\u2029\u202e\u2066\u200f\ud83d\x7f\0"
+"""What a client can put into the name of a topic or a user."""
+
+
+def _lines(err: str) -> list[str]:
+    assert not [each for each in err if each != "\n" and not each.isprintable()]
+    return err.splitlines()
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_name_that_a_client_chose_forges_no_line_and_steers_no_terminal(
+    capfd: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    """Each entry is one line, whichever field holds the name; a traceback below it is indented."""
+
+    class Odd:
+        def __repr__(self) -> str:
+            return HOSTILE
+
+    set_up_logging("info", as_json=as_json)
+    log = logging.getLogger(f"part{HOSTILE}")
+    log.warning("topic %s", HOSTILE, extra={"topic": HOSTILE, f"name{HOSTILE}": Odd()})
+    (line,) = _lines(capfd.readouterr().err)
+    if as_json:
+        entry = json.loads(line)
+        assert (entry["part"], entry["message"]) == (f"part{HOSTILE}", f"topic {HOSTILE}")
+        assert (entry["topic"], entry[f"name{HOSTILE}"]) == (HOSTILE, HOSTILE)
+    else:
+        assert "topic \\n2026-01-01 INFO x\\r\\u001b[31m\\u009b\\u0085\\u2028" in line
+    try:
+        {}[HOSTILE, Odd()]
+    except KeyError:
+        log.exception("failed")
+    first, *others = _lines(capfd.readouterr().err)
+    assert "failed" in first
+    assert all(each.startswith("  ") for each in others)
+
+
+def test_what_people_write_is_shown_as_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    """Only what is unsafe is escaped: letters of all scripts and joined emojis are not."""
+    set_up_logging("info", as_json=False)
+    text = "Zoë 你好 שלום \N{WOMAN}\N{ZERO WIDTH JOINER}\N{PERSONAL COMPUTER} \\n"
+    logging.getLogger("part").info(text)
+    assert capfd.readouterr().err.endswith(f"part  {text}\n")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import httpx
 import pytest
 
+from app.api.explain import UNITS
+from app.api.slices import SLICE, Slices
 from app.errors import BrokerUnavailable
 from app.model.metadata import LogMetadata
 from app.model.route import Route
@@ -110,3 +113,70 @@ async def test_what_cannot_be_read_is_refused(
 ) -> None:
     answer = await client.post(PATH, headers={**EVENT, **headers}, content=content)
     assert answer.status_code == status
+
+
+def _many(service: Service, routes: int, subscriptions: int, sql: int = 8) -> None:
+    reads = {"source": {"broker": "log", "topics": ["events"]}, "sink": "https://a.example/"}
+    filters = [{"any": [{"sql": f"id = '{n}'"} for n in range(sql)]}] if sql else []
+
+    async def declared() -> Sequence[Subscription]:
+        return [
+            Subscription.model_validate({**reads, "id": f"s{n}", "filters": filters})
+            for n in range(subscriptions)
+        ]
+
+    first = [
+        {"name": f"r{n}", "filters": [{"exact": {"type": f"no-{n}"}}], "to": {"broker": "log", "topic": "events"}}
+        for n in range(routes - 1)
+    ]  # fmt: skip
+    last = {"name": "all", "to": {"broker": "log", "topic": "events"}}
+    vars(service).update(
+        routes=[Route.model_validate(each) for each in (*first, last)], declared=declared
+    )
+
+
+def _batch(events: int) -> bytes:
+    each = b'{"specversion":"1.0","id":"%d","source":"/s","type":"t"}'
+    return b"[%b]" % b",".join(each % n for n in range(events))
+
+
+BATCHED = {"content-type": "application/cloudevents-batch+json"}
+
+
+async def test_what_one_request_evaluates_is_bounded_by_events_and_filters_together(
+    client: httpx.AsyncClient, service: Service
+) -> None:
+    """10,000 events of 20 routes and 10 subscriptions held the loop for a minute. One event is always explained."""
+    _many(service, routes=20, subscriptions=10)
+    refused = await client.post(PATH, headers=BATCHED, content=_batch(1_000))
+    assert refused.status_code == 413
+    assert "at a time" in refused.json()["detail"]
+    assert (await client.post(PATH, headers=BATCHED, content=_batch(1_001))).status_code == 413
+    _many(service, routes=1, subscriptions=UNITS // 4, sql=0)
+    alone = await client.post(PATH, headers=BATCHED, content=_batch(1))
+    refused = await client.post(PATH, headers=BATCHED, content=_batch(5))
+    assert (alone.status_code, refused.status_code) == (200, 413)
+    assert len(alone.json()[0]["hops"][0]["subscriptions"]) == UNITS // 4
+
+
+async def test_the_loop_turns_between_slices_of_the_largest_request(
+    client: httpx.AsyncClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever an explanation takes, no step evaluates more than a slice and one subscription's filters."""
+    monkeypatch.setattr(Slices, "longest", 0)
+    _many(service, routes=20, subscriptions=10)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.ensure_future(others())
+    answer = await client.post(PATH, headers=BATCHED, content=_batch(UNITS // 150))
+    beside.cancel()
+    assert answer.status_code == 200
+    assert len(answer.json()) == UNITS // 150
+    assert 0 < Slices.longest <= SLICE + 150
+    assert turns > UNITS // (SLICE + 150)

@@ -177,3 +177,22 @@ def test_a_start_imports_no_client_and_no_application() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not HEAVY & set(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status"),
+    [("/healthz", "", 200), ("/v1/attempts", "", 401), ("/v1/attempts", "right", 299), ("/readyz", "", 200)],
+)  # fmt: skip
+async def test_no_cache_stores_an_answer_and_no_browser_guesses_its_type(
+    making: Making, path: str, token: str, status: int
+) -> None:
+    """An answer may hold event data; a proxy or a browser's disk must not keep it."""
+    making.may_end.set()
+    allowed = Access([AccessToken("a", ["right"], frozenset({"read"}))])
+    async with client(making, allowed) as asking:
+        answer = await asking.get(
+            path, headers={"authorization": f"Bearer {token}"} if token else {}
+        )
+    assert answer.status_code == status
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"

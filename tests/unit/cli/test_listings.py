@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from app.cli import printing
 from app.cli.admin_client import Service
 from app.cli.commands import app
 
@@ -102,3 +104,25 @@ def test_what_a_change_does_to_events_that_wait_is_told(
     }[verb]
     done = CliRunner().invoke(app, ["subscriptions", verb, *words, "--json"])
     assert (done.stdout, done.stderr) == ('{"id":"b"}\n', "warning waits [gone]\n")
+
+
+HOSTILE = "a\n2\r\x1b[31m\x9b\x85\u2028\u2029\u202e\u2066\x7f"
+ESCAPED = "a\\n2\\r\\u001b[31m\\u009b\\u0085\\u2028\\u2029\\u202e\\u2066\\u007f"
+
+
+def test_what_others_chose_as_a_name_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables, lines, JSON and errors alike; JSON keeps its meaning."""
+    printing.table(["name"], [[HOSTILE], [[HOSTILE]]])
+    head, *cells = capsys.readouterr().out.splitlines()
+    assert (head, cells) == ("NAME", [ESCAPED, ESCAPED])
+
+    printing.json_line({"name": HOSTILE})
+    (line,) = capsys.readouterr().out.split("\n")[:-1]
+    assert line.isprintable()
+    assert json.loads(line) == {"name": HOSTILE}
+
+    printing.text_line(f"name {HOSTILE}")
+    assert capsys.readouterr().out == "name " + ESCAPED.replace("\\n", "\n") + "\n"
+
+    printing.print_error(f"[b] {HOSTILE}", cure=HOSTILE)
+    assert [each for each in capsys.readouterr().err if not each.isprintable()] == ["\n"] * 4

@@ -129,7 +129,7 @@ def test_what_needs_a_person_is_on_top_and_the_exit_code_says_so(
     first, second, third, *rest = done.stdout.splitlines()
     assert (first, second, third) == (
         "NEEDS A PERSON",
-        "  subscription billing: gone [2J",
+        "  subscription billing: gone\\u001b[2J",
         "    next: skybridge resume",
     )
     assert done.exit_code == exits.FAILED

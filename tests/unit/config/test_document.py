@@ -148,14 +148,25 @@ _LAUGHS = b"a0: &a0 [x, x]\n" + b"".join(
 _MERGES = b"a0: &a0 {x: 1}\n" + b"".join(
     b"a%d: &a%d {<<: [%b]}\n" % (n, n, b", ".join([b"*a%d" % (n - 1)] * 9)) for n in range(1, 12)
 )
+_WIDE = (  # half a megabyte, 200 million pairs
+    b"a: &a {%b}\n" % b", ".join(b"k%d: 1" % n for n in range(20_000))
+    + b"b: {<<: [%b]}\n" % b", ".join([b"*a"] * 10_000)
+)
+_HIDDEN = b"a: &a {%b}\n" % b", ".join(b"k%d: 1" % n for n in range(1_000)) + b"".join(
+    b"b%d: {%b, <<: *a}\n" % (n, b", ".join(b"k%d: 2" % k for k in range(10))) for n in range(200)
+)
+_NESTED_MERGES = b"a: " + b"{<<: " * 120 + b"{x: 1}" + b"}" * 120
 _CHAIN = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d]\n" % (n, n, n - 1) for n in range(1, 3_000))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (_LAUGHS, "its aliases repeat more than 100000 values"),
-        (_MERGES, "its aliases repeat more than 100000 values"),
+        (_LAUGHS, "its aliases and merges repeat more than 100000 values"),
+        (_MERGES, "its aliases and merges repeat more than 100000 values"),
+        (_WIDE, "its aliases and merges repeat more than 100000 values"),
+        (_HIDDEN, "its aliases and merges repeat more than 100000 values"),
+        (_NESTED_MERGES, "nested too deeply"),
         (_CHAIN, "nested too deeply"),
     ],
 )

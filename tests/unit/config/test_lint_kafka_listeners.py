@@ -12,6 +12,7 @@ from app.config.brokers import EmbeddedBroker
 from app.config.finding import Finding
 from app.config.load import Loaded
 from app.kafka_listener.node import Settings
+from app.runtime.descriptors import KAFKA
 from app.runtime.kafka_listeners import bounds_of
 from app.runtime.logs import open_logs
 
@@ -165,7 +166,8 @@ def test_the_bounds_of_groups_and_topics_reach_the_listener(
     broker = load_text(text).config.brokers["log"]
     assert isinstance(broker, EmbeddedBroker)
     assert broker.kafka_listener is not None
-    bounds = bounds_of(broker.kafka_listener)
+    bounds = bounds_of(broker.kafka_listener, 7)
+    assert bounds.connections == 7
     assert (bounds.max_partitions, bounds.session_timeouts) == (64, (2.0, 300.0))
     log = open_logs(load_text(text).config)["log"].driver
     assert isinstance(log, EmbeddedDriver)
@@ -181,4 +183,4 @@ def test_without_settings_the_bounds_are_those_of_the_code(
     assert broker.kafka_listener is not None
     code = EngineSettings(path=Path())
     assert (broker.max_partitions, broker.group_age) == (code.max_partitions, code.group_age)
-    assert bounds_of(broker.kafka_listener) == Settings(host="127.0.0.1", port=1)
+    assert bounds_of(broker.kafka_listener, KAFKA) == Settings(host="127.0.0.1", port=1)

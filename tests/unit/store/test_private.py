@@ -1,8 +1,9 @@
-"""What the store keeps is its user's alone."""
+"""Files of the store and of the embedded log are readable by their user alone."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import stat
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from app.store import open_store
 from app.store.sqlite import copy
+from log_steps import numbered, started, stored
 from store_house import sqlite_file
 
 
@@ -60,3 +62,29 @@ async def test_a_copy_is_as_private_as_its_store(tmp_path: Path) -> None:
     await store.stop()
     copy(file, tmp_path / "copy")
     assert mode(tmp_path / "copy") == 0o600
+
+
+async def test_a_log_in_a_folder_that_is_there_is_for_nobody_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder that a package or a volume made has 0755: the files protect themselves, new and old ones, and
+    also those that a kill has left beside them."""
+    folder = tmp_path / "log"
+    folder.mkdir(mode=0o755)
+    engine = await started(folder, partitions=1)
+    await stored(engine, "t", *numbered(0, 1, 2))
+    files = {path.name: oct(mode(path)) for path in folder.iterdir()}
+    assert {name: bits for name, bits in files.items() if bits != "0o600"} == {}
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    assert {"log.db", "log.db-wal"} <= set(files)
+    copied = tmp_path / "killed"
+    shutil.copytree(folder, copied)  # as a kill leaves it: with what was not folded yet
+    await engine.stop()
+
+    with caplog.at_level(logging.WARNING, "app.log"):
+        engine = await started(copied)
+        assert {path.name for path in copied.glob("log.db*") if mode(path) != 0o600} == set()
+        await engine.stop()
+    assert any("was readable by other users" in each.getMessage() for each in caplog.records)
+    assert mode(copied) == 0o755
