@@ -82,7 +82,11 @@ async def service(tmp_path: Path, kafka: str, compacted: str) -> AsyncIterator[S
         "routes": [
             {"name": "direct", "to": to_kafka},
             {"name": "both", "to": [to_kafka, {"broker": "log", "topic": "copy"}]},
-            {"name": "spooled", "to": to_kafka, "spool": {"broker": "log", "when": "always", "max": "64MiB"}},
+            {
+                "name": "spooled",
+                "to": to_kafka,
+                "spool": {"broker": "log", "when": "always", "max": "64MiB"},
+            },
             {"name": "source", "to": {"broker": "log", "topic": "source"}},
         ],
         "subscriptions": [
