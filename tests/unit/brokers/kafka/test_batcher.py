@@ -161,6 +161,7 @@ async def test_a_record_that_is_none_is_refused_alone(lane: Batcher, owner: Owne
     assert lane.fill(batch())
     assert texts(lane.aboard) == ["good"]
     assert isinstance(odd.results[0], BrokerRefused)
+    assert odd.results[0].kind == "unwritable"
 
 
 async def test_records_without_a_key_move_on_with_each_wire_batch() -> None:
