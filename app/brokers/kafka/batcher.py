@@ -16,6 +16,7 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
+from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
 from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.errors import BrokerError, BrokerRefused
@@ -192,6 +193,8 @@ class Topic:
 
     __slots__ = (
         "_doubted",
+        "_keyed",
+        "_keyed_until",
         "_keyless",
         "_known_until",
         "lanes",
@@ -210,6 +213,8 @@ class Topic:
         self._doubted: dict[
             bytes, int
         ] = {}  # digests of records, to ``taken`` when each failed alone first
+        self._keyed: BrokerRefused | None = None  # why records without a key are refused
+        self._keyed_until = 0.0
         self._keyless = 0
         self._known_until = 0.0
 
@@ -234,8 +239,17 @@ class Topic:
         self.max_bytes = max_bytes or self.max_bytes
         self._known_until = monotonic() + LIMIT_KNOWN
 
+    def demand_keys(self, error: BrokerRefused) -> None:
+        """Records without a key need not cost a producer each. An operator may change the topic at any time."""
+        self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
+
     def knows_bounds(self) -> bool:
-        """After a while the next large record is tried again."""
+        """After a while the next large record, or the next one without a key, is tried again."""
+        if self._keyed is not None and monotonic() >= self._keyed_until:
+            self._keyed = None
+        return self._knows_sizes() or self._keyed is not None
+
+    def _knows_sizes(self) -> bool:
         if not (self.too_large or self.max_bytes):
             return False
         if monotonic() >= self._known_until:
@@ -250,7 +264,9 @@ class Topic:
         return self.lanes[partition_of(key, len(self.lanes))]
 
     def refusal(self, record: Record) -> BrokerRefused | None:
-        """A record as large as one that was refused need not cost another producer."""
+        """A record as large as one that was refused need not cost another producer, nor one without a key."""
+        if record.key is None and self._keyed is not None:
+            return self._keyed
         if not self.too_large or size_of(record) < self.too_large:
             return None
         return BrokerRefused(

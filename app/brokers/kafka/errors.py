@@ -138,6 +138,7 @@ _CAUSES = {  # with their cures, by code
     58: ("the login is refused", "correct security.sasl of the broker"),
     76: ("the topic does not take this compression", "set compression of the broker to another"),
 }
+_DEMANDS_KEY = "without key"  # in the words of Kafka, for a record of a compacted topic
 _CLIPPED = 300  # characters of the broker's own words
 _CLIENT_AGAIN = (
     Abandoned, kafka.ProducerFenced, kafka.ProducerClosed, kafka.KafkaTimeoutError,
@@ -165,6 +166,10 @@ class Refusal(NamedTuple):
     def is_clear(self) -> bool:
         """Whether the table says what the code means."""
         return self.code in CODES
+
+    def demands_key(self, index: int) -> bool:
+        """Whether the record of the batch is refused because its topic takes none without a key."""
+        return self.kind == "rejected" and _DEMANDS_KEY in self.records[index]
 
     @property
     def is_too_large(self) -> bool:

@@ -259,7 +259,10 @@ class Producer:
         topic = lane.topic.name
 
         def named(index: int, record: Record) -> BrokerError:
-            return explain(refusal, self.name, topic, record.key, refusal.records[index])
+            error = explain(refusal, self.name, topic, record.key, refusal.records[index])
+            if isinstance(error, BrokerRefused) and refusal.demands_key(index):
+                lane.topic.demand_keys(error)
+            return error
 
         if refusal.kind == "rejected" and lane.refuse(refusal.records, named):
             return

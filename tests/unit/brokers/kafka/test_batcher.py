@@ -9,6 +9,7 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
+from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED
 from app.brokers.kafka import batcher
 from app.brokers.kafka.batcher import Batcher, Entry, Topic
@@ -286,3 +287,25 @@ async def test_a_topic_that_takes_nothing_is_not_asked_for_each_record(
     assert all(isinstance(each.results[0], UnclearRefusal) for each in made)
     assert later[0].results == [None], "it was not in the batch that failed"
     assert attempts < 15
+
+
+async def test_a_topic_that_demands_keys_is_not_asked_for_each_record_without_one(
+    lane: Batcher, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refusal costs a producer, and with it the others who publish. An operator may change the topic."""
+    now = 100.0
+    monkeypatch.setattr(batcher, "monotonic", lambda: now)
+    error = BrokerRefused("no key", kind="rejected")
+    lane.topic.demand_keys(error)
+    bare = submission(owner, [record("bare", None)])
+    lane.queue.append((bare, 0, bare.records[0]))
+    queue(lane, owner, "keyed")
+    assert lane.fill(batch())
+    assert texts(lane.aboard) == ["keyed"]
+    assert bare.results == [error]
+    lane.landed("main", 0)
+    now += REFUSED_FOR
+    again = submission(owner, [record("again", None)])
+    lane.queue.append((again, 0, again.records[0]))
+    assert lane.fill(batch())
+    assert texts(lane.aboard) == ["again"]
