@@ -93,7 +93,7 @@ class DeadLettering:
         for letter, result in zip(letters, results, strict=True):
             if isinstance(result, BrokerRefused) and result.of_record:
                 _log.error(
-                    "%s: the store has a dead letter, and its topic does not: %s",
+                    "%s: a dead letter does not fit its topic, and is only in the store: %s",
                     letter.subscription,
                     result,
                 )

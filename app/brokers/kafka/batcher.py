@@ -27,6 +27,7 @@ Entry = tuple[Submission, int, Record]
 """A record, and where its fate goes: the submission and the index in it."""
 
 UNLIMITED = 1 << 62
+_IDENTITY = frozenset({"ce_id", "ce_source"})
 ALONE = (
     3  # records in a row that fail standing alone: then it is the topic, and the rest is not tried
 )
@@ -285,6 +286,7 @@ class Topic:
 
 
 def _digest(record: Record) -> bytes:
-    """The same for the same record, whenever it is sent again."""
-    parts = [record.key, record.body, *(part for pair in record.headers for part in pair)]
+    """Return the same for the same event, whenever it is sent again. Other headers, as of a trace, may change."""
+    named = [pair for pair in record.headers if pair[0] in _IDENTITY]
+    parts = [record.key, record.body, *(named or record.headers)]
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()

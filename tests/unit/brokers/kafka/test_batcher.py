@@ -257,6 +257,24 @@ async def test_a_record_is_at_fault_if_it_fails_alone_while_its_topic_takes_othe
     assert not fails("x"), "what was stored once is under no suspicion"
 
 
+async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
+    """A mirror that traces writes another traceparent at each attempt."""
+    topic = Topic("t", 1)
+    event = (("ce_id", b"1"), ("ce_source", b"/s"))
+    first, again, other = (
+        Record(b"k", (*event[:1], *more, *event[1:]), b"x")
+        for more in (
+            [("ce_traceparent", b"00-1")],
+            [("ce_traceparent", b"00-2")],
+            [("ce_id", b"2")],
+        )
+    )
+    topic.doubts(first)
+    topic.took([])
+    assert topic.doubts(again)
+    assert not topic.doubts(other)
+
+
 async def test_the_number_of_records_under_suspicion_is_bounded(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
