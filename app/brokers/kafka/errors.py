@@ -129,6 +129,7 @@ _CAUSES = {  # with their cures, by code
         "synchronise the clocks of Skybridge and Kafka, or widen these bounds of the topic",
     ),
     35: ("Kafka is too old or too new for this request", "use a version that the guide names"),
+    42: ("Kafka does not understand the request", "look into the log of the broker"),
     43: ("its message format has no headers", "raise the message format version of the topic"),
     44: (
         "a policy of the cluster rejects the record",
@@ -137,6 +138,7 @@ _CAUSES = {  # with their cures, by code
     53: _NO_RIGHT,
     58: ("the login is refused", "correct security.sasl of the broker"),
     76: ("the topic does not take this compression", "set compression of the broker to another"),
+    100: ("it was deleted, and made again", "send the event again"),
 }
 _DEMANDS_KEY = "without key"  # in the words of Kafka, for a record of a compacted topic
 _CLIPPED = 300  # characters of the broker's own words
@@ -233,7 +235,7 @@ def translate(error: BaseException, broker: str) -> BrokerError | None:
     refusal = refusal_of(error)
     if isinstance(error, kafka.RequestTimedOutError | kafka.KafkaTimeoutError):
         return PublishUnknown(message, broker=broker)
-    if refusal is not None and refusal.kind:
+    if refusal is not None and refusal.kind not in {"", "other"}:
         kind = "other" if refusal.kind == "rejected" else refusal.kind
         return BrokerRefused(message, kind=kind, broker=broker)
     if isinstance(error, kafka.KafkaError | OSError | TimeoutError):

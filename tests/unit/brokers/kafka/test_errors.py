@@ -6,6 +6,7 @@ import pytest
 from aiokafka import errors as kafka
 
 from app.brokers.kafka.errors import (
+    CODES,
     Abandoned,
     Next,
     Refusal,
@@ -98,6 +99,13 @@ def test_each_code_of_produce_is_refused_retried_or_open(
     assert explained.broker == "main"
     if meaning is BrokerRefused:
         assert "Cure: " in str(explained)
+
+
+@pytest.mark.parametrize("code", [code for code, row in CODES.items() if row.kind and code != 87])
+def test_each_refusal_has_a_cause_of_its_own(code: int) -> None:
+    told = str(explain(Refusal(code), "main", "orders"))
+    assert CODES[code].name in told
+    assert "compacted" not in told
 
 
 def test_an_answer_of_an_earlier_batch_is_not_taken_for_this_one() -> None:
