@@ -8,8 +8,10 @@
     ├─ BrokerError            ours or the broker's; ``retryable`` tells which
     │  ├─ BrokerUnavailable   503: cannot be reached, or refuses for now
     │  │  ├─ PublishUnknown   503: timed out; may or may not be stored (rule 9 of delivery)
+    │  │  ├─ UnclearRefusal   503: refused with a code that does not say whether the record is at fault
     │  │  └─ BoundReached     503: a bound of ours is full
-    │  └─ BrokerRefused       500: will refuse again until somebody changes something
+    │  └─ BrokerRefused       500: will refuse again until somebody changes something; of the record
+    │                         itself (``of_record``) 413 or 422
     ├─ KeyMapperFailed        503: the operator's own key mapper raised, or returned no key
     ├─ StoreUnavailable       the store cannot be read or written for now; every write may be repeated
     ├─ StaleOwner             an owner that lost its partition tried to write
@@ -106,13 +108,18 @@ class PublishUnknown(BrokerUnavailable):
     code = "publish-unknown"
 
 
+class UnclearRefusal(BrokerUnavailable):
+    """The broker refused a record with a code that says neither "later" nor "never". The record is retried by
+    its own schedule, because the others of its topic may be stored."""
+
+
 class BoundReached(BrokerUnavailable):
     """One of our own bounds is full: in flight, disk, rows."""
 
     code = "bound-reached"
 
 
-_OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable"})
+_OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable", "rejected"})
 
 
 class BrokerRefused(BrokerError):
@@ -120,7 +127,8 @@ class BrokerRefused(BrokerError):
 
     ``kind``: ``unknown-topic``, ``record-too-large``, ``not-authorised``, ``not-capable``,
     ``unroutable`` (the exchange is there, and nothing behind it takes the record), ``unwritable`` (the
-    record cannot be a message of that broker), ``other``.
+    record cannot be a message of that broker), ``rejected`` (a rule of the topic rejects this record: its
+    key, time or schema, or a policy), ``other``.
     """
 
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:

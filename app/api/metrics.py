@@ -61,6 +61,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "Events that a route had stored before: duplicate (not stored again), or differs.",
     ),
     "events_unpublished": (("route", "broker", "code"), "Events a broker did not store."),
+    "kafka_produce_errors": (
+        ("broker", "code"),
+        "Batches of records that a Kafka cluster refused, by the number of Kafka's error code.",
+    ),
     "deliveries": (("subscription", "outcome"), "Deliveries concluded."),
     "filter_errors": (("of", "name"), "Filter expressions that failed on an event."),
     "attempts": (("subscription", "outcome"), "Attempts to deliver."),
@@ -74,6 +78,10 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     ),
     "parked": (("subscription",), "Events whose key could not be delivered for long."),
     "dead_letters": (("subscription", "cause"), "Messages moved to the dead letters."),
+    "dead_letter_copies_refused": (
+        ("subscription", "code"),
+        "Copies of dead letters that their topic refused for good; the store has the letters.",
+    ),
     "replies": (("subscription", "outcome"), "Events that webhooks answered with."),
     "attempts_dropped": (("subscription",), "Attempts dropped because the store was too slow."),
     "attempts_trimmed": ((), "Attempts deleted from the store, by age or by number."),

@@ -5,6 +5,7 @@ unknown topic, nothing behind it       404     make it, or name another
 not authorised                         403     with the broker's own words
 scope missing (not a broker's)         403     ``missing-scope``, and the scope by name
 too large for the log                  413     the same bytes will never pass
+the record itself is refused           422     its topic rejects it, or its broker cannot hold it
 the log cannot do this at all          501     with what can be done instead
 away, no leader, no answer in time     503     with Retry-After; a bound of ours that is full, too
 any other refusal                      500     a person must act
@@ -30,6 +31,8 @@ _STATUS_OF_KIND = {
     "unroutable": 404,
     "not-authorised": 403,
     "record-too-large": 413,
+    "rejected": 422,
+    "unwritable": 422,
     "not-capable": 501,
 }
 

@@ -6,11 +6,13 @@ all stored                             202, or 200 with receipts where they were
 some or none stored                    503 with the fate of each, so that only those that failed
                                        need be sent again
 none stored, all too large for a log   413: the same bytes will never pass
+none stored, every record itself is    422: its topic rejects it (no key, its time, a schema, a policy),
+refused for good                       or its broker cannot hold it
 =====================================  ===========================================================
 
-What a broker refuses until a person acts (an unknown topic, missing rights) is 503 as well: the
-sender did nothing wrong, and its event must not be thrown away; it is told to come back later than
-for a passing fault.
+An event that one of its targets has stored is never 422, because the sender would take it for lost. What
+a broker refuses until a person acts (an unknown topic, missing rights) is 503 as well: the sender did nothing
+wrong, and its event must not be thrown away; it is told to come back later than for a passing fault.
 """
 
 from __future__ import annotations
@@ -52,13 +54,15 @@ def conclude(fates: Sequence[Fate], wants_receipts: bool) -> Answer:
         if wants_receipts:
             return receipts([_entry(fate) for fate in fates], duplicate=duplicate)
         return ACCEPTED_BEFORE if duplicate else ACCEPTED
-    if len(errors) == len(fates) and all(_code(error) == _TOO_LARGE for error in errors):
-        return _too_large(fates)
+    if len(errors) == len(fates) and all(map(_is_final, errors)):
+        return _refused(fates, errors)
     stored = len(fates) - len(errors)
     code = _code(errors[0]) if not stored else "partly-stored"
     title = f"{stored} of {len(fates)} stored" if stored else "Not stored"
     retry_after = max(_retry_after(error) for error in errors)
-    return unavailable(code, title, retry_after, events=[_with_status(fate) for fate in fates])
+    open_ = {index for index, _, result in fates if not _is_final(result)}
+    events = [_with_status(fate, final=fate[0] not in open_) for fate in fates]
+    return unavailable(code, title, retry_after, events=events)
 
 
 def join_faults(errors: Sequence[tuple[int, SenderError]]) -> SenderError:
@@ -93,8 +97,14 @@ def _is_duplicate(result: PublishResult) -> bool:
     return isinstance(result, Receipt) and result.repeat == "duplicate"
 
 
-def _with_status(fate: Fate) -> dict[str, Any]:
-    """``{index, status, receipt | cause}``; an event is stored when all its entries say 202."""
+def _is_final(result: PublishResult) -> bool:
+    """Return True if no time will make a place take this record."""
+    return isinstance(result, BrokerRefused) and result.of_record
+
+
+def _with_status(fate: Fate, *, final: bool) -> dict[str, Any]:
+    """``{index, status, receipt | cause}``; an event is stored when all its entries say 202. ``final``: all places
+    of the event refuse it for good."""
     index, _, result = fate
     place = _entry(fate)
     del place["index"]
@@ -103,16 +113,20 @@ def _with_status(fate: Fate) -> dict[str, Any]:
     cause = {
         "code": _code(result), "detail": str(result), "retryable": result.retryable, **place,
     }  # fmt: skip
-    status = 413 if _code(result) == _TOO_LARGE else 503
+    status = 413 if _code(result) == _TOO_LARGE else 422 if final else 503
     return {"index": index, "status": status, "cause": cause}
 
 
-def _too_large(fates: Sequence[Fate]) -> Answer:
+def _refused(fates: Sequence[Fate], errors: Sequence[BrokerError]) -> Answer:
+    codes = [_code(error) for error in errors]
     faults = [
-        Fault(_TOO_LARGE, str(result), index=index if len(fates) > 1 else None)
-        for index, _, result in fates
+        Fault(code, str(result), index=index if len(fates) > 1 else None)
+        for code, (index, _, result) in zip(codes, fates, strict=True)
     ]
-    return problem(413, _TOO_LARGE, "The event is too large for its log", faults=faults)
+    if set(codes) == {_TOO_LARGE}:
+        return problem(413, _TOO_LARGE, "The event is too large for its log", faults=faults)
+    code = next(code for code in codes if code != _TOO_LARGE)
+    return problem(422, code, "The event is refused by its log", faults=faults)
 
 
 def _code(error: BrokerError) -> str:

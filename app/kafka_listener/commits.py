@@ -104,13 +104,15 @@ async def offset_delete(node: Node, session: Session, request: Request) -> Any:
 
 
 def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
+    """Return why this position cannot be committed. Kafka stores negative offsets as they come: tools reset
+    a group to -1 or -2, and its consumers then start where they start without a position."""
     try:
         node.engine.partition(place)
     except PositionOutOfRange:
         return ErrorCode.unknown_topic_or_partition
     if len((part.committed_metadata or "").encode()) > LONGEST_METADATA:
         return ErrorCode.offset_metadata_too_large
-    return ErrorCode.none if part.committed_offset >= 0 else ErrorCode.invalid_commit_offset_size
+    return ErrorCode.none
 
 
 async def _commit(node: Node, payload: Any, places: Mapping[Partition, Committed]) -> ErrorCode:

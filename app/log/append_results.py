@@ -102,7 +102,10 @@ class Storing:
             case "busy":
                 return BrokerUnavailable(f"the log's file is busy: {error}", broker=name)
             case _:
-                return BrokerRefused(f"the record cannot be stored: {error}", broker=name)
+                kind = "record-too-large" if isinstance(error, apsw.TooBigError) else "other"
+                return BrokerRefused(
+                    f"the record cannot be stored: {error}", kind=kind, broker=name
+                )
 
     def break_off(self, error: Exception) -> None:
         """For good: only a new start, which reads what the disk really has, may go on."""

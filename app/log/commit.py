@@ -230,7 +230,8 @@ class CommitGroup:
         try:
             check(record)
         except Unstorable as error:
-            return BrokerRefused(f"the record cannot be stored: {error}", broker=self._broker)
+            text = f"the record cannot be stored: {error}"
+            return BrokerRefused(text, kind="unwritable", broker=self._broker)
         return None
 
     def _staging(self, partition: PartitionLog) -> Staged:

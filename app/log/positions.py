@@ -63,6 +63,11 @@ class Positions:
     def of(self, group: str) -> Mapping[Partition, Committed]:
         return self._committed.get(group, {})
 
+    def started(self, group: str) -> Mapping[Partition, Committed]:
+        """Return the positions of a group without those that a Kafka tool reset, to -1 or -2: there the group
+        starts as if it had none."""
+        return {place: each for place, each in self.of(group).items() if each.offset >= 0}
+
     def groups(self) -> list[str]:
         return sorted(self._committed)
 
@@ -134,7 +139,7 @@ class Positions:
 
     def begin(self, db: apsw.Connection, group: str, places: Places) -> None:
         """Commit only where the group has no position yet (rule 10)."""
-        known = self.of(group)
+        known = self.started(group)
         new = {place: start for place, start in places.items() if place not in known}
         if new:
             self.commit(db, [(group, new)])

@@ -93,7 +93,7 @@ def build(
     with the places where it was written."""
     counters, wakeups = Counters(), Wakeups()
     store = open_store(config, roles, counters.histogram("store_seconds"))
-    logs = open_logs(config, store.offsets)
+    logs = open_logs(config, store.offsets, counters)
     callbacks = callbacks_of(config, store, clock)
     catalog = SubscriptionCatalog(loaded or Loaded.of(config), store, vault_of(config))
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, SecretStr
 from app.brokers.portable import Bounds, PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.interfaces import OffsetStore
+from app.telemetry import Counters
 
 ANSWER = 10.0  # seconds: of one answer of Kafka, at least; see ``KafkaSettings.request_timeout``
 
@@ -32,7 +33,11 @@ def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> Portable
 
 
 def open_kafka(
-    name: str, broker: KafkaBroker, bounds: Bounds, acks: Literal["all", 1, 0] = "all"
+    name: str,
+    broker: KafkaBroker,
+    bounds: Bounds,
+    counters: Counters,
+    acks: Literal["all", 1, 0] = "all",
 ) -> PortableLog:
     from app.brokers import kafka
     from app.runtime.tokens import token_source
@@ -58,7 +63,11 @@ def open_kafka(
         "create_topics": broker.topics.create,
         "request_timeout": max(ANSWER, bounds.publish_timeout),
     }
-    return kafka.open_log(bounds=bounds, **settings)
+
+    def refused(code: int) -> None:
+        counters.add("kafka_produce_errors", name, str(code))
+
+    return kafka.open_log(bounds=bounds, refused=refused, **settings)
 
 
 def open_rabbitmq(

@@ -15,14 +15,21 @@ from app.model.route import log_name
 from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Subscription
 from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
+from app.telemetry import Counters
 
 
-def open_logs(config: Config, offsets: OffsetStore | None = None) -> dict[str, PortableLog]:
+def open_logs(
+    config: Config, offsets: OffsetStore | None = None, counters: Counters | None = None
+) -> dict[str, PortableLog]:
     """By name; nothing is opened before ``start``. Relaxed routes have logs of their own beside those of
     the brokers, under the names that ``model.route.log_name`` makes. ``offsets``: where groups of streams
     are; without it streams can be published to and read, not subscribed to."""
-    logs = {name: _open(name, broker, config, offsets) for name, broker in config.brokers.items()}
-    return logs | _relaxed_logs(config)
+    counters = counters or Counters()
+    logs = {
+        name: _open(name, broker, config, offsets, counters)
+        for name, broker in config.brokers.items()
+    }
+    return logs | _relaxed_logs(config, counters)
 
 
 async def declare_subscriptions(
@@ -84,11 +91,13 @@ def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
         log.bounds = _bounds(config.brokers[name.partition("#")[0]], config)
 
 
-def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None) -> PortableLog:
+def _open(
+    name: str, broker: Broker, config: Config, offsets: OffsetStore | None, counters: Counters
+) -> PortableLog:
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():
-            return open_kafka(name, broker, bounds)
+            return open_kafka(name, broker, bounds, counters)
         case RabbitBroker():
             return open_rabbitmq(name, broker, bounds, offsets)
         case PulsarBroker():
@@ -97,7 +106,7 @@ def _open(name: str, broker: Broker, config: Config, offsets: OffsetStore | None
             return open_embedded(name, broker, bounds)
 
 
-def _relaxed_logs(config: Config) -> dict[str, PortableLog]:
+def _relaxed_logs(config: Config, counters: Counters) -> dict[str, PortableLog]:
     """Rule 1: what asks for less has a producer of its own, so that nobody else gets less."""
     asked = {
         (target.broker, route.acknowledgements)
@@ -106,7 +115,7 @@ def _relaxed_logs(config: Config) -> dict[str, PortableLog]:
         for target in route.to
     }
     return {
-        log_name(name, acks): open_kafka(name, broker, _bounds(broker, config), acks)
+        log_name(name, acks): open_kafka(name, broker, _bounds(broker, config), counters, acks)
         for name, acks in sorted(asked, key=str)
         if isinstance(broker := config.brokers[name], KafkaBroker)
     }

@@ -83,8 +83,9 @@ class DeadLettering:
         return dict(zip(letters, stored, strict=True))
 
     async def _copy(self, letters: Sequence[DeadLetter]) -> None:
-        """One that its topic can never take, such as one too large with its marks, is left out. Raises BrokerError
-        for what time may mend: then the others are copied again."""
+        """Copy the letters to the user's topic. A copy that the topic refuses for good, such as one too large with
+        its marks, is left out, logged and counted. Raises BrokerError for what time may mend: then the others
+        are copied again."""
         if self._copies is None or self._target is None or not letters:
             return
         copies = [marked(letter) for letter in letters]
@@ -92,8 +93,11 @@ class DeadLettering:
         for letter, result in zip(letters, results, strict=True):
             if isinstance(result, BrokerRefused) and result.of_record:
                 _log.error(
-                    "%s: a dead letter does not fit its topic: %s", letter.subscription, result
+                    "%s: a dead letter does not fit its topic, and is only in the store: %s",
+                    letter.subscription,
+                    result,
                 )
+                self._counters.add("dead_letter_copies_refused", letter.subscription, result.kind)
             elif isinstance(result, BrokerError):
                 raise result
             self._copied.add(_place(letter))

@@ -23,6 +23,7 @@ from app.errors import (
     BrokerUnavailable,
     PublishUnknown,
     SenderError,
+    UnclearRefusal,
 )
 from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer, unwritable
 from app.model.route import Exchange, Target
@@ -39,8 +40,9 @@ _STATUSES = {  # spec.md 9
     "unroutable": 404,
     "not-authorised": 403,
     "record-too-large": 413,
+    "rejected": 422,
     "unwritable": 422,
-    "not-capable": 501,
+    "not-capable": 422,
 }
 _REFUSED = 500  # for whatever else a broker may not want
 _NO_ATTRIBUTES: Mapping[str, str] = {}
@@ -146,7 +148,9 @@ def answer_of(result: PublishResult) -> SinkAnswer:
 def pause_of(error: BrokerError) -> int | None:
     """Seconds that a broker which is away is to be left alone, so that no event's schedule moves for it (rule 6).
     None where nobody knows: then the event's own schedule counts, for it may be the event's fault."""
-    if isinstance(error, PublishUnknown) or not isinstance(error, BrokerUnavailable):
+    if isinstance(error, PublishUnknown | UnclearRefusal) or not isinstance(
+        error, BrokerUnavailable
+    ):
         return None
     return math.ceil(max(LEAST_PAUSE, error.retry_after or 0.0))
 

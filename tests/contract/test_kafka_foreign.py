@@ -76,7 +76,7 @@ class TestAHeaderNameThatIsNotUtf8:
         assert decoded.foreign == ((NAMED, b"odd"),)
         (result,) = await log.submit(topic, [odd])
         assert isinstance(result, BrokerRefused)
-        assert result.kind == "not-capable"
+        assert result.kind == "unwritable"
 
 
 class TestTransactions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
+from app.errors import BrokerRefused
 from app.model.message import Message
 from app.model.start import EARLIEST, LATEST
 from broker_contract import BrokerContract
@@ -80,6 +82,31 @@ class TestPulsarAlone(GivenTopics):
         consumer = await log.subscribe(fresh_group(), [topic], EARLIEST)
         await until_healthy(log)
         await consumer.close()
+
+    async def test_a_topic_that_takes_nothing_any_more_is_refused_by_name_with_a_cure(
+        self, harness: PulsarHarness, log: PortableLog
+    ) -> None:
+        """Terminated, or with a schema that is enforced: no outage that passes, and no fault of the record."""
+        ended, typed = [await harness.fresh_topic(log, 1) for _ in range(2)]
+        await publish(log, ended, [text("before")])
+        place = "persistent/public/default"
+        addresses = harness.addresses
+        await asyncio.to_thread(admin, addresses, "POST", f"{place}/{ended}/terminate/partitions")
+        await asyncio.to_thread(
+            admin, addresses, "POST", f"{place}/{typed}/schemaValidationEnforced", True
+        )
+        fields = [{"name": "a", "type": "string"}]
+        schema = {"type": "record", "name": "x", "fields": fields}
+        document = {"type": "JSON", "schema": json.dumps(schema), "properties": {}}
+        path = f"schemas/public/default/{typed}/schema"
+        await asyncio.to_thread(admin, addresses, "POST", path, document)
+        fresh = await harness.make_log()  # has no producer yet, unlike the first one
+        for using, topic in ((log, ended), (fresh, ended), (log, typed)):
+            (result,) = await using.submit(topic, [text("after")])
+            assert isinstance(result, BrokerRefused)
+            assert not result.of_record
+            assert topic in str(result)
+            assert "Cure: " in str(result)
 
     async def test_other_clients_see_key_properties_and_event_time(
         self, harness: PulsarHarness, log: PortableLog

@@ -133,6 +133,24 @@ class TestRabbitAlone(MadeTopics):
             assert topic in str(result)
         assert log.stats().records_in_flight == 0
 
+    @pytest.mark.parametrize("name", ["CC", "BCC"])
+    async def test_a_record_that_the_broker_rejects_is_refused_alone(
+        self, log: PortableLog, topic: str, name: str
+    ) -> None:
+        """RabbitMQ closes the channel for a header CC that is no list, and with it fails whatever is in flight."""
+        bad = Record(b"k", ((name, b"x"),), b"bad")
+        records = [text("first"), bad, text("middle"), bad, text("last")]
+        results = await log.submit(topic, records)
+        assert [type(each) for each in results] == [
+            Receipt, BrokerRefused, Receipt, BrokerRefused, Receipt,
+        ]  # fmt: skip
+        assert isinstance(results[1], BrokerRefused)
+        assert (results[1].kind, results[1].of_record) == ("rejected", True)
+        assert topic in str(results[1])
+        assert name in str(results[1])
+        many = await log.submit(topic, [text(f"{n}") for n in range(50)])
+        assert {type(each) for each in many} == {Receipt}
+
     async def test_a_named_exchange_is_published_to_by_routing_key(
         self, harness: RabbitHarness, log: PortableLog
     ) -> None:

@@ -14,7 +14,7 @@ from app.brokers.kafka.driver import CAPABILITIES
 from app.brokers.portable import PortableLog
 from app.config.load import load
 from app.config.model import Config
-from app.errors import BrokerRefused, BrokerUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
@@ -51,7 +51,11 @@ class Target:
         self.driver = None
         self.fault: BrokerUnavailable | None = BrokerUnavailable("away")
         self.refused: set[bytes | None] = set()
+        self.unclear: set[bytes | None] = (
+            set()
+        )  # refused for good once others were stored meanwhile
         self.stored: list[tuple[str, Record]] = []
+        self._doubted: dict[bytes | None, int] = {}  # to how many were stored by then
 
     def submit(
         self, topic: str, records: Any, _: Any = None
@@ -65,6 +69,10 @@ class Target:
             return self.fault
         if record.body in self.refused:
             return BrokerRefused("too large for the topic", kind="record-too-large")
+        if record.body in self.unclear:
+            if len(self.stored) > self._doubted.setdefault(record.body, len(self.stored)):
+                return BrokerRefused("error code 131", kind="rejected")
+            return UnclearRefusal("error code 131")
         self.stored.append((topic, record))
         return Receipt("main", topic, 0, str(len(self.stored)))
 

@@ -198,7 +198,7 @@ class EmbeddedDriver:
         undeclared = [t for t in topics if not self.engine.positions.declares(group, t)]
         if undeclared:
             await self.engine.declare([Declared(group, tuple(undeclared))])
-        known = self.engine.positions.of(group)
+        known = self.engine.positions.started(group)
         begun = {place.topic for place in known}
         starts: dict[Partition, Committed] = {}
         for topic in topics:
@@ -226,7 +226,7 @@ class EmbeddedDriver:
                 return checked(log.place, text, log.earliest, log.next_offset)
 
     def _lags(self, group: str, topics: Sequence[str] | None) -> Iterator[GroupLag]:
-        known = self.engine.positions.of(group)
+        known = self.engine.positions.started(group)
         for place in sorted(known, key=lambda place: (place.topic, place.number)):
             committed = known[place]
             if topics is None or place.topic in topics:

@@ -11,6 +11,7 @@ log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from app.brokers.kafka.driver import CAPABILITIES, KafkaDriver
@@ -28,6 +29,12 @@ __all__ = [
 ]
 
 
-def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
-    """A cluster as a ``Log``, by the fields of ``KafkaSettings``. Nothing is connected yet."""
-    return PortableLog(KafkaDriver(KafkaSettings(**settings)), bounds)
+def open_log(
+    *,
+    bounds: Bounds | None = None,
+    refused: Callable[[int], None] = lambda _code: None,
+    **settings: Any,
+) -> PortableLog:
+    """Return a cluster as a ``Log``, by the fields of ``KafkaSettings``. Nothing is connected yet. ``refused``: gets
+    the code of each error that Kafka answers to a wire batch."""
+    return PortableLog(KafkaDriver(KafkaSettings(**settings), refused), bounds)

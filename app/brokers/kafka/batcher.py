@@ -8,12 +8,15 @@ becomes the next wire batch when the broker is free. While one batch is in fligh
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from hashlib import blake2b
 from time import monotonic
 from typing import Any
 
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
+from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
 from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.errors import BrokerError, BrokerRefused
@@ -24,13 +27,19 @@ Entry = tuple[Submission, int, Record]
 """A record, and where its fate goes: the submission and the index in it."""
 
 UNLIMITED = 1 << 62
+_IDENTITY = frozenset({"ce_id", "ce_source"})
+ALONE = (
+    3  # records in a row that fail standing alone: then it is the topic, and the rest is not tried
+)
+DOUBTS = 1_000  # records of a topic
 
 
 class Batcher:
     """One partition. At most one wire batch of it is ``aboard`` at a time, so order per key holds."""
 
     __slots__ = (
-        "aboard", "leader", "most", "number", "queue", "size", "suspects", "topic", "tp", "waiting",
+        "aboard", "failed_alone", "leader", "most", "number", "queue", "size", "suspected_at", "suspects", "topic",
+        "tp", "waiting",
     )  # fmt: skip
 
     def __init__(self, topic: Topic, number: int) -> None:
@@ -43,6 +52,8 @@ class Batcher:
         self.waiting = False  # in the producer's list of lanes that have something to send
         self.size = 0  # bytes of the batch aboard
         self.suspects = 0  # records at the head of the queue of which the broker objects to one
+        self.suspected_at = 0  # batches that the topic had taken by then
+        self.failed_alone = 0  # of them in a row
         self.most = UNLIMITED  # records of the next batch, while that one is looked for
 
     def fill(self, batch: Any) -> bool:
@@ -73,7 +84,7 @@ class Batcher:
                     )
                 except (TypeError, ValueError) as error:  # nothing of it was written
                     submission.resolve(
-                        index, BrokerRefused(f"no Kafka record: {error}", kind="not-capable")
+                        index, BrokerRefused(f"no Kafka record: {error}", kind="unwritable")
                     )
                 else:
                     if taken is None:
@@ -87,6 +98,8 @@ class Batcher:
     def landed(self, broker: str, offset: int | None) -> None:
         """Every record aboard is stored, the first one at ``offset``; None where nobody says so."""
         aboard = self._unload()
+        self.failed_alone = 0
+        self.topic.took(aboard)
         name, number = self.topic.name, self.number
         if offset is None:
             for submission, index, _ in aboard:
@@ -98,6 +111,8 @@ class Batcher:
 
     def narrow(self) -> None:
         """Half as many records in the next batch, so that the one objected to will stand alone."""
+        if not self.suspects:
+            self.suspected_at, self.failed_alone = self.topic.taken, 0
         self.suspects = max(self.suspects, len(self.aboard))
         self.most = max(1, len(self.aboard) // 2)
 
@@ -119,6 +134,37 @@ class Batcher:
     def fail(self, error: BrokerError) -> None:
         """What is aboard has met its fate."""
         answer(self._unload(), error)
+
+    def refuse(self, named: Collection[int], why: Callable[[int, Record], BrokerError]) -> bool:
+        """Refuse the records aboard that the broker named by their index, and queue the others again. Return
+        False, with nothing done, if the broker named none of them."""
+        culprits = {index for index in named if 0 <= index < len(self.aboard)}
+        for place in culprits:
+            submission, index, record = self.aboard[place]
+            submission.resolve(index, why(place, record))
+        if culprits:
+            self.aboard = [each for at, each in enumerate(self.aboard) if at not in culprits]
+            self.suspects = max(0, self.suspects - len(culprits))
+            self.most = self.most if self.suspects else UNLIMITED
+            self.again()
+        return bool(culprits)
+
+    def stands_alone(self) -> bool:
+        """Return True if the record aboard, which the broker refused standing alone with an unclear code, is at
+        fault: the topic has taken others since the record failed first."""
+        [(_, _, record)] = self.aboard
+        among_others = self.suspects > 0 and self.topic.taken > self.suspected_at
+        return self.topic.doubts(record) or among_others
+
+    def give_up_suspects(self, error: BrokerError) -> None:
+        """The record aboard failed standing alone, and the topic took nothing meanwhile. After a few such records
+        the rest of their batch is answered too, instead of tried one by one."""
+        self.failed_alone += 1
+        rest = self.suspects - 1 if self.failed_alone >= ALONE else 0
+        self.fail(error)
+        answer([self.queue.popleft() for _ in range(min(rest, len(self.queue)))], error)
+        if rest > 0:
+            self.suspects, self.most = 0, UNLIMITED
 
     def _unload(self) -> list[Entry]:
         aboard, self.aboard = self.aboard, []
@@ -146,15 +192,47 @@ class Batcher:
 class Topic:
     """The lanes of one topic, and which of them takes the records without a key for now."""
 
-    __slots__ = ("_keyless", "_known_until", "lanes", "max_bytes", "name", "too_large")
+    __slots__ = (
+        "_doubted",
+        "_keyed",
+        "_keyed_until",
+        "_keyless",
+        "_known_until",
+        "lanes",
+        "max_bytes",
+        "name",
+        "taken",
+        "too_large",
+    )
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
         self.max_bytes = 0  # of one wire batch, learnt where the broker takes less than we send
         self.too_large = 0  # bytes of the smallest record refused, standing alone, for its size
+        self.taken = 0  # wire batches
         self.lanes = [Batcher(self, number) for number in range(partitions)]
+        self._doubted: dict[
+            bytes, int
+        ] = {}  # digests of records, to ``taken`` when each failed alone first
+        self._keyed: BrokerRefused | None = None  # why records without a key are refused
+        self._keyed_until = 0.0
         self._keyless = 0
         self._known_until = 0.0
+
+    def took(self, entries: Sequence[Entry]) -> None:
+        """A wire batch is stored."""
+        self.taken += 1
+        if self._doubted:
+            for _, _, record in entries:
+                self._doubted.pop(_digest(record), None)
+
+    def doubts(self, record: Record) -> bool:
+        """Note that a record was refused standing alone, with a code that does not say why. Return True if it was
+        before, and the topic has taken others since."""
+        digest = _digest(record)
+        if digest not in self._doubted and len(self._doubted) >= DOUBTS:
+            del self._doubted[next(iter(self._doubted))]
+        return self.taken > self._doubted.setdefault(digest, self.taken)
 
     def learn(self, *, too_large: int = 0, max_bytes: int = 0) -> None:
         """Bounds of the broker, which an operator may raise at any time."""
@@ -162,8 +240,17 @@ class Topic:
         self.max_bytes = max_bytes or self.max_bytes
         self._known_until = monotonic() + LIMIT_KNOWN
 
+    def demand_keys(self, error: BrokerRefused) -> None:
+        """Records without a key need not cost a producer each. An operator may change the topic at any time."""
+        self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
+
     def knows_bounds(self) -> bool:
-        """After a while the next large record is tried again."""
+        """After a while the next large record, or the next one without a key, is tried again."""
+        if self._keyed is not None and monotonic() >= self._keyed_until:
+            self._keyed = None
+        return self._knows_sizes() or self._keyed is not None
+
+    def _knows_sizes(self) -> bool:
         if not (self.too_large or self.max_bytes):
             return False
         if monotonic() >= self._known_until:
@@ -178,7 +265,9 @@ class Topic:
         return self.lanes[partition_of(key, len(self.lanes))]
 
     def refusal(self, record: Record) -> BrokerRefused | None:
-        """A record as large as one that was refused need not cost another producer."""
+        """A record as large as one that was refused need not cost another producer, nor one without a key."""
+        if record.key is None and self._keyed is not None:
+            return self._keyed
         if not self.too_large or size_of(record) < self.too_large:
             return None
         return BrokerRefused(
@@ -194,3 +283,10 @@ class Topic:
     def grow(self, partitions: int) -> None:
         """Somebody added partitions."""
         self.lanes += [Batcher(self, number) for number in range(len(self.lanes), partitions)]
+
+
+def _digest(record: Record) -> bytes:
+    """Return the same for the same event, whenever it is sent again. Other headers, as of a trace, may change."""
+    named = [pair for pair in record.headers if pair[0] in _IDENTITY]
+    parts = [record.key, record.body, *(named or record.headers)]
+    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()

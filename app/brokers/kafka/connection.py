@@ -11,16 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.produce import ProduceRequest, ProduceRequest_v8
 
-from app.brokers.kafka.errors import Abandoned
+from app.brokers.kafka.errors import Abandoned, Refusal
 from app.brokers.kafka.questions import ask_any
 from app.brokers.kafka.settings import KafkaSettings
 
@@ -30,6 +31,9 @@ STOP_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait f
 PROBE_WITHIN = 2.0
 
 _UNKNOWN_TOPIC = 3
+_WORDS = (
+    ProduceRequest_v8.API_VERSION
+)  # since then Produce answers which records are refused, and why
 
 Place = tuple[str, int]
 """Topic and partition number."""
@@ -38,10 +42,18 @@ Place = tuple[str, int]
 class Connection:
     """A started producer, its gate, and how it fares."""
 
-    def __init__(self, settings: KafkaSettings, may_leave: Callable[[Place], bool]) -> None:
-        """``may_leave``: asked for each partition of a request in the step that would send it."""
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        may_leave: Callable[[Place], bool],
+        refused: Callable[[int], None] = lambda _code: None,
+    ) -> None:
+        """``may_leave``: asked for each partition of a request in the step that would send it. ``refused``: gets the
+        code of each error that Kafka answers to a wire batch."""
         self.tainted = False  # nothing may leave any more
+        self.refusals: dict[Place, Refusal] = {}  # the last answers, as far as they are errors
         self._may_leave = may_leave
+        self._refused = refused
         # acks=all and idempotence, against the defaults acks=1 and none, unless a route is relaxed;
         # without idempotence a produce time-out is not retried (reliability 5.1, #197). No linger:
         # it only hurts.
@@ -143,11 +155,31 @@ class Connection:
 
     async def _gate(self, node: int, request: Any, **options: Any) -> Any:
         """In front of the wire. Connecting comes first, so that asking and writing are one step."""
-        if isinstance(request, ProduceRequest):
-            await self.client.ready(node)
-            if self.tainted or not all(map(self._may_leave, _places(request))):
-                raise Abandoned
-        return await self._send(node, request, **options)
+        if not isinstance(request, ProduceRequest):
+            return await self._send(node, request, **options)
+        await self.client.ready(node)
+        places = _places(request)
+        for place in places:
+            self.refusals.pop(place, None)
+        if self.tainted or not all(map(self._may_leave, places)):
+            raise Abandoned
+        request.prepare = partial(
+            _newest, request
+        )  # the client stops at version 7, without the broker's words
+        answer = await self._send(node, request, **options)
+        if request.required_acks:
+            self._note(answer)
+        return answer
+
+    def _note(self, answer: Any) -> None:
+        """Keep the errors as they were on the wire: the client has no class for many of them."""
+        for topic, partitions in answer.topics:
+            for number, code, *more in partitions:
+                if code:
+                    records, words = more[-2:] if answer.API_VERSION >= _WORDS else ((), None)
+                    named = {index: text or "" for index, text in records or ()}
+                    self.refusals[topic, number] = Refusal(code, named, words or "")
+                    self._refused(code)
 
 
 async def _farewell(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
@@ -180,6 +212,14 @@ async def shut(what: Any, client: Any, within: float) -> None:
         if task.done() and not task.cancelled() and task.exception() is None:
             return
         log.warning("a Kafka client did not stop cleanly: %r", task)
+
+
+def _newest(request: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
+    """Return the request in version 8 for a broker that has it (Kafka 2.4), else as the client would."""
+    oldest, newest = versions.get(ProduceRequest.API_KEY, (0, 0))
+    if oldest <= _WORDS <= newest:
+        return request.build(ProduceRequest_v8)
+    return ProduceRequest.prepare(request, versions)
 
 
 def _places(request: Any) -> list[Place]:

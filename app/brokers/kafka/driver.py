@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 
 from msgspec import structs
 
@@ -39,11 +39,14 @@ CAPABILITIES = Capabilities(
 class KafkaDriver:
     """One cluster."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(
+        self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
+    ) -> None:
+        """``refused``: gets the code of each error that Kafka answers to a wire batch."""
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
         self._settings = settings
-        self._producer = Producer(settings)
+        self._producer = Producer(settings, refused)
         self._standing = Standing(settings)
         self._admin = Admin(settings, self._standing)
         self._tails = Tails(settings)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from random import random
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from app.bindings.record import Record
 from app.brokers.kafka.batcher import Batcher, Topic
 from app.brokers.kafka.connection import Connection, Place
-from app.brokers.kafka.errors import Next, judge, too_large, translate
+from app.brokers.kafka.errors import Next, Refusal, explain, judge, refusal_of, refused, translate
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.topics import Topics
 from app.brokers.member import pause_for
@@ -38,10 +40,14 @@ START_WITHIN = 5.0
 class Producer:
     """Publishes through one producer after another. All on the event loop."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(
+        self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
+    ) -> None:
+        """``refused``: gets the code of each error that Kafka answers to a wire batch."""
         self.settings = settings
+        self._refused = refused
         self.name = settings.name
-        self.topics = Topics(settings, self._join)
+        self.topics = Topics(settings, self._join, self._deleted)
         self._connection: Connection | None = None
         self._cause = ""  # why there is none, or why the last request failed
         self._waiting: list[Batcher] = []  # something queued, nothing aboard
@@ -110,7 +116,7 @@ class Producer:
         delay = FIRST_DELAY
         while not self._stopping:
             self._answered = False
-            connection = Connection(self.settings, self._may_leave)
+            connection = Connection(self.settings, self._may_leave, self._refused)
             try:
                 await connection.open()
                 await self._take_over(connection)
@@ -233,26 +239,52 @@ class Producer:
 
     def _failed(self, connection: Connection, lane: Batcher, error: BaseException) -> None:
         """The client retries by itself what it can; what reaches us has left a gap in its sequence."""
-        self._taint(connection, repr(error))
-        verdict = judge(error)
+        refusal = refusal_of(error, connection.refusals.pop(lane.tp, None))
+        self._taint(connection, f"{lane.tp.topic}: {refusal.name}" if refusal else repr(error))
+        verdict = judge(error, refusal)
         self._answered = self._answered or verdict is not Next.AGAIN
-        if too_large(error):
+        if refusal is not None and refusal.is_too_large:
             lane.learn_size(compressed=self.settings.compression is not None)
-        if verdict is Next.NARROW and len(lane.aboard) > 1:
-            lane.narrow()
+        if verdict is Next.AGAIN:
             lane.again()
-        elif verdict is Next.AGAIN:
-            lane.again()
+        elif verdict is Next.NARROW and refusal is not None:
+            self._refuse(lane, refusal)
         else:
-            self._answer(lane, error)
+            self._answer(lane, error, refusal)
         if lane.queue and not lane.waiting:
             self._await_turn(lane)
 
-    def _answer(self, lane: Batcher, error: BaseException) -> None:
-        meaning = translate(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
+    def _refuse(self, lane: Batcher, refusal: Refusal) -> None:
+        """The broker objects to records of the batch: to those that it names, or to one that is looked for."""
+        topic = lane.topic.name
+
+        def named(index: int, record: Record) -> BrokerError:
+            error = explain(refusal, self.name, topic, record.key, refusal.records[index])
+            if isinstance(error, BrokerRefused) and refusal.demands_key(index):
+                lane.topic.demand_keys(error)
+            return error
+
+        if refusal.kind == "rejected" and lane.refuse(refusal.records, named):
+            return
+        if len(lane.aboard) > 1:
+            lane.narrow()
+            lane.again()
+            return
+        [(_, _, record)] = lane.aboard
+        if refusal.is_clear:
+            lane.fail(explain(refusal, self.name, topic, record.key))
+        elif lane.stands_alone():
+            lane.fail(refused(refusal, self.name, topic, record.key, refusal.words))
+        else:
+            lane.give_up_suspects(explain(refusal, self.name, topic))
+
+    def _answer(self, lane: Batcher, error: BaseException, refusal: Refusal | None) -> None:
+        topic = lane.topic.name
+        meaning = explain(refusal, self.name, topic) if refusal else translate(error, self.name)
+        meaning = meaning or BrokerUnavailable(repr(error), broker=self.name)
         lane.fail(meaning)
         if isinstance(meaning, BrokerRefused) and meaning.kind == "not-authorised":
-            self.topics.refuse(lane.tp.topic, meaning)
+            self.topics.refuse(topic, meaning)
 
     def _taint(self, connection: Connection, why: str) -> None:
         if not connection.tainted:
@@ -272,6 +304,11 @@ class Producer:
             await asyncio.sleep(0)  # their callbacks run now
         self._busy.clear()
         await connection.close()
+
+    def _deleted(self, topic: Topic) -> None:
+        """The client holds a batch of a deleted topic until the topic is made again, and would send it then."""
+        if self._connection is not None and any(lane.aboard for lane in topic.lanes):
+            self._taint(self._connection, f"{topic.name} was deleted")
 
     def _may_leave(self, place: Place) -> bool:
         flight = self._aboard.get(place)

@@ -26,11 +26,18 @@ ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 class Topics(Asking[Topic]):
     """Finds topics, makes them where the settings say so, and remembers refusals for a moment."""
 
-    def __init__(self, settings: KafkaSettings, join: Callable[[Topic, Submission], None]) -> None:
-        """``join`` gets the submissions that waited for their topic to be found."""
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        join: Callable[[Topic, Submission], None],
+        deleted: Callable[[Topic], None] = lambda _topic: None,
+    ) -> None:
+        """``join`` gets the submissions that waited for their topic to be found, ``deleted`` a topic that is no
+        longer there."""
         super().__init__(settings.name, self._find, join, translate)
         self.known: dict[str, Topic] = {}
         self.connection: Connection | None = None
+        self._deleted = deleted
         self._settings = settings
         self._admin = Admin(settings)
         self._made = Made(settings.name)
@@ -52,6 +59,7 @@ class Topics(Asking[Topic]):
             if partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # the next publisher asks, and is told for certain
+                self._deleted(topic)
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))
 

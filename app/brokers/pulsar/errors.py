@@ -60,14 +60,13 @@ _NOT_AUTHORISED = {
 }
 _UNKNOWN_TOPIC = {Result.TopicNotFound, Result.InvalidTopicName}
 _FULL = {Result.ProducerQueueIsFull, Result.MemoryBufferIsFull}
-_FOR_GOOD = {
-    Result.InvalidConfiguration,
-    Result.InvalidMessage,
-    Result.IncompatibleSchema,
-    Result.NotAllowedError,
-    Result.OperationNotSupported,
-    Result.TopicTerminated,
-    Result.UnsupportedVersionError,
+_FOR_GOOD = {  # with their cures
+    Result.InvalidConfiguration: "correct the settings of the broker",
+    Result.IncompatibleSchema: "publish to a topic without a schema, or set schemaValidationEnforced to false",
+    Result.NotAllowedError: "look into the policies of the topic and its namespace",
+    Result.OperationNotSupported: "look into the log of the broker",
+    Result.TopicTerminated: "delete the topic and make it again, or publish to another",
+    Result.UnsupportedVersionError: "use a version of Pulsar that the guide names",
 }
 _SERVER_ERRORS = 500
 # What else is 412 is a mistake in the question. The first one is a cursor that no bookie took (Pulsar 4.0).
@@ -106,8 +105,12 @@ def _of_result(result: Result, message: str, broker: str) -> BrokerError:
         return BrokerRefused(message, kind="not-authorised", broker=broker)
     if result in _UNKNOWN_TOPIC:
         return BrokerRefused(message, kind="unknown-topic", broker=broker)
+    if result == Result.InvalidMessage:
+        return BrokerRefused(
+            f"{message}: the broker rejects the record", kind="rejected", broker=broker
+        )
     if result in _FOR_GOOD:
-        return BrokerRefused(message, broker=broker)
+        return BrokerRefused(f"{message}. Cure: {_FOR_GOOD[result]}", broker=broker)
     if result in _FULL:
         return BoundReached(message, broker=broker)
     if result == Result.Timeout:

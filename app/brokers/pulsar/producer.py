@@ -126,7 +126,8 @@ class Producer:
         try:
             message = build(entry.record)
         except (TypeError, ValueError) as error:  # nothing of it was sent
-            entry.resolve(BrokerRefused(f"no Pulsar message: {error}", broker=self.name))
+            text = f"no Pulsar message: {error}"
+            entry.resolve(BrokerRefused(text, kind="unwritable", broker=self.name))
             return
         assert self._connection is not None  # noqa: S101 - a batcher has a producer of it
         entry.tried = True
@@ -190,11 +191,12 @@ class Producer:
 
     def _not_opened(self, batcher: Batcher, error: BaseException) -> None:
         """Waiting records are answered at once, and so are later ones: not only after the publish time-out."""
+        if isinstance(error, ClientError):
+            error = ClientError(error.result, batcher.wire)
         meaning = self._meaning(error)
-        if isinstance(meaning, BrokerRefused) and meaning.kind in {
-            "unknown-topic",
-            "not-authorised",
-        }:
+        if isinstance(
+            meaning, BrokerRefused
+        ):  # also a topic that is terminated, or whose schema is enforced
             self.topics.refuse(batcher.topic.name, meaning)
             return
         cause, batcher.cause = (

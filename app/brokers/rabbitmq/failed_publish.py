@@ -8,13 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.brokers.rabbitmq.errors import largest_body, missing_exchange, refused_exchange, translate
+from app.brokers.rabbitmq.aiormq_adapter import amqp
+from app.brokers.rabbitmq.errors import (
+    largest_body,
+    missing_exchange,
+    refused_exchange,
+    translate,
+    words,
+)
 from app.brokers.rabbitmq.targets import Targets
 from app.brokers.rabbitmq.unconfirmed import Entry
-from app.errors import BrokerError, BrokerUnavailable, PublishUnknown
+from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
 Culprits = Callable[[Entry], BrokerError | None]
 """Which of the records of a closed channel meet which fate."""
+
+
+def rejects_a_record(error: BaseException) -> bool:
+    """Return True if the broker closed the channel for the content of a record that it does not name, such as a
+    header ``CC`` that is no list."""
+    return isinstance(error, amqp.ChannelPreconditionFailed) and largest_body(error) is None
+
+
+def rejected(error: BaseException, broker: str, entry: Entry) -> BrokerRefused:
+    """Return the fate of a record that closed its channel while it was alone on it."""
+    text = (
+        f"RabbitMQ {broker} refused a record for {entry[0].topic}: {words(error)}. Cure: change or leave out"
+        " the header that it names"
+    )
+    return BrokerRefused(text, kind="rejected", broker=broker)
 
 
 def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culprits:

@@ -17,7 +17,7 @@ from app.brokers.member import pause_for
 from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, words
-from app.brokers.rabbitmq.failed_publish import find_culprits
+from app.brokers.rabbitmq.failed_publish import find_culprits, rejected, rejects_a_record
 from app.brokers.rabbitmq.frames import TooLarge, content
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import Batchers, Targets
@@ -47,6 +47,9 @@ class Producer:
         self._unconfirmed = Unconfirmed(settings.name)
         self._again: deque[Entry] = deque()  # was on a wire that is gone; nobody knows its fate
         self._queue: deque[Entry] = deque()
+        self._suspects = (
+            0  # records that go out one by one, until the one that the broker rejects is alone
+        )
         self._cause = ""  # why there is no connection
         self._certain_from = 0.0  # of the loop's clock: from then on what has no route has none
         self._shipping = False  # a shipment is scheduled
@@ -112,14 +115,11 @@ class Producer:
         if wire is None or channel is None or wire.blocked or channel.is_closed:
             return
         unconfirmed, settings = self._unconfirmed, self.settings
-        first = not unconfirmed
+        first, window = not unconfirmed, 1 if self._suspects else settings.window
         out: list[bytes] = []
         for queue in (self._again, self._queue):
-            while (
-                queue
-                and len(unconfirmed) < settings.window
-                and unconfirmed.bytes < settings.window_bytes
-            ):
+            while queue and len(unconfirmed) < window and unconfirmed.bytes < settings.window_bytes:
+                self._suspects = max(0, self._suspects - 1)
                 self._load(queue.popleft(), wire, channel, out)
         if not out:
             return
@@ -259,6 +259,9 @@ class Producer:
 
     def _judge(self, error: BaseException) -> None:
         """A publish closed the channel: its kind is answered, the others go out again."""
+        if rejects_a_record(error):
+            self._suspect(error)
+            return
         culprits = find_culprits(error, self.name, self.targets)
         self._put_back()
         kept: deque[Entry] = deque()
@@ -269,6 +272,16 @@ class Producer:
             else:
                 entry[0].resolve(entry[1], refusal)
         self._again = kept
+
+    def _suspect(self, error: BaseException) -> None:
+        """Refuse the record that was alone on the wire; of several, send one at a time from now on."""
+        suspects = unanswered(self._unconfirmed.unload())
+        if len(suspects) == 1:
+            submission, index, *_ = suspects[0]
+            submission.resolve(index, rejected(error, self.name, suspects[0]))
+            return
+        self._suspects = len(suspects)
+        self._again.extendleft(reversed(suspects))
 
     def _put_back(self) -> None:
         """What was on the wire and is unanswered goes out again first, in its order."""

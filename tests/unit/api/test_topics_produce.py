@@ -32,6 +32,8 @@ def failing(service: Service, error: BrokerError) -> None:
         (BrokerRefused("no", kind="unroutable"), 404, "unroutable"),
         (BrokerRefused("no", kind="not-authorised"), 403, "not-authorised"),
         (BrokerRefused("no", kind="record-too-large"), 413, "record-too-large"),
+        (BrokerRefused("no", kind="rejected"), 422, "rejected"),
+        (BrokerRefused("no", kind="unwritable"), 422, "unwritable"),
         (BrokerRefused("no", kind="not-capable"), 501, "not-capable"),
         (BrokerRefused("no"), 500, "broker-refused"),
         (BrokerUnavailable("no leader"), 503, "broker-unavailable"),

@@ -343,6 +343,55 @@ async def test_one_record_too_large_in_a_batch_is_told_by_its_index() -> None:
     assert [each["status"] for each in json.loads(answer.body)["events"]] == [202, 413]
 
 
+@pytest.mark.parametrize("kind", ["rejected", "unwritable", "not-capable"])
+async def test_a_record_that_its_log_refuses_for_good_is_422(kind: str) -> None:
+    """A Kafka topic that is compacted, and an event without a key: no repetition will store it."""
+    bench = Bench()
+    bench.publish(single())
+    bench.a.settle(0, BrokerRefused("topic shop: no key. Cure: a key", kind=kind))
+    answer = await bench.answer()
+    problem = json.loads(answer.body)
+    assert answer.status == 422
+    assert b"retry-after" not in dict(answer.headers)
+    assert problem["type"] == f"urn:skybridge:problem:{kind}"
+    assert problem["detail"] == "topic shop: no key. Cure: a key"
+    assert problem["faults"] == [{"code": kind, "detail": "topic shop: no key. Cure: a key"}]
+
+
+async def test_one_record_refused_for_good_in_a_batch_is_told_by_its_index() -> None:
+    bench = Bench()
+    bench.publish(batch("shop.a", "shop.b", "shop.c"))
+    bench.a.settle(0, None, BrokerRefused("no", kind="rejected"), BrokerUnavailable("away"))
+    answer = await bench.answer()
+    assert answer.status == 503
+    assert [each["status"] for each in json.loads(answer.body)["events"]] == [202, 422, 503]
+
+
+@pytest.mark.parametrize(
+    ("other", "status", "entries"),
+    [
+        (None, 503, [503, 202]),
+        (BrokerUnavailable("away"), 503, [503, 503]),
+        (BrokerRefused("no", kind="unknown-topic"), 503, [503, 503]),
+        (BrokerRefused("2 MB", kind="record-too-large"), 422, None),
+        (BrokerRefused("no", kind="rejected"), 422, None),
+    ],
+)
+async def test_an_event_is_422_only_where_each_of_its_targets_refuses_it_for_good(
+    other: Any, status: int, entries: list[int] | None
+) -> None:
+    """A 4xx says that nothing was stored, and that nothing will be."""
+    bench = Bench()
+    bench.publish(single("both"))
+    bench.a.settle(0, BrokerRefused("no", kind="rejected"))
+    bench.b.settle(0, *filter(None, [other]))
+    answer = await bench.answer()
+    problem = json.loads(answer.body)
+    assert answer.status == status
+    if entries is not None:
+        assert [each["status"] for each in problem["events"]] == entries
+
+
 async def test_a_full_process_answers_503_before_it_reads_anything() -> None:
     """Rule 8: a bound of ours."""
     bench = Bench(limits=Limits(in_flight=1))

@@ -21,12 +21,14 @@ from app.interfaces import Consumer, Wanted
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.server import KafkaListener
+from app.log.positions import Committed
 from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from kafka_asking import Asking, part
 from kafka_listening import RawClient
+from log_steps import place
 from patience import PATIENT, PATIENT_GROUP
 
 TOPIC, GROUP = "t", "g"
@@ -180,6 +182,21 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
     assert await theirs() == {number: position for number, (position, _) in (await ours()).items()}
     assert sum((await theirs()).values()) == RECORDS
     await asking.close()
+
+
+@pytest.mark.parametrize("reset", [-1, -2])
+async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
+    house: House, reset: int
+) -> None:
+    """Else its lag is longer than the log, and a worker stops at a position that no log can have."""
+    await house.publish(0, RECORDS)
+    places = {place(TOPIC, number): Committed(reset) for number in range(4)}
+    await house.driver.engine.commit(GROUP, places)
+    assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
+    worker = await house.worker()
+    async with asyncio.timeout(60):
+        while len(worker.got) < RECORDS:
+            await asyncio.sleep(0.01)
 
 
 async def test_a_worker_that_is_kept_out_says_so_once_and_comes_in_when_it_can(

@@ -238,7 +238,9 @@ async def test_a_record_that_cannot_be_stored_fails_alone(tmp_path: Path) -> Non
         append(engine, "t", *numbered(3), *numbered(4, size=30_000), *numbered(5)),
     )
     assert isinstance((await good)[0], Receipt)
-    assert isinstance((await bad)[0], BrokerRefused)
+    (refused,) = await bad
+    assert isinstance(refused, BrokerRefused)
+    assert refused.kind == "record-too-large"
     assert [type(result) for result in await mixed] == [Receipt, BrokerRefused, Receipt]
     assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"3", b"5"]
     assert [m.offset for m in await everything(engine, "t")] == [0, 1, 2, 3]
@@ -250,6 +252,7 @@ async def test_a_header_name_that_is_no_text_is_refused_alone(tmp_path: Path) ->
     engine = await started(tmp_path, partitions=1)
     results = await append(engine, "t", Record(b"k", (("\ud800", b""),), b"x"), *numbered(1))
     assert [type(result) for result in results] == [BrokerRefused, Receipt]
+    assert getattr(results[0], "kind", "") == "unwritable", "no repetition stores it"
     await engine.stop()
 
 

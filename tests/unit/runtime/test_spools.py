@@ -155,6 +155,24 @@ async def test_what_the_target_refuses_later_is_a_dead_letter_and_the_key_goes_o
     assert (letter.subscription, letter.cause) == ("spool:orders", "status-413")
 
 
+async def test_a_record_that_the_target_refuses_unclearly_stops_nobody_but_its_key(
+    house: SpoolHouse,
+) -> None:
+    """The other keys are published, which tells that the record is at fault; then its key goes on."""
+    house.target.unclear = {b"bad"}
+    async with house.running():
+        await house.post("bad", b"k")
+        for n in range(20):
+            await house.post(str(n), b"%d" % n)
+        await house.post("behind", b"k")
+        house.back()
+        await house.until_state("empty")
+    assert sorted(house.target.bodies) == sorted([*map(str, range(20)), "behind"])
+    (letter,) = house.store.letters.rows
+    assert (letter.subscription, letter.cause) == ("spool:orders", "status-422")
+    assert letter.attempts > 1
+
+
 async def test_gateways_that_share_a_store_keep_the_rows_of_their_spools_apart(
     tmp_path: Path,
 ) -> None:

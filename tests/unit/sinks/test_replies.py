@@ -161,7 +161,7 @@ async def test_a_reply_that_its_route_refuses_is_said_and_not_retried(caplog) ->
     assert "No record key" in caplog.text
 
 
-@pytest.mark.parametrize("kind", ["record-too-large", "not-capable"])
+@pytest.mark.parametrize("kind", ["record-too-large", "not-capable", "rejected"])
 async def test_so_is_one_that_no_time_will_make_fit(house: House, kind: str) -> None:
     house.log.refusals.append(BrokerRefused("too large", kind=kind))
     assert (await house.take()).status == 200

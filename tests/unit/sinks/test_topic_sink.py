@@ -11,10 +11,17 @@ from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.delivery.outcomes import AT_TOPICS, Fate, judge
-from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.errors import (
+    BoundReached,
+    BrokerRefused,
+    BrokerUnavailable,
+    PublishUnknown,
+    UnclearRefusal,
+)
 from app.interfaces import Outgoing
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
+from app.model.subscription import Retry
 from app.sinks.topic import TopicSink, answer_of
 from fake_log import FakeLog
 from worker_doubles import a_subscription, an_event
@@ -187,3 +194,20 @@ async def test_an_attempt_ends_at_the_subscriptions_own_timeout(log):
     answer = await sink.send(outgoing(an_event(1), timeout=0.01))
     assert (answer.status, answer.fault) == (None, "timeout")
     assert given[0].cancelled()
+
+
+@pytest.mark.parametrize("kind", ["rejected", "record-too-large", "not-capable", "unwritable"])
+async def test_a_record_that_its_topic_refuses_for_good_is_a_dead_letter_at_once(log, kind):
+    """docs/guides/mirror.md: its position would else stand still for ever."""
+    log.refusals.append(BrokerRefused("no", kind=kind))
+    answer = await a_sink(log).send(outgoing(an_event(1)))
+    outcome = judge(answer.status, answer.fault, frozenset(Retry().statuses))
+    assert outcome.fate is Fate.DEAD_LETTER
+    assert not outcome.endpoint_fault
+
+
+async def test_an_unclear_refusal_pauses_nothing_but_its_own_key(log):
+    """Otherwise the mirror sends nothing else, and never learns whether the topic takes others."""
+    log.refusals.append(UnclearRefusal("error code 131"))
+    answer = await a_sink(log).send(outgoing(an_event(1)))
+    assert (answer.status, answer.retry_after, answer.hold) == (503, None, 0.0)

@@ -36,13 +36,14 @@ class Rig:
         self.store = MemoryStore()
         self.copies = FakeLog("copies")
         self.clock = VirtualClock()
+        self.counters = Counters()
         self.told = []
 
     def letters(self, copies="dead"):
         settings = {"dead_letter": {"broker": "copies", "topic": copies}} if copies else {}
         subscription = a_subscription(**settings)
         copied = self.copies if copies else None
-        letters = DeadLettering(subscription, self.clock, Counters(), copied, self.note)
+        letters = DeadLettering(subscription, self.clock, self.counters, copied, self.note)
         return Conclusions(self.shared(subscription), None, None, None, letters)
 
     def shared(self, subscription=None):
@@ -143,12 +144,23 @@ async def test_the_copy_is_acknowledged_before_the_letter_is_stored(rig):
     assert (rig.copied, len(rig.store.letters.rows)) == (1, 1)
 
 
-@pytest.mark.parametrize("kind", ["record-too-large", "not-capable", "unwritable"])
-async def test_what_its_topic_can_never_take_is_stored_without_a_copy(rig, kind):
-    """A header name of Kafka may be longer than AMQP has room for: its key would wait for ever."""
+@pytest.mark.parametrize("kind", ["record-too-large", "not-capable", "unwritable", "rejected"])
+async def test_what_its_topic_can_never_take_is_stored_without_a_copy(rig, kind, caplog):
+    """A header name of Kafka may be longer than AMQP has room for, a topic of dead letters compacted: the key of
+    the event would wait for ever. The log and a counter have the copy that is missing."""
     rig.copies.refusals.append(BrokerRefused("no message of this broker", kind=kind))
     await rig.letters().dead_letter(rig.held(), REFUSED)
     assert (rig.copied, len(rig.store.letters.rows)) == (0, 1)
+    assert rig.counters.values()["dead_letter_copies_refused"] == {("billing", kind): 1}
+    assert "no message of this broker" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["unknown-topic", "not-authorised", "other"])
+async def test_a_copy_that_an_operator_can_make_possible_holds_its_message(rig, kind):
+    rig.copies.refusals.append(BrokerRefused("no such topic", kind=kind))
+    with pytest.raises(BrokerRefused):
+        await rig.letters().dead_letter(rig.held(), REFUSED)
+    assert (rig.copied, rig.store.letters.rows) == (0, [])
 
 
 async def test_a_copy_is_marked_with_the_values_that_its_topic_may_have_no_type_for(rig):

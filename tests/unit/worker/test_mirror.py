@@ -8,7 +8,7 @@ import pytest
 
 from app.bindings import kafka
 from app.bindings.record import Record
-from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown, UnclearRefusal
 from app.model.message import Partition
 from app.sinks.topic import TopicSink
 from fake_log import FakeLog
@@ -132,6 +132,32 @@ async def test_a_record_that_is_too_large_is_a_dead_letter_and_the_next_proceeds
     await rig.committed(2)
     (letter,) = rig.store.letters.rows
     assert (letter.cause, letter.status, ids(rig)) == ("status-413", 413, [1])
+
+
+@pytest.mark.parametrize("kind", ["rejected", "unwritable", "not-capable"])
+async def test_a_record_that_its_topic_refuses_for_good_is_a_dead_letter_at_once(rig, mirror, kind):
+    """Such as one without a key for a compacted topic: the position would else stand still for ever."""
+    await rig.publish(an_event(0), an_event(1))
+    target = FakeLog("target")
+    target.refusals.append(BrokerRefused("no key", kind=kind))
+    await mirror(target)
+    await rig.committed(2)
+    (letter,) = rig.store.letters.rows
+    assert (letter.cause, letter.attempts, ids(rig)) == ("status-422", 1, [1])
+
+
+async def test_an_unclear_refusal_holds_its_key_alone(rig, mirror):
+    """The others are published, which tells whether the topic takes any."""
+    await rig.publish(an_event(0, "a"), an_event(1, "b"), an_event(2, "c"))
+    target = FakeLog("target")
+    target.refusals.append(UnclearRefusal("error code 131"))
+    await mirror(target, retry={"schedule": ["1s"]})
+    await until(lambda: ids(rig) == [1, 2])
+    target.refusals.append(BrokerRefused("error code 131", kind="rejected"))
+    await rig.clock.advance(1.0)
+    await rig.committed(3)
+    (letter,) = rig.store.letters.rows
+    assert (letter.cause, letter.attempts) == ("status-422", 2)
 
 
 async def test_a_missing_right_is_retried(rig, mirror):

@@ -9,11 +9,12 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
+from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED
 from app.brokers.kafka import batcher
 from app.brokers.kafka.batcher import Batcher, Entry, Topic
 from app.brokers.portable import LIMIT_KNOWN, Submission
-from app.errors import BrokerRefused
+from app.errors import BrokerRefused, UnclearRefusal
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 
@@ -161,6 +162,7 @@ async def test_a_record_that_is_none_is_refused_alone(lane: Batcher, owner: Owne
     assert lane.fill(batch())
     assert texts(lane.aboard) == ["good"]
     assert isinstance(odd.results[0], BrokerRefused)
+    assert odd.results[0].kind == "unwritable"
 
 
 async def test_records_without_a_key_move_on_with_each_wire_batch() -> None:
@@ -207,3 +209,121 @@ async def test_a_compressed_record_says_nothing_of_the_size_of_another(
     assert lane.fill(batch())
     lane.learn_size(compressed=compressed)
     assert lane.topic.knows_bounds() is learnt
+
+
+async def test_records_that_the_broker_names_are_refused_and_the_others_keep_their_order(
+    lane: Batcher, owner: Owner
+) -> None:
+    made = queue(lane, owner, *"abcdef")
+    lane.fill(batch())
+    queue(lane, owner, "g")
+    assert lane.refuse({1, 4, 17}, lambda index, _: BrokerRefused(f"{index}"))
+    assert [str(each.results[0]) for each in made if each.results[0]] == ["1", "4"]
+    assert texts(lane.queue) == list("acdfg")
+    lane.fill(batch())
+    assert not lane.refuse({17, -1}, lambda *_: BrokerRefused("no")), (
+        "the broker named none of them"
+    )
+    assert texts(lane.aboard) == list("acdfg")
+
+
+async def test_a_record_is_at_fault_if_it_fails_alone_while_its_topic_takes_others(
+    owner: Owner,
+) -> None:
+    """Between two failures of the same record another one must have been stored."""
+    topic = Topic("t", 2)
+    bad, good = topic.lanes
+
+    def fails(text: str) -> bool:
+        queue(bad, owner, text)
+        bad.fill(batch())
+        at_fault = bad.stands_alone()
+        bad.fail(BrokerRefused("no"))
+        return at_fault
+
+    def succeeds(lane: Batcher, text: str) -> None:
+        queue(lane, owner, text)
+        lane.fill(batch())
+        lane.landed("main", 0)
+
+    succeeds(good, "before")
+    assert not fails("x")
+    assert not fails("x"), "nothing was stored since"
+    succeeds(good, "other")
+    assert not fails("y"), "it fails for the first time: the topic may have begun to refuse all"
+    assert fails("x")
+    succeeds(bad, "x")
+    succeeds(good, "other")
+    assert not fails("x"), "what was stored once is under no suspicion"
+
+
+async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
+    """A mirror that traces writes another traceparent at each attempt."""
+    topic = Topic("t", 1)
+    event = (("ce_id", b"1"), ("ce_source", b"/s"))
+    first, again, other = (
+        Record(b"k", (*event[:1], *more, *event[1:]), b"x")
+        for more in (
+            [("ce_traceparent", b"00-1")],
+            [("ce_traceparent", b"00-2")],
+            [("ce_id", b"2")],
+        )
+    )
+    topic.doubts(first)
+    topic.took([])
+    assert topic.doubts(again)
+    assert not topic.doubts(other)
+
+
+async def test_the_number_of_records_under_suspicion_is_bounded(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher, "DOUBTS", 3)
+    topic = Topic("t", 1)
+    for number in range(5):
+        assert not topic.doubts(record(f"{number}"))
+    topic.took([])
+    assert [topic.doubts(record(f"{number}")) for number in (4, 3, 2)] == [True] * 3
+    assert not topic.doubts(record("0")), "the oldest were forgotten"
+
+
+async def test_a_topic_that_takes_nothing_is_not_asked_for_each_record(
+    lane: Batcher, owner: Owner
+) -> None:
+    made = queue(lane, owner, *(f"{n}" for n in range(100)))
+    later = queue(lane, owner, "later")
+    lane.most, attempts = 100, 0
+    while lane.fill(batch()):
+        attempts += 1
+        if later[0] in [entry[0] for entry in lane.aboard]:
+            break
+        if len(lane.aboard) > 1:
+            lane.narrow()
+            lane.again()
+        elif not lane.stands_alone():
+            lane.give_up_suspects(UnclearRefusal("?"))
+    assert all(isinstance(each.results[0], UnclearRefusal) for each in made)
+    assert later[0].results == [None], "it was not in the batch that failed"
+    assert attempts < 15
+
+
+async def test_a_topic_that_demands_keys_is_not_asked_for_each_record_without_one(
+    lane: Batcher, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refusal costs a producer, and with it the others who publish. An operator may change the topic."""
+    now = 100.0
+    monkeypatch.setattr(batcher, "monotonic", lambda: now)
+    error = BrokerRefused("no key", kind="rejected")
+    lane.topic.demand_keys(error)
+    bare = submission(owner, [record("bare", None)])
+    lane.queue.append((bare, 0, bare.records[0]))
+    queue(lane, owner, "keyed")
+    assert lane.fill(batch())
+    assert texts(lane.aboard) == ["keyed"]
+    assert bare.results == [error]
+    lane.landed("main", 0)
+    now += REFUSED_FOR
+    again = submission(owner, [record("again", None)])
+    lane.queue.append((again, 0, again.records[0]))
+    assert lane.fill(batch())
+    assert texts(lane.aboard) == ["again"]

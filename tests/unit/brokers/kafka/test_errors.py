@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 from aiokafka import errors as kafka
 
-from app.brokers.kafka.errors import Abandoned, Next, judge, translate
-from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.brokers.kafka.errors import (
+    CODES,
+    Abandoned,
+    Next,
+    Refusal,
+    explain,
+    judge,
+    refusal_of,
+    translate,
+)
+from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown, UnclearRefusal
 
 
 @pytest.mark.parametrize(
@@ -22,6 +31,8 @@ from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown
         (kafka.UnknownError(), Next.NARROW),
         (kafka.TopicAuthorizationFailedError("t"), Next.ANSWER),
         (kafka.InvalidTopicError("t"), Next.ANSWER),
+        (kafka.CorruptRecordException(), Next.NARROW),
+        (kafka.PolicyViolationError(), Next.NARROW),
     ],
 )
 def test_each_failure_of_a_batch_has_its_verdict(error: Exception, verdict: Next) -> None:
@@ -50,6 +61,75 @@ def test_each_error_is_explained(error: Exception, meaning: type, kind: str | No
     assert explained is not None
     assert explained.broker == "main"
     assert getattr(explained, "kind", None) == kind
+
+
+@pytest.mark.parametrize(
+    ("code", "meaning", "kind"),
+    [
+        (3, BrokerRefused, "unknown-topic"),
+        (7, PublishUnknown, None),
+        (10, BrokerRefused, "record-too-large"),
+        (18, BrokerRefused, "record-too-large"),
+        (19, BrokerUnavailable, None),
+        (29, BrokerRefused, "not-authorised"),
+        (32, BrokerRefused, "rejected"),
+        (42, BrokerRefused, "other"),
+        (44, BrokerRefused, "rejected"),
+        (56, BrokerUnavailable, None),
+        (74, BrokerUnavailable, None),
+        (76, BrokerRefused, "other"),
+        (87, BrokerRefused, "rejected"),
+        (89, BrokerUnavailable, None),
+        (-1, UnclearRefusal, None),
+        (2, UnclearRefusal, None),
+        (131, UnclearRefusal, None),
+    ],
+)
+def test_each_code_of_produce_is_refused_retried_or_open(
+    code: int, meaning: type, kind: str | None
+) -> None:
+    """The client makes "UnknownError" of each code that it does not know, 87 (INVALID_RECORD) among them."""
+    error = kafka.for_code(code)()
+    refusal = refusal_of(error, Refusal(code))
+    assert refusal == Refusal(code)
+    explained = explain(refusal, "main", "orders")
+    assert type(explained) is meaning
+    assert getattr(explained, "kind", None) == kind
+    assert "topic orders" in str(explained)
+    assert explained.broker == "main"
+    if meaning is BrokerRefused:
+        assert "Cure: " in str(explained)
+
+
+@pytest.mark.parametrize("code", [code for code, row in CODES.items() if row.kind and code != 87])
+def test_each_refusal_has_a_cause_of_its_own(code: int) -> None:
+    told = str(explain(Refusal(code), "main", "orders"))
+    assert CODES[code].name in told
+    assert "compacted" not in told
+
+
+def test_an_answer_of_an_earlier_batch_is_not_taken_for_this_one() -> None:
+    assert refusal_of(kafka.NotLeaderForPartitionError(), Refusal(87)) == Refusal(6)
+    assert refusal_of(Abandoned(), Refusal(87)) is None
+    assert refusal_of(ConnectionRefusedError(111, "refused"), Refusal(111)) is None
+
+
+@pytest.mark.parametrize("key", [None, b"k"])
+def test_a_rejected_record_is_told_its_likely_cause_or_the_words_of_the_broker(
+    key: bytes | None,
+) -> None:
+    guessed = str(explain(Refusal(87), "main", "orders", key))
+    assert ("compacted" in guessed) is (key is None)
+    said = str(explain(Refusal(87, words="batch"), "main", "orders", key, "x" * 1_000))
+    assert said.count("x") == 300
+    assert "batch" not in said
+
+
+def test_a_policy_that_forbids_a_topic_refuses_no_record() -> None:
+    """A question, such as for a new topic, may be answered with the code of a record."""
+    explained = translate(kafka.PolicyViolationError("no"), "main")
+    assert isinstance(explained, BrokerRefused)
+    assert not explained.of_record
 
 
 def test_a_bug_is_not_explained_away() -> None:

@@ -19,7 +19,7 @@ from aiokafka.protocol.produce import ProduceRequest
 
 from app.brokers.kafka import KafkaSettings
 from app.brokers.kafka.connection import Connection, _places
-from app.brokers.kafka.errors import Abandoned
+from app.brokers.kafka.errors import Abandoned, Refusal
 from app.brokers.kafka.fetch_request import Found, found_in
 from app.brokers.kafka.membership import NOBODY, Membership
 
@@ -41,10 +41,11 @@ async def test_every_produce_request_passes_the_gate() -> None:
     """Rule 9: aiokafka sends through ``client.send``, and resends through it too."""
     sent: list[object] = []
     allowed = True
+    answer = SimpleNamespace(API_VERSION=7, topics=[("t", [(0, 87, -1, -1, -1)])])
 
-    async def send(_node: int, request: object, **_options: object) -> str:
+    async def send(_node: int, request: object, **_options: object) -> object:
         sent.append(request)
-        return "sent"
+        return answer
 
     async def ready(_node: int, **_options: object) -> bool:
         return True
@@ -55,7 +56,8 @@ async def test_every_produce_request_passes_the_gate() -> None:
     sender = connection._producer._sender
     assert sender.client is connection.client
     request = produce(("t", 0))
-    assert await sender.client.send(1, request) == "sent"
+    assert await sender.client.send(1, request) is answer
+    assert connection.refusals == {("t", 0): Refusal(87)}
     allowed = False
     with pytest.raises(Abandoned):
         await sender.client.send(1, request)
@@ -63,6 +65,37 @@ async def test_every_produce_request_passes_the_gate() -> None:
     with pytest.raises(Abandoned):
         await sender.client.send(1, request)
     assert sent == [request]
+    assert connection.refusals == {}, "an answer to an earlier request says nothing about this one"
+    await connection.close()
+
+
+@pytest.mark.parametrize(("newest", "version"), [(3, 3), (7, 7), (8, 8), (13, 8)])
+async def test_produce_asks_for_the_words_of_the_broker_where_it_has_them(
+    newest: int, version: int
+) -> None:
+    """aiokafka stops at version 7; version 8 answers which records are refused, and why (KIP-467)."""
+    answers = [
+        SimpleNamespace(API_VERSION=8, topics=[("t", [(0, 87, -1, -1, 0, [(2, "no key")], None)])]),
+        SimpleNamespace(API_VERSION=8, topics=[("t", [(0, 10, -1, -1, 0, None, None)])]),
+    ]
+    prepared: list[int] = []
+    codes: list[int] = []
+
+    async def send(_node: int, request: Any, **_options: object) -> object:
+        prepared.append(request.prepare({ProduceRequest.API_KEY: (3, newest)}).API_VERSION)
+        return answers[len(prepared) - 1]
+
+    async def ready(_node: int, **_options: object) -> bool:
+        return True
+
+    connection = Connection(SETTINGS, lambda _place: True, codes.append)
+    connection._send = send
+    connection.client.ready = ready
+    await connection.client.send(1, produce(("t", 0)))
+    assert connection.refusals == {("t", 0): Refusal(87, {2: "no key"})}
+    await connection.client.send(1, produce(("t", 0)))
+    assert connection.refusals == {("t", 0): Refusal(10)}
+    assert (prepared, codes) == ([version] * 2, [87, 10])
     await connection.close()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pulsar import Result
 
 from app.brokers.pulsar import admin
 from app.brokers.pulsar.admin import ask_until
-from app.brokers.pulsar.errors import AdminError, translate
+from app.brokers.pulsar.errors import AdminError, ClientError, translate
 from app.errors import BrokerRefused, BrokerUnavailable
 
 _NOT_MOVED = (
@@ -57,3 +58,22 @@ async def test_a_refusal_is_told_at_once(status: int, words: str) -> None:
         await ask_until(question, 60.0)
     assert len(asked) == 1
     assert isinstance(translate(refused.value, "main"), BrokerRefused)
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        (Result.MessageTooBig, "record-too-large"),
+        (Result.InvalidMessage, "rejected"),
+        (Result.TopicTerminated, "other"),
+        (Result.IncompatibleSchema, "other"),
+        (Result.AuthorizationError, "not-authorised"),
+        (Result.TopicNotFound, "unknown-topic"),
+    ],
+)
+def test_a_refusal_is_of_the_record_or_of_its_topic(result: Result, kind: str) -> None:
+    """The first is a dead letter of a mirror at once, the second waits for an operator."""
+    refused = translate(ClientError(result, "persistent://public/default/orders"), "main")
+    assert isinstance(refused, BrokerRefused)
+    assert refused.kind == kind
+    assert "orders" in str(refused)
