@@ -73,7 +73,7 @@ class Batching(DispatcherPart):
                 self._conclusions.delivered(lane)
             return
         for delivery in request.items:
-            delivery.attempts -= answer.hold > 0  # nothing was tried
+            delivery.attempts -= not self._policy.counts(answer, outcome)
         decided = list(zip(request.lanes, decisions, strict=True))
         if answer.hold:  # each is put before the others again
             decided.reverse()
@@ -102,6 +102,8 @@ class Batching(DispatcherPart):
             return [decision, *(PauseEndpoint(now) for _ in others)]
         more = (self._policy.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
+        if outcome.unsent:  # the target saw none of them
+            return decisions
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
             return [PauseEndpoint(now)] * len(decisions)

@@ -48,13 +48,14 @@ class Conclusions(DispatcherPart):
                 self.delivered(lane)
             case Expire():
                 self._finish(lane, EXPIRED)
-            case RetryAt(at):
-                delivery.steps += 1
+            case RetryAt(at, step):
+                delivery.steps += step
                 self.wait(lane, at)
             case PauseEndpoint(until, sent):
                 await self._hold_on(lane, until, sent=sent)
             case Park() | DeadLetterIt():
-                delivery.steps += not delivery.due and isinstance(verdict.decision, Park)
+                parks = isinstance(verdict.decision, Park) and verdict.decision.step
+                delivery.steps += parks and not delivery.due
                 await self._keep(lane, verdict)
             case Disable(cause):  # in flight till it is stored: a stop waits for it
                 await self._gate.disable(cause)

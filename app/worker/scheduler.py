@@ -267,5 +267,5 @@ class Scheduler(DispatcherPart):
         decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
-        lane.head.attempts -= answer.hold > 0  # nothing was tried
+        lane.head.attempts -= not self._policy.counts(answer, outcome)
         return verdict_of(decision, outcome, answer)

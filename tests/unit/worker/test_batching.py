@@ -236,6 +236,27 @@ async def test_who_asks_to_wait_is_waited_for_and_no_event_takes_a_step(rig, joi
     assert rig.store.letters.rows == []
 
 
+DOWN = SinkAnswer(None, "connect", "refused")
+
+
+async def test_a_request_that_was_not_sent_takes_no_step_of_any_event(rig, joining):
+    """Rule 6: it comes again as large as it was, whether all wait or only its lanes."""
+    down = [DOWN] * 3
+    joining.answer_to = lambda ids: down.pop() if down and "0" in ids else OK
+    await rig.publish(*events("a", "b", "a"))
+    await rig.begin(batch=BATCH, retry={"schedule": ["1s"], "hold": 1})
+    await rig.state("paused")
+    await settled(rig, 3)
+    assert rig.store.letters.rows == []
+    down[:] = [DOWN] * 3
+    joining.sent.clear()
+    await rig.publish(*events("a", "b", "a"), an_event(9, "c"))
+    await settled(rig, 7)
+    assert (rig.store.letters.rows, rig.status.state) == ([], "running")
+    assert sum("0" in ids for ids in joining.sent) == 4
+    assert {each.number for each in rig.attempts.recent(100)} == {1}
+
+
 async def test_410_disables_and_nothing_is_finished(rig, joining):
     """W5: none of the events of the request."""
     joining.answer_to = lambda _: SinkAnswer(410)
