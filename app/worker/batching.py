@@ -5,11 +5,13 @@ one answer                         and
 =================================  ================================================================
 delivered                          all are finished, those of a lane in their order
 the endpoint is at fault, asks to  all are given back: none takes a step
-wait, or is gone
+wait, is gone, or cannot be reached
 would bury the head of any lane    all are given back, to be tried at once in halves, until the one at
                                    fault is alone and buried
 to be tried again                  the head of each lane takes a step and waits as always, those behind
                                    it follow it; next time in halves
+was not sent, while others are     the head of each lane waits and takes no step
+answered
 =================================  ================================================================
 """
 
@@ -96,6 +98,9 @@ class Batching(DispatcherPart):
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
         decision = self._policy.decide(first, answer, outcome, now, probe=probe)
+        if not outcome.unsent:
+            for lane in others:
+                self._policy.sent(lane)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):

@@ -115,13 +115,22 @@ class DeliveryPolicy(DispatcherPart):
         probe: bool = False,
     ) -> Decision:
         """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
-        endpoint = self._endpoint
-        if outcome.reached and self._unsent:
-            self._unsent.pop(lane.key, None)
         if outcome.unsent and not answer.hold:
             return self._unreached(lane, answer, outcome, now, probe=probe)
+        self.sent(lane)
         if answer.status is not None:
             self.answered_at = now
+        return self._reached(lane, answer, outcome, now, probe=probe)
+
+    def sent(self, lane: Lane[Delivery]) -> None:
+        """Let the waits of this lane begin at the first again: its request was sent."""
+        if self._unsent:
+            self._unsent.pop(lane.key, None)
+
+    def _reached(
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+    ) -> Decision:
+        endpoint = self._endpoint
         if outcome.fate is Fate.DELIVERED:
             self.delivered_at = now
             endpoint.answered(probe=probe)

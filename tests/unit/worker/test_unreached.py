@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
@@ -124,7 +125,7 @@ async def test_the_waits_of_a_lane_stop_growing_at_a_minute_and_begin_again_once
         if rig.sink.ids.count("0") > sent:
             sent = rig.sink.ids.count("0")
             moments.append(rig.clock.monotonic())
-    waits = [b - a for a, b in zip(moments, moments[1:], strict=False)]
+    waits = [b - a for a, b in pairwise(moments)]
     assert waits[:3] == [pytest.approx(each, abs=0.51) for each in (0.75, 1.5, 3.0)]
     assert max(waits) == pytest.approx(45.0, abs=0.51)
     assert waits[-1] == pytest.approx(0.75, abs=0.51)
