@@ -52,9 +52,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters are meant; what is left out chooses all. ``since`` and ``until`` in milliseconds,
-    the first included, the second not; ``type`` may end with ``*``."""
+    the first included, the second not; ``type`` may end with ``*``. ``subscriptions``: of one of these."""
 
     subscription: str | None = None
+    subscriptions: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     since_ms: int | None = None
     until_ms: int | None = None
