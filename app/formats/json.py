@@ -54,7 +54,7 @@ def peek(document: bytes) -> Mapping[str, object]:
     found = loads(document.removeprefix(_BOM).decode("utf-8", "replace"))
     if not isinstance(found, dict):
         return {}
-    return {_NEWER.get(name, name): value for name, value in found.items()}
+    return {str(_NEWER.get(name, name)): value for name, value in found.items()}
 
 
 def read_batch(document: bytes, limit: int | None = None) -> Sequence[tuple[CloudEvent, bytes]]:
