@@ -46,7 +46,9 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SkybridgeError(Exception):
-    """Root of every expected error."""
+    """Root of every expected error. ``expected``: a log needs no traceback of it (``telemetry.tasks``)."""
+
+    expected = True
 
 
 class SenderError(SkybridgeError):

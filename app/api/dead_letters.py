@@ -130,7 +130,7 @@ async def resend(running: Here, by: By, letter: LetterId) -> kept.Redriven:
     """Send one dead letter to its subscription again, with a new count of attempts."""
     store = store_of(running)
     found = await _found(store, letter)
-    choice = LetterChoice(subscription=found.subscription, ids=(letter,))
+    choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
     by.tell(target=f"{found.subscription}/{letter}")
     return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
 
@@ -140,7 +140,7 @@ async def discard(running: Here, by: By, order: DiscardOrder) -> kept.Discarded:
     """Count dead letters, or with `dry_run: false` discard them for good."""
     store, choice = store_of(running), order.choice()
     found = await store.letters.count(choice)
-    by.tell(target=order.subscription or "", detail=_asked(order))
+    by.tell(target=", ".join(order.subscription), detail=_asked(order))
     gone = 0 if order.dry_run else await store.letters.discard(choice)
     by.tell(detail=_done(order, gone, sum(found.values())))
     return kept.Discarded(
@@ -156,7 +156,7 @@ async def redrive(running: Here, by: By, order: RedriveOrder) -> kept.Redriven:
     """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
     again: same event, same id, one at a time per key. An event that fails again becomes a dead
     letter again; give `until` when you repeat the request, to leave these alone."""
-    by.tell(target=order.subscription or "", detail=_asked(order))
+    by.tell(target=", ".join(order.subscription), detail=_asked(order))
     done = await _redrive(
         running,
         store_of(running),
@@ -231,8 +231,9 @@ async def _redrive(
     """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
     for a subscription that was named and is not there: its rows would wait for ever."""
     known = {each.id: each.paused for each in await running.declared()}
-    if choice.subscription is not None and not _is_there(choice.subscription, known, running):
-        raise Refused(409, "no-such-subscription", f"{choice.subscription}: {NOBODY}")
+    gone = [name for name in choice.subscriptions if not _is_there(name, known, running)]
+    if gone:
+        raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NOBODY}")
     at_ms = now_ms(running)
     found = await store.letters.count(choice)
     totals: Counter[str] = Counter()

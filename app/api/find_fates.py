@@ -259,7 +259,8 @@ class _Fate:
         due = None
         if last.next_try_in is not None:
             due = round(last.started_ms + last.duration_ms + last.next_try_in * 1000)
-        detail = f"attempt {last.number} failed" + self._hindered()
+        what = "was not sent" if last.outcome == "unsent" else "failed"
+        detail = f"attempt {last.number} {what}" + self._hindered()
         return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
 
     def _computed(self) -> dict[str, Any]:

@@ -71,10 +71,14 @@ class AttemptView(_Delivered):
     """One attempt to deliver one message. `detail`: the failure, clipped; it quotes the target's
     answer, which is never in the log of the process, and only shown with the scope `data`."""
 
-    number: int = Field(description="number of the attempt of this message, from 1")
+    number: int = Field(
+        description="number of the attempt of this message, from 1; one that was not sent does not count"
+    )
     started_ms: int
     duration_ms: Rounded
-    outcome: str = Field(description="delivered, retry, dead-letter or disable")
+    outcome: str = Field(
+        description="delivered, retry, dead-letter, disable, or unsent: the target was not reached"
+    )
     status: int | None
     detail: str
     next_try_in: Rounded | None = Field(description="seconds, as decided at that attempt")

@@ -29,6 +29,21 @@ Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]*$"
 Id = Annotated[int, Field(ge=1, le=GREATEST_ID)]
 
 
+def _listed(value: object) -> object:
+    """Return a list of one for a text, and an empty one for null."""
+    if value is None:
+        return []
+    return [value] if isinstance(value, str) else value
+
+
+Texts = Annotated[
+    list[Text],
+    BeforeValidator(_listed, json_schema_input_type=Text | list[Text] | None),
+    Field(max_length=100),
+]
+"""One or several: a text, a list, or a parameter that is repeated."""
+
+
 def _moment(value: object) -> object:
     """RFC 3339 or milliseconds since the epoch."""
     if not isinstance(value, str):
@@ -67,7 +82,7 @@ class LetterFilter(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    subscription: Text | None = Field(None, description="of this one")
+    subscription: Texts = Field([], description="of this one, or of one of these")
     cause: list[Text] = Field(
         [], description="with one of these causes, as count shows them", max_length=100
     )
@@ -82,7 +97,7 @@ class LetterFilter(BaseModel):
 
     def choice(self) -> LetterChoice:
         return LetterChoice(
-            subscription=self.subscription,
+            subscriptions=tuple(self.subscription),
             causes=tuple(self.cause),
             since_ms=self.since,
             until_ms=self.until,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from app.bindings.modes import WireType, wire_type
@@ -82,6 +82,21 @@ def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequenc
     if isinstance(found, Columns):
         return Run(found, media_type)
     return [Decoded(event, _BATCH, slice_, media_type) for event, slice_ in found]
+
+
+def named_in(wire: WireType | None, body: bytes) -> Mapping[str, str]:
+    """Return the text attributes of a document that may be no valid event, as far as its format can be read. Without
+    a media type of a format it is looked at as JSON."""
+    format_ = FORMATS.get(wire.essence if wire else "", FORMATS[json.MEDIA_TYPE])
+    try:
+        found = format_.peek(body)
+    except (SenderError, ValueError, RecursionError):
+        return {}
+    return {
+        name: value.encode("utf-8", "replace").decode()
+        for name, value in found.items()
+        if isinstance(value, str)
+    }
 
 
 def read_unnamed_document(body: bytes) -> Decoded:

@@ -5,7 +5,7 @@ further profile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from app.bindings.documents import (
     is_readable,
     mirrored_event,
+    named_in,
     no_document,
     read_document,
     read_unnamed_document,
@@ -45,6 +46,8 @@ _STRING = AttributeType.STRING
 _CORE = VERSIONS[NEWEST].rules
 _TYPED = "datacontenttype"
 _VERSION = "specversion"
+NAMES = ("id", "source", "type")
+"""Attributes by which an event is found again."""
 
 
 def read(record: Record, profile: Profile) -> Decoded:
@@ -71,6 +74,26 @@ def read(record: Record, profile: Profile) -> Decoded:
         )
     decoded = Decoded(_read_binary(record, headers, wire, chosen, profile), _BINARY)
     return _with_foreign(decoded, record, headers, chosen, profile)
+
+
+def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
+    """Return the attributes ``NAMES`` of a record that is no valid event, as far as it has them: an operator finds
+    it by these. A document goes before mirrored headers, as where events are read."""
+    headers = _values(record)
+    try:
+        wire = _wire(record, headers, profile)
+    except InvalidEvent:
+        wire = None
+    names = [name for name, value in headers if value is not None]
+    chosen = in_use(profile.spellings, names) or begun(profile.spellings, names)
+    found: dict[str, str] = {}
+    if chosen is not None:
+        given, _ = without_quotes(attributes_given(chosen, headers, profile)[0], profile)
+        found |= {each.name: each.text for each in given}
+    is_document = wire is not None and wire.mode is not _BINARY
+    if record.body and (is_document or chosen is None):
+        found |= named_in(wire, record.body)
+    return {name: found[name] for name in NAMES if found.get(name)}
 
 
 def _values(record: Record) -> Headers:

@@ -30,6 +30,7 @@ class Binding(msgspec.Struct, frozen=True):
 
     ``encode``  event, choices and key to a record. Raises SenderError where it cannot hold the event.
     ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (415).
+    ``names``   id, source and type of a record that is no valid event, as far as it has them.
     ``copied``  a record of any kind, event or not, as one of this kind that says the same. Raises
                 SenderError where it would say something else.
     ``encode_run``  ``encode`` for events that look alike; None where each has to be looked at.
@@ -37,6 +38,7 @@ class Binding(msgspec.Struct, frozen=True):
 
     encode: Callable[[Decoded, Writing, bytes | None], Record]
     decode: Callable[[Record], Decoded]
+    names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]
     encode_run: EncodeRun = one_by_one
 
@@ -72,12 +74,12 @@ def with_type_in_property(record: Record) -> Record:
     return replace(record, content_type=given.decode("utf-8", "surrogateescape"))
 
 
-_KAFKA = Binding(kafka.encode, kafka.decode, with_type_in_header, kafka.encode_run)
+_KAFKA = Binding(kafka.encode, kafka.decode, kafka.names, with_type_in_header, kafka.encode_run)
 
 BINDINGS: Mapping[str, Binding] = {
     "embedded": _KAFKA,  # its records are Kafka's
     "kafka": _KAFKA,
-    "rabbitmq": Binding(rabbitmq.encode, rabbitmq.decode, with_type_in_property),
-    "pulsar": Binding(pulsar.encode, pulsar.decode, with_type_in_header),
+    "rabbitmq": Binding(rabbitmq.encode, rabbitmq.decode, rabbitmq.names, with_type_in_property),
+    "pulsar": Binding(pulsar.encode, pulsar.decode, pulsar.names, with_type_in_header),
 }
 """By the ``kind`` of a broker in the configuration."""

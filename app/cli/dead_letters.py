@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.cli import exits, printing, redrive_progress, verbs
-from app.cli.admin_client import Service, Subscription, Yes
+from app.cli.admin_client import Service, Yes
 from app.cli.redrive_progress import PATH
 from app.cli.verbs import option
 
@@ -34,7 +34,10 @@ Ids = Annotated[
 class Choice(NamedTuple):
     """Which dead letters a verb means."""
 
-    subscription: Subscription = ""
+    subscription: Annotated[
+        list[str] | None,
+        option("Only this subscription; may be repeated; all by default.", "--subscription", "-s"),
+    ] = None
     cause: Annotated[
         list[str] | None,
         option("Cause, as `count` shows it: status-415, schedule-exhausted.", "-c"),
@@ -93,7 +96,7 @@ def count(choice: Choice, *, service: Service) -> None:
 @app.verb(
     "redrive",
     "skybridge dead-letters redrive --subscription billing --cause status-415",
-    "skybridge dead-letters redrive --subscription billing --rate 50 --yes",
+    "skybridge dead-letters redrive --subscription billing --subscription audit --rate 50 --yes",
     "skybridge dead-letters redrive --id 17 --id 18",
     "skybridge dead-letters redrive --subscription billing --json          # counts only",
     "skybridge dead-letters redrive --subscription billing --json --yes",

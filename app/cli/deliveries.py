@@ -25,7 +25,7 @@ def attempts(
     subscription: Subscription = "",
     event: Annotated[str, option("Only of the event with this id.", "-e")] = "",
     outcome: Annotated[
-        str, option("Only with this outcome: delivered, retry, dead-letter or disable.")
+        str, option("Only with this outcome: delivered, retry, dead-letter, disable or unsent.")
     ] = "",
     limit: Annotated[int, option("Most rows, the newest first.", "-n", min=1, max=1000)] = 50,
     *,

@@ -2,7 +2,7 @@
 
 ::
 
-              most attempts fail, or Retry-After             the time is over
+              most attempts fail, Retry-After, unreachable   the time is over
     FLOWING ───────────────────────────────────► PAUSED ──────────────────────► PROBING
        ▲                                           ▲                               │ one attempt
        │                 answered                  │    failed: a longer pause     │
@@ -12,6 +12,10 @@ While it does not flow nothing is consumed and nothing is copied: the log is the
 that end in a pause take no step of any event's schedule, so that an outage of the endpoint does not
 turn into dead letters. *Most attempts* needs several keys: one event that always fails is that
 event's trouble, goes through its own schedule, and never stops the others.
+
+A target that cannot be reached pauses at once: no byte of a request was sent, so no event can be at fault.
+While other attempts are answered it can be reached, and only part of what is behind it is gone: then the
+caller lets the one lane wait, and nothing is noted here.
 
 Some events may fail wherever the target stands, and be all that is held: then only an event that was
 never tried can tell. Once a few probes have failed in a row it is ``doubtful``, and where none such is
@@ -98,6 +102,16 @@ class Endpoint:
             self._not_before = now + pause
             self._pause(now + pause, f"most attempts fail, the last with {code}")
         return True
+
+    def unreached(self, cause: str, now: float, jitter: float, *, probe: bool) -> float:
+        """Pause, because an attempt ended before the first byte of its request. Return when the pause is
+        over. The events that were tried are not in doubt."""
+        if probe or self.flow is Flow.FLOWING:
+            self._failures_in_a_row += 1
+            pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
+            self._not_before = now + pause
+            self._pause(now + pause, cause)
+        return self.until
 
     def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
         """By Retry-After (W6), or by the sink: nobody sends before ``until``."""

@@ -52,14 +52,18 @@ class Lanes(Generic[Item]):
         self._held = 0
         self._turn = 0
 
-    def add(self, key: Hashable, item: Item) -> None:
-        """Queue ``item`` behind the others of its key."""
+    def add(self, key: Hashable, item: Item, before: Callable[[Item], bool] | None = None) -> None:
+        """Queue ``item`` behind the others of its key. ``before``: and before the first of these that is not on the
+        wire."""
         lane = self._lanes.get(key)
         if lane is None:
             self._turn += 1
             lane = self._lanes[key] = Lane(key, self._turn)
             self._ready.append(lane)
-        lane.items.append(item)
+        if before is None:
+            lane.items.append(item)
+        else:
+            lane.items.insert(self._place(lane, before), item)
         self._held += 1
 
     def take(self) -> Lane[Item] | None:
@@ -208,6 +212,12 @@ class Lanes(Generic[Item]):
         self._held -= len(dropped)
         return dropped
 
+    def drop_behind(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
+        """Forget the items of a lane in flight that are ``gone``, but for those on the wire."""
+        dropped = self._drop_from(lane, gone)
+        self._held -= len(dropped)
+        return dropped
+
     def in_flight(self) -> Iterable[Item]:
         """The items being sent at this moment."""
         return [item for lane in self._in_flight for item in islice(lane.items, lane.flying)]
@@ -236,6 +246,11 @@ class Lanes(Generic[Item]):
     def held(self) -> int:
         """All items not yet finished."""
         return self._held
+
+    @staticmethod
+    def _place(lane: Lane[Item], before: Callable[[Item], bool]) -> int:
+        behind = (at for at, each in enumerate(lane.items) if at >= lane.flying and before(each))
+        return next(behind, len(lane.items))
 
     def _drop_from(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
         first = lane.flying

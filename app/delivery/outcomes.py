@@ -12,17 +12,17 @@ listed in ``retry.statuses``        retry        403 404 408 429 rule 7; default
                                                                  same request meets the same redirect
 415 and every other 4xx             dead-letter  no              W7, rule 7
 5xx, and what HTTP does not define  retry        yes             rule 7
-time-out, DNS, connect, TLS, reset  retry        yes             rule 7
-address refused by the guard        retry        yes             DNS or the configuration may heal; the
-                                                                 subscription pauses meanwhile (rule 6)
-no consent, no token, no proxy      retry        yes             W2: it waits, nothing was sent to it
+time-out of the answer, reset       retry        yes             rule 7
+name, address guard, connect, TLS,  retry, not   yes             rule 6: nothing was sent, so no step is
+proxy, token, consent, paced        sent                         used and the target is left alone
 its reply could not be published    retry        no              rule 2: delivered is when it is stored
 request that cannot be sent         dead-letter  no              reliability 4.6: never a retry storm
 event that cannot be written        dead-letter  no              4.7: in that format, version or broker
 ==================================  ===========  ==============  =====================================
 
 *Endpoint fault* says that the answer counts against the endpoint as a whole (``endpoint``, rule 6);
-409 and 425 speak of one event. A listed status wins over its own row, 410 and 415 included.
+409 and 425 speak of one event. *Not sent*: the attempt
+ended before the first byte of its request (``UNSENT``, or ``SinkAnswer.unsent`` for a time-out). A listed status wins over its own row, 410 and 415 included.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ class Fate(enum.Enum):
     RETRY = "retry"
     DEAD_LETTER = "dead-letter"
     DISABLE = "disable"
+    UNSENT = (
+        "unsent"  # of an attempt that sent nothing; the message is retried, and no step is used
+    )
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -51,6 +54,11 @@ class Outcome(msgspec.Struct, frozen=True):
     label: str
     endpoint_fault: bool = False
     reached: bool = True
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the same request can be sent later, because no byte of it was sent now."""
+        return not self.reached and self.fate is Fate.RETRY
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -70,15 +78,21 @@ _ENDPOINT_STATUSES = frozenset({403, 404, 408, 429})
 AT_TOPICS = frozenset({403})  # beside the subscription's own list
 _SERVER_ERRORS = range(500, 600)
 REPLY = "reply"
+UNSENT = frozenset(
+    {"dns", "blocked-address", "connect", "tls", "proxy", "token", "no-consent", "paced"}
+)
+"""Faults of attempts that ended before the first byte of the request."""
 _UNSENDABLE = frozenset({"bad-request", "unwritable"})
 
 
 @lru_cache(maxsize=4096)
-def judge(status: int | None, fault: str, retried: frozenset[int]) -> Outcome:
-    """The row of the table above. ``fault`` counts only where there is no status; ``retried`` is
-    the subscription's own list."""
+def judge(
+    status: int | None, fault: str, retried: frozenset[int], *, unsent: bool = False
+) -> Outcome:
+    """Return the row of the table above. ``fault`` counts only where there is no status; ``retried`` is
+    the subscription's own list. ``unsent``: the sink knows that it sent no byte of the request."""
     if status is None:
-        return _judge_fault(fault)
+        return _judge_fault(fault, unsent=unsent)
     code, label = f"status-{status}", f"{status // 100}xx"
     if status in retried:
         at_fault = status in _ENDPOINT_STATUSES or status in _SERVER_ERRORS
@@ -87,9 +101,10 @@ def judge(status: int | None, fault: str, retried: frozenset[int]) -> Outcome:
     return Outcome(row.fate, code, label, row.endpoint_fault)
 
 
-def _judge_fault(fault: str) -> Outcome:
+def _judge_fault(fault: str, *, unsent: bool) -> Outcome:
     if fault == REPLY:
         return Outcome(Fate.RETRY, fault, fault)
     if fault in _UNSENDABLE:
         return Outcome(Fate.DEAD_LETTER, fault, fault, reached=False)
-    return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True)
+    reached = not unsent and fault not in UNSENT
+    return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True, reached=reached)

@@ -7,6 +7,8 @@ delivered                                                      Settle
 dead-letter                                                    DeadLetter(code of the answer)
 disable                                                        Disable: the event stays unfinished
 retry          Retry-After later than now                      PauseEndpoint until then, no step
+retry          nothing was sent (``wait_unsent``)              RetryAt or Park, no step; or the endpoint
+                                                               pauses (``endpoint``)
 retry          the schedule is used up                         DeadLetter(``schedule-exhausted``)
 retry          it is parked already                            Park until then, one step taken
 retry          it may not park                                 RetryAt, one step taken
@@ -30,10 +32,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.delivery.backoff import retry_after, wait
+from app.delivery.backoff import doubling, retry_after, wait
 from app.delivery.outcomes import Fate, Outcome
 
 EXHAUSTED = "schedule-exhausted"
+FIRST_UNSENT, LONGEST_UNSENT = 1.0, 60.0  # seconds between attempts that send nothing
 
 
 class Settle(msgspec.Struct, frozen=True):
@@ -45,15 +48,17 @@ class Expire(msgspec.Struct, frozen=True):
 
 
 class RetryAt(msgspec.Struct, frozen=True):
-    """Try again at this moment; a step of the schedule is taken."""
+    """Try again at this moment. ``step``: a step of the schedule is taken."""
 
     at: float
+    step: bool = True
 
 
 class Park(msgspec.Struct, frozen=True):
-    """Its place until this moment is the store, and that of its followers too; a step is taken."""
+    """Its place until this moment is the store, and that of its followers too. ``step`` as of RetryAt."""
 
     at: float
+    step: bool = True
 
 
 class DeadLetterIt(msgspec.Struct, frozen=True):
@@ -122,7 +127,7 @@ def conclude(
             return DeadLetterIt(outcome.code)
         case Fate.DISABLE:
             return Disable(outcome.code)
-        case Fate.RETRY:
+        case Fate.RETRY | Fate.UNSENT:
             return _again(steps, asked, now, jitter, policy, place)
 
 
@@ -135,6 +140,13 @@ def _again(
     if seconds is None:
         return DeadLetterIt(EXHAUSTED)
     return Park(now + seconds) if _parks(steps, policy, place) else RetryAt(now + seconds)
+
+
+def wait_unsent(failures: int, now: float, jitter: float, place: WaitsIn) -> RetryAt | Park:
+    """Return the wait of a lane whose last ``failures`` attempts sent nothing while other attempts were
+    answered. No step is taken: the schedule counts what the target was asked."""
+    at = now + doubling(FIRST_UNSENT, LONGEST_UNSENT, failures, jitter)
+    return Park(at, step=False) if place is WaitsIn.STORE else RetryAt(at, step=False)
 
 
 def _parks(steps: int, policy: Policy, place: WaitsIn) -> bool:

@@ -7,6 +7,7 @@ of numbers nor an array of anything but objects. It is read in every form.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -45,6 +46,11 @@ def read_event(document: bytes) -> CloudEvent:
         else:
             arriving.add(name, value)
     return arriving.event(_data(record["data"], arriving))
+
+
+def peek(document: bytes) -> Mapping[str, object]:
+    """Return the attributes of a record that may be no valid event. Raises ValueError for what is no such record."""
+    return {entry["name"]: entry["value"] for entry in read_record(document)["attribute"]}
 
 
 def write_event(event: CloudEvent) -> bytes:

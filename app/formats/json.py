@@ -6,7 +6,8 @@ repeated keys inside data survive byte for byte, and nothing nested is ever pars
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from json import loads
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +32,9 @@ _BOM = b"\xef\xbb\xbf"
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+_NEWER = {"eventID": "id", "eventType": "type"}  # of names of 0.1
+
+
 class _Versioned(msgspec.Struct):
     specversion: str | None = None
     cloudEventsVersion: str | None = None  # noqa: N815 - as it was called in 0.1
@@ -42,6 +46,15 @@ _VERSIONED = msgspec.json.Decoder(_Versioned)
 def read_event(document: bytes) -> CloudEvent:
     """The event in a UTF-8 document. Raises InvalidEvent with every fault, located by JSON Pointer."""
     return _event(_text(document))
+
+
+def peek(document: bytes) -> Mapping[str, object]:
+    """Return the members of a document that may be no valid event, under the names of 1.0. Raises ValueError and
+    RecursionError for what is no JSON."""
+    found = loads(document.removeprefix(_BOM).decode("utf-8", "replace"))
+    if not isinstance(found, dict):
+        return {}
+    return {str(_NEWER.get(name, name)): value for name, value in found.items()}
 
 
 def read_batch(document: bytes, limit: int | None = None) -> Sequence[tuple[CloudEvent, bytes]]:

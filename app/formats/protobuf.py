@@ -58,6 +58,13 @@ def read_event(document: bytes) -> CloudEvent:
     return _event(_parsed(messages().event, document))
 
 
+def peek(document: bytes) -> Mapping[str, object]:
+    """Return the required attributes of a message that may be no valid event. Raises InvalidEvent for what is no
+    Protobuf."""
+    message = _parsed(messages().event, document)
+    return {name: getattr(message, field) for name, field in _FIELDS.items()}
+
+
 def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEvent, bytes]]:
     """Each event of a CloudEventBatch with its own slice of the document; none is legal.
 

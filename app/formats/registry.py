@@ -15,10 +15,15 @@ from app.formats import avro, json, protobuf
 
 
 class Format(msgspec.Struct, frozen=True):
-    """One event, one document. Both raise FormatNotInstalled (415) where a library is missing."""
+    """One event, one document. All raise FormatNotInstalled (415) where a library is missing.
+
+    ``peek``  the members of a document that may be no valid event, by the names of attributes. Raises SenderError
+              and ValueError for what is no document at all.
+    """
 
     read_event: Callable[[bytes], CloudEvent]
     write_event: Callable[[CloudEvent], bytes]
+    peek: Callable[[bytes], Mapping[str, object]]
 
 
 class BatchFormat(msgspec.Struct, frozen=True):
@@ -29,9 +34,9 @@ class BatchFormat(msgspec.Struct, frozen=True):
 
 
 FORMATS: Mapping[str, Format] = {
-    json.MEDIA_TYPE: Format(json.read_event, json.write_event),
-    protobuf.MEDIA_TYPE: Format(protobuf.read_event, protobuf.write_event),
-    avro.MEDIA_TYPE: Format(avro.read_event, avro.write_event),
+    json.MEDIA_TYPE: Format(json.read_event, json.write_event, json.peek),
+    protobuf.MEDIA_TYPE: Format(protobuf.read_event, protobuf.write_event, protobuf.peek),
+    avro.MEDIA_TYPE: Format(avro.read_event, avro.write_event, avro.peek),
 }
 BATCH_FORMATS: Mapping[str, BatchFormat] = {
     json.BATCH_MEDIA_TYPE: BatchFormat(json.read_batch, json.write_batch),

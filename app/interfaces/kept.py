@@ -52,9 +52,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Which dead letters are meant; what is left out chooses all. ``since`` and ``until`` in milliseconds,
-    the first included, the second not; ``type`` may end with ``*``."""
+    the first included, the second not; ``type`` may end with ``*``. ``subscriptions``: of one of these."""
 
     subscription: str | None = None
+    subscriptions: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     since_ms: int | None = None
     until_ms: int | None = None
@@ -70,6 +71,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     ``lane``      the key it is in line with: rows of one lane leave in the order of their offsets,
                   partition by partition.
     ``redriven``  it came back from the dead letters: its order is past, later events do not wait for it.
+    ``letter``    id of the dead letter that it was; 0 of any other. Redriven rows of one lane leave in its order.
     ``steps``     waits of the schedule that are used up; ``attempts`` counts all of them.
     ``due_ms``    when it may be tried next, by the wall clock. ``at_ms``: since when it waits.
     ``id``        given by the store; 0 before.
@@ -87,6 +89,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     at_ms: int = 0
     event: EventName = EventName()
+    letter: int = 0
     id: int = 0
 
 

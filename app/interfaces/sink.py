@@ -46,6 +46,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
                      answered with could not be published), ``full`` and ``store`` (a queue to pull
                      from takes nothing now), or "".
     ``detail``       words of this side, which may be logged: nothing that the target said.
+    ``unsent``       no byte of the request was sent, where ``fault`` alone does not say so: a time-out may
+                     end a connection that is being made.
     ``retry_after``  the raw header value, unparsed.
     ``body``         what the target said, clipped to the response bound, without credentials of ours.
     ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
@@ -65,6 +67,7 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     cut: bool = False
     sent: Sent | None = None
+    unsent: bool = False
 
 
 Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]

@@ -97,8 +97,9 @@ class ParkedMessages(Protocol):
         *,
         limit: int,
     ) -> list[kept.Parked]:
-        """Those of these partitions, also before they are due; the longest due first. ``epochs``: of the reader's
-        ownership of each, which their messages then bear."""
+        """Those of these partitions, also before they are due; the longest due first. A row is left out while an
+        earlier letter of its lane is due later. ``epochs``: of the reader's ownership of each, which their
+        messages then bear."""
 
     async def unpark(self, rows: Sequence[kept.Parked]) -> None:
         """They are finished. ``message.epoch`` fences: StaleOwner."""

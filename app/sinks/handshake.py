@@ -23,6 +23,7 @@ from app.telemetry.tasks import ended
 RENEW = 86_400.0  # seconds after which a consent is asked for again; it counts meanwhile
 ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
 REQUIRED_AGAIN = (60.0, 3_600.0)  # likewise one that must consent: doubled from one to the other
+UNHEARD_AGAIN = (1.0, 60.0)  # likewise one that must consent and did not answer
 
 PATH = "/handshake/"
 LASTING = 86_400.0  # seconds
@@ -210,7 +211,7 @@ class Handshake:
         elif self.granted:
             self._due = self._monotonic() + ASK_AGAIN  # unheard is not refused
         else:
-            self._refuse(f"{answer.fault} {answer.detail}")
+            self._refuse(f"{answer.fault} {answer.detail}", UNHEARD_AGAIN)
 
     async def _answer(self) -> tuple[SinkAnswer, Mapping[str, str]]:
         await self._open_callback()
@@ -239,12 +240,12 @@ class Handshake:
         self._due = self._monotonic() + RENEW
         self.headers = ((ORIGIN, self._origin),)  # W2
 
-    def _refuse(self, said: str) -> None:
+    def _refuse(self, said: str, again: tuple[float, float] = REQUIRED_AGAIN) -> None:
         self.why = f"the webhook did not consent to {self._origin}: {said.strip()}"
         self._consent, self._limit = None, None
         self._refusals += 1
         if self.required:
-            first, longest = REQUIRED_AGAIN
+            first, longest = again
             pause = min(longest, first * 2.0 ** min(self._refusals - 1, 16))
             _log.warning("%s; nothing is sent without", self.why)
         else:

@@ -23,14 +23,15 @@ _RETRY_AFTER = b"retry-after"
 
 class Fault(Exception):
     """No answer. ``name`` as ``SinkAnswer.fault`` has it; ``detail``: words of this side; ``hold``:
-    seconds that nothing is sent, because the fault is not the target's."""
+    seconds that nothing is sent, because the fault is not the target's. ``unsent``: no byte of the request
+    was sent, or TLS refused all of them."""
 
-    def __init__(self, name: str, detail: str, hold: float = 0.0) -> None:
+    def __init__(self, name: str, detail: str, hold: float = 0.0, *, unsent: bool = False) -> None:
         super().__init__(name, detail)
-        self.name, self.detail, self.hold = name, detail, hold
+        self.name, self.detail, self.hold, self.unsent = name, detail, hold, unsent
 
     def answer(self) -> SinkAnswer:
-        return SinkAnswer(None, self.name, self.detail, hold=self.hold)
+        return SinkAnswer(None, self.name, self.detail, hold=self.hold, unsent=self.unsent)
 
 
 class AnswerReader:

@@ -127,7 +127,8 @@ class Connector:
     ) -> Connection:
         """``name``: whose certificate it must be; None for no TLS."""
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._outbox, self._limit, tunnel=tunnel)
+        own = name is not None and self._tls.shows_own
+        connection = Connection(loop, self._outbox, self._limit, tunnel=tunnel, shows_own=own)
         tls: dict[str, Any] = {}
         if name is not None:
             tls = {
@@ -153,7 +154,7 @@ class Connector:
             said = f"the proxy answered {answer.status}"
             raise proxy_fault(said) if answer.status in _PROXY_REFUSES else Fault("connect", said)
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._outbox, self._limit)
+        connection = Connection(loop, self._outbox, self._limit, shows_own=self._tls.shows_own)
         with self._faults():
             async with asyncio.timeout(self._within):
                 transport = await loop.start_tls(

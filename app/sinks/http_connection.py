@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import math
 import os
+import re
+import ssl
 from typing import TYPE_CHECKING, cast
 
 from app.interfaces import SinkAnswer
@@ -21,8 +23,15 @@ if TYPE_CHECKING:
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
 
+_LATE = frozenset(
+    {"TLSv1.3", None}
+)  # versions in which ours ends first; None: the connection is closed
 _TICK = 0.001  # seconds that a loop's timer may be early
 _CLIP = 200  # characters of an error's text
+# Alerts by which the other side ends a handshake that it has not finished, although ours is (TLS 1.3).
+_REFUSED = re.compile(
+    r"ALERT_.*(CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|DECRYPT_ERROR|INSUFFICIENT_SECURITY)"
+)
 _NEVER = math.inf
 
 
@@ -49,16 +58,27 @@ class Outbox:
             transport = connection.transport
             if not transport.is_closing():  # else it is given up, or its connection will say why
                 transport.write(request)
-            connection.unsent = False
+                connection.unsent = False
 
 
 class Connection(asyncio.Protocol):
     """``limit``: most bytes of a body. ``tunnel``: asks a proxy for a tunnel, which begins behind the
-    head of its answer."""
+    head of its answer. ``shows_own``: it shows a client certificate."""
 
     __slots__ = (
         *("_loop", "_outbox", "_reader", "_tunnel", "_answer", "_deadline", "_timer", "_fires"),
-        *("_paused", "_rest", "transport", "owner", "closed", "unsent", "used", "idle_since"),
+        *(
+            "_paused",
+            "_rest",
+            "_shows_own",
+            "_why",
+            "transport",
+            "owner",
+            "closed",
+            "unsent",
+            "used",
+            "idle_since",
+        ),
     )
 
     def __init__(
@@ -68,17 +88,20 @@ class Connection(asyncio.Protocol):
         limit: int,
         *,
         tunnel: bool = False,
+        shows_own: bool = False,
     ) -> None:
         self._loop = loop
         self._outbox = outbox
         self._reader = AnswerReader(limit, tunnel=tunnel)
         self._tunnel = tunnel
+        self._shows_own = shows_own
         self._answer: asyncio.Future[SinkAnswer] | None = None
         self._deadline = _NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._fires = _NEVER
         self._paused = False
         self._rest: memoryview | None = None
+        self._why: Exception | None = None  # it was lost before a request
         self.transport = cast("asyncio.Transport", None)  # until the connection is made
         self.owner: Pool | None = None  # where it goes when its answer is complete
         self.closed = False
@@ -91,8 +114,7 @@ class Connection(asyncio.Protocol):
         goes away calls ``forsake``."""
         answer: asyncio.Future[SinkAnswer] = self._loop.create_future()
         if self.closed:
-            kind = Stale if self.used else Fault
-            answer.set_exception(kind("reset", BROKEN))
+            answer.set_exception(self._lost(self._why, unsent=True))
             return answer
         self._answer = answer
         self._reader.begin()
@@ -184,13 +206,37 @@ class Connection(asyncio.Protocol):
 
     def _hung_up(self, error: Exception | None) -> None:
         if self._answer is None:
+            self._why = self._why or error
             self.close()
         elif error is None and (found := self._reader.end()) is not None:
             self._finish(found)
-        elif self.used and not self._reader.begun:
-            self._fail(Stale("reset", words(error)))
-        else:
+        elif self._reader.begun:
             self._fail(Fault("reset", words(error)))
+        else:
+            self._fail(self._lost(error, unsent=self.unsent))
+
+    def _lost(self, error: Exception | None, *, unsent: bool) -> Fault:
+        """Return the fault of a connection that ended before any byte of this answer came."""
+        if self.used:
+            return Stale("reset", words(error))
+        if isinstance(error, ssl.SSLError) and _REFUSED.search(error.reason or ""):
+            return Fault("tls", words(error), unsent=True)
+        if self._shows_own and self._is_unaccepted():
+            return Fault(
+                "tls",
+                f"the target did not accept the client certificate: {words(error)}",
+                unsent=True,
+            )
+        return Fault("reset", words(error), unsent=unsent)
+
+    def _is_unaccepted(self) -> bool:
+        """Return True if the target did not finish its part of the handshake, although ours is finished. In TLS
+        1.3 servers send session tickets as they finish it. Some end a connection without an alert, and
+        some alerts are lost with it."""
+        tls = self.transport.get_extra_info("ssl_object")
+        if tls is None or tls.version() not in _LATE:
+            return False
+        return tls.session is None or not tls.session.has_ticket
 
     def _read_left(self) -> None:
         """A target that refuses a body hangs up while we write it. Its answer may be in the socket still."""

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from app.interfaces import SinkAnswer
 from app.sinks.http_answer import Fault
 from app.sinks.http_connect import PROXY_LOGIN, Connector, Origin, proxy_fault
@@ -36,7 +38,7 @@ class Pool:
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
         """``within``: seconds, the wait for a connection included."""
         deadline = self.loop.time() + within
-        fresh = False
+        fresh = sent = False
         try:
             if self._free:
                 self._free -= 1
@@ -47,8 +49,10 @@ class Pool:
                     if self._idle and not fresh:
                         connection = self._idle.pop()
                     else:
+                        sent = False
                         connection = await self._connected(deadline)
                     answer = connection.send(head, body, deadline)
+                    sent = True
                     try:
                         return await answer
                     except Stale:  # of no fresh one
@@ -63,7 +67,8 @@ class Pool:
                     self._hand_on()
         except (TimeoutError, Fault) as error:
             late = Fault("timeout", f"no answer within {within:g} s")
-            return (error if isinstance(error, Fault) else late).answer()
+            answered = (error if isinstance(error, Fault) else late).answer()
+            return answered if sent or answered.unsent else replace(answered, unsent=True)
 
     def close(self) -> None:
         """Requests that wait for an answer are told that none comes."""

@@ -34,6 +34,7 @@ class TlsFiles:
     ) -> None:
         self._ca, self._cert, self._key = ca, cert, key
         self.files = tuple(str(path) for path in (ca, cert, key) if path is not None)
+        self.shows_own = cert is not None
         self._watched = WatchedFiles(self.files)
         self.context = ssl.create_default_context(cafile=None if ca is None else str(ca))
         self._load_own()

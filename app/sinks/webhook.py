@@ -211,7 +211,7 @@ def told(
     the credentials of the attempt."""
     mask = _NOTHING if shown is None else shown.mask
     answer = mask.on(answer, max(QUOTED, bodies))
-    if answer.status is None and answer.fault not in _ON_THE_WIRE:
+    if answer.status is None and (answer.unsent or answer.fault not in _ON_THE_WIRE):
         return answer
     if shown is not None and shown.access_token:
         url = with_parameter(url, TOKEN, HIDDEN)

@@ -18,6 +18,7 @@ from app.store.tables import attempts
 LONGEST_ID = LONGEST
 """Characters of an event's id that are kept."""
 _GIVEN_UP = ("dead-letter", "disable", "expired")
+_UNSENT = "unsent"
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ def _query(since_ms: int) -> sa.Select[Any]:
             c.subscription,
             c.event_source,
             c.event_id,
-            sa.func.count().label("attempts"),
+            sa.func.sum(sa.case((c.outcome == _UNSENT, 0), else_=1)).label("attempts"),
             sa.func.min(sa.case((c.outcome == "delivered", ended))).label("delivered_ms"),
             sa.func.max(sa.case((c.outcome.in_(_GIVEN_UP), 1), else_=0)).label("given_up"),
         )

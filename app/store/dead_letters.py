@@ -157,6 +157,8 @@ def _hundreds(ids: list[int]) -> Iterator[list[int]]:
 def _chosen(choice: LetterChoice) -> Iterator[ColumnElement[bool]]:
     if choice.subscription is not None:
         yield _c.subscription == choice.subscription
+    if choice.subscriptions:
+        yield _c.subscription.in_(choice.subscriptions)
     if choice.causes:
         yield _c.cause.in_(choice.causes)
     if choice.since_ms is not None:

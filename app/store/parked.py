@@ -7,12 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Row,
     and_,
     bindparam,
     case,
     delete,
+    exists,
     false,
     func,
     select,
@@ -94,6 +96,7 @@ class ParkedMessages(Storing):
                 _c.redriven,
                 _c.broker == broker,
                 tuple_(_c.topic, _c.partition).in_(_places(epochs)),
+                ~_is_behind(subscription, broker, epochs),
             )
             .order_by(_c.due_ms, _c.id)
             .limit(limit)
@@ -162,6 +165,24 @@ class ParkedMessages(Storing):
         return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 
 
+def _is_behind(
+    subscription: str, broker: str, epochs: Mapping[Partition, int]
+) -> ColumnElement[bool]:
+    """Return whether an earlier letter of the lane waits for longer. By the first rows of the lane (``parked_redriven``):
+    few are read, whether none of them waits or the first does."""
+    earlier = parked.alias("earlier").c
+    place = tuple_(earlier.topic, earlier.partition)
+    return exists().where(
+        earlier.subscription == subscription,
+        earlier.lane == _c.lane,
+        earlier.letter < _c.letter,
+        earlier.redriven,
+        earlier.due_ms > _c.due_ms,
+        earlier.broker == broker,
+        place.in_(_places(epochs)),
+    )
+
+
 def _insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     wanted = insert(connection, parked).on_conflict_do_nothing()
     written = connection.execute(wanted, rows).rowcount
@@ -204,7 +225,8 @@ def _on_their_way(connection: Connection) -> dict[str, float]:
 def _given_back(letter: Row[Any], due_ms: int, now_ms: int) -> dict[str, Any]:
     row = {name: value for name, value in letter._asdict().items() if name in _c}
     del row["id"]
-    return row | {"redriven": True, "steps": 0, "attempts": 0, "due_ms": due_ms, "at_ms": now_ms}
+    begun = {"redriven": True, "steps": 0, "attempts": 0, "due_ms": due_ms, "at_ms": now_ms}
+    return row | begun | {"letter": letter.id}
 
 
 def _number(

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy import text as sa_text
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData()
@@ -113,6 +114,7 @@ parked = Table(
     *_filled(Text, "cause", "detail"),
     Column("at_ms", BigInteger, nullable=False),
     _properties(),
+    Column("letter", BigInteger, nullable=False, server_default="0"),
     _once(),
     Index(
         "parked_by_lane",
@@ -121,6 +123,12 @@ parked = Table(
     Index("parked_by_event", "event_id"),  # see HASHED
     Index("parked_count", "subscription", "lane", "at_ms", "redriven"),  # counted without its rows
     Index("parked_by_due", "subscription", "redriven", "due_ms"),
+    Index(
+        "parked_redriven",
+        *("subscription", "lane", "letter"),
+        sqlite_where=sa_text("redriven = 1"),
+        postgresql_where=sa_text("redriven"),
+    ),
     sqlite_autoincrement=True,
 )
 

@@ -51,8 +51,8 @@ class Failures:
         self._troubles: dict[tuple[TaskName, str], str] = {}
 
     def count(self, name: TaskName, of: str, error: BaseException) -> None:
-        """Logged and counted; the caller tells health by itself."""
-        _log.error("%s", _words(name, of, error), exc_info=error)
+        """Log and count the failure; the caller reports it to health by itself. A known cause is one line."""
+        _log.error("%s", _words(name, of, error), exc_info=None if is_known(error) else error)
         self.counters.add("task_failures", name)
 
     def failed(self, name: TaskName, of: str, error: BaseException) -> None:
@@ -74,11 +74,19 @@ argument would lead to each of them through every constructor above it. The serv
 counted."""
 
 
+def is_known(error: BaseException) -> bool:
+    """Return True if the error needs no traceback: it is one of ours, or the system refused something. Of a group,
+    each has to be."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_known(each) for each in error.exceptions)
+    return isinstance(error, OSError) or getattr(error, "expected", False) is True
+
+
 def cause_of(error: BaseException) -> str:
     """The first that went wrong, without the group that carried it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _words(name: TaskName, of: str, error: BaseException) -> str:

@@ -148,7 +148,7 @@ class AttemptLog:
             level = logging.INFO
             tried = replace(
                 success.attempt(),
-                outcome=_fate(decision).value,
+                outcome=(Fate.UNSENT if outcome.unsent else _fate(decision)).value,
                 detail=quote(answer),
                 next_try_in=_next_try(decision, ended),
             )

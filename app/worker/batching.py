@@ -5,11 +5,13 @@ one answer                         and
 =================================  ================================================================
 delivered                          all are finished, those of a lane in their order
 the endpoint is at fault, asks to  all are given back: none takes a step
-wait, or is gone
+wait, is gone, or cannot be reached
 would bury the head of any lane    all are given back, to be tried at once in halves, until the one at
                                    fault is alone and buried
 to be tried again                  the head of each lane takes a step and waits as always, those behind
                                    it follow it; next time in halves
+was not sent, while others are     the head of each lane waits and takes no step
+answered
 =================================  ================================================================
 """
 
@@ -73,7 +75,7 @@ class Batching(DispatcherPart):
                 self._conclusions.delivered(lane)
             return
         for delivery in request.items:
-            delivery.attempts -= answer.hold > 0  # nothing was tried
+            delivery.attempts -= not self._policy.counts(answer, outcome)
         decided = list(zip(request.lanes, decisions, strict=True))
         if answer.hold:  # each is put before the others again
             decided.reverse()
@@ -96,12 +98,17 @@ class Batching(DispatcherPart):
         """One for each lane. The endpoint is told once, by the first."""
         first, *others = request.lanes
         decision = self._policy.decide(first, answer, outcome, now, probe=probe)
+        if not outcome.unsent:
+            for lane in others:
+                self._policy.sent(lane)
         if isinstance(decision, Settle | PauseEndpoint):
             return [decision] * len(request.lanes)
         if isinstance(decision, Disable):
             return [decision, *(PauseEndpoint(now) for _ in others)]
         more = (self._policy.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
+        if outcome.unsent:  # the target saw none of them
+            return decisions
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
             return [PauseEndpoint(now)] * len(decisions)

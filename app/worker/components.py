@@ -72,7 +72,11 @@ class Components:
         self.commits = commits = OffsetCommits(clock)
         self.gate = gate = Gate(shared, notify)
         self.reader = reader = DeliveryReader(
-            subscription, BINDINGS[kind].decode, lasting=lasting, failed=attempts.filter_failed
+            subscription,
+            BINDINGS[kind].decode,
+            lasting=lasting,
+            names=BINDINGS[kind].names,
+            failed=attempts.filter_failed,
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)

@@ -48,13 +48,14 @@ class Conclusions(DispatcherPart):
                 self.delivered(lane)
             case Expire():
                 self._finish(lane, EXPIRED)
-            case RetryAt(at):
-                delivery.steps += 1
+            case RetryAt(at, step):
+                delivery.steps += step
                 self.wait(lane, at)
             case PauseEndpoint(until, sent):
                 await self._hold_on(lane, until, sent=sent)
             case Park() | DeadLetterIt():
-                delivery.steps += not delivery.due and isinstance(verdict.decision, Park)
+                parks = isinstance(verdict.decision, Park) and verdict.decision.step
+                delivery.steps += parks and not delivery.due
                 await self._keep(lane, verdict)
             case Disable(cause):  # in flight till it is stored: a stop waits for it
                 await self._gate.disable(cause)
@@ -184,8 +185,7 @@ class Conclusions(DispatcherPart):
             self._release(lane)
             return
         if not head.origin.holds_lane:
-            self._landed(lane)
-            head.origin.retry_at(head, at)
+            self._leave_alone(lane, at)
             return
         for delivery in self._lanes.remove(lane):
             if delivery is head or delivery.origin.holds_lane:
@@ -193,6 +193,17 @@ class Conclusions(DispatcherPart):
             else:
                 self.release(delivery)
         self._timekeeper.at(at)
+
+    def _leave_alone(self, lane: Lane[Delivery], at: float) -> None:
+        """Put a redriven head off, and the redriven ones behind it, which must not overtake it. Live events of
+        the key go on."""
+        head = lane.head
+        behind = self._lanes.drop_behind(lane, lambda each: not each.origin.holds_lane)
+        self._landed(lane)
+        for delivery in (head, *behind):
+            if delivery is not head:
+                self._part.release(delivery.size)
+            delivery.origin.retry_at(delivery, at)
 
     def _put_off(self, delivery: Delivery, at: float) -> None:
         """Until it is a row it costs memory as before (``Parking``)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from app.bindings import wrapping
 from app.bindings.record import Decoded, Record
@@ -14,7 +14,7 @@ from app.filters.cesql.expression import Failed
 from app.filters.cesql.values import Failure
 from app.filters.dialects import can_fail, compile_filters
 from app.filters.index import types_of
-from app.interfaces import Parked, Wanted
+from app.interfaces import EventName, Parked, Wanted
 from app.model.message import Message
 from app.model.subscription import Subscription
 from app.routing.order import compile_order
@@ -28,6 +28,7 @@ class DeliveryReader:
     """Of one subscription: decodes, filters, and finds the lane.
 
     ``decode``   of the binding of its source's broker.
+    ``names``    of that binding: what a record that is no event is found by.
     ``lasting``  whether positions are the same when a message is delivered again.
     ``failed``   is told of each filter expression that fails.
     """
@@ -38,9 +39,11 @@ class DeliveryReader:
         decode: Callable[[Record], Decoded],
         *,
         lasting: bool = True,
+        names: Callable[[Record], Mapping[str, str]] = lambda _: {},
         failed: Failed = lambda *_: None,
     ) -> None:
         self._decode = decode
+        self._names = names
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
@@ -94,20 +97,26 @@ class DeliveryReader:
                 self._failed = False
                 if not self._wanted(decoded.event):
                     return FILTER_ERROR if self._failed else FILTERED
-        return Delivery(message, decoded, self._lane(message, decoded), origin, foreign)
+        name = self._name(message.record, decoded)
+        return Delivery(message, decoded, self._lane(message, decoded), origin, foreign, name)
 
     def read_back(self, row: Parked, origin: Origin) -> Delivery:
         """Of a row of the store. It was wanted when it was stored, and is not filtered again."""
         message, decoded, foreign = row.message, None, ""
+        record = message.record
         try:
-            decoded = self._decode(message.record)
+            decoded = self._decode(record)
         except SenderError as error:
             decoded, foreign = self._wrapped(message) if self._wraps else None, str(error)
         lane = row.lane or self._lane(message, decoded)
-        delivery = Delivery(message, decoded, lane, origin, foreign)
+        delivery = Delivery(message, decoded, lane, origin, foreign, self._name(record, decoded))
         delivery.steps, delivery.attempts = row.steps, row.attempts
         delivery.last = Verdict(SETTLE, row.cause, row.detail)
         return delivery
+
+    def _name(self, record: Record, decoded: Decoded | None) -> EventName | None:
+        """Return what a record that is no event is found by: the attributes that it has. None: it is an event."""
+        return EventName(**self._names(record)) if decoded is None else None
 
     def _wrapped(self, message: Message) -> Decoded:
         topic, number = message.partition.topic, message.partition.number

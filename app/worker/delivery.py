@@ -32,7 +32,7 @@ class Delivery:
     """A message that is wanted.
 
     ``decoded``   the event; None for a record that is no CloudEvent. ``foreign`` then says why not, and
-                  ``on_foreign`` what becomes of it.
+                  ``on_foreign`` what becomes of it. ``named``: what it is found by all the same.
     ``lane``      the queue that it stands in (``lane_id``).
     ``origin``    where it came from, and how it is finished there.
     ``steps``     failures that took a step of the schedule. ``attempts`` counts all attempts.
@@ -43,8 +43,8 @@ class Delivery:
     """
 
     __slots__ = (
-        *("attempts", "decoded", "due", "foreign", "lane", "last", "message", "most", "origin"),
-        *("refusals", "size", "steps"),
+        *("attempts", "decoded", "due", "foreign", "lane", "last", "message", "most", "named"),
+        *("origin", "refusals", "size", "steps"),
     )
 
     def __init__(
@@ -54,12 +54,14 @@ class Delivery:
         lane: bytes,
         origin: Origin,
         foreign: str = "",
+        named: EventName | None = None,
     ) -> None:
         self.message = message
         self.decoded = decoded
         self.lane = lane
         self.origin = origin
         self.foreign = foreign
+        self.named = named
         self.steps = 0
         self.attempts = 0
         self.last = SETTLED
@@ -70,7 +72,7 @@ class Delivery:
 
     @property
     def name(self) -> EventName:
-        return event_name(self.decoded)
+        return self.named or event_name(self.decoded)
 
     def outgoing(self, timeout: float) -> Outgoing:
         """``timeout``: seconds for one attempt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from app.delivery.plan import (
     WaitsIn,
     asked_wait,
     conclude,
+    wait_unsent,
 )
 from app.delivery.request_batching import Bounds
 from app.interfaces import SinkAnswer
@@ -34,13 +36,14 @@ if TYPE_CHECKING:
     from app.worker.gate import Gate
 
 TOO_MANY = 429
+LATELY = 10.0  # seconds after an answer in which the target counts as one that can be reached
 TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
 @dataclass(eq=False, repr=False)
 class DeliveryPolicy(DispatcherPart):
     """``parks``: whether a key that takes long may wait in the store (rule 4). ``delivered_at``: when something was
-    delivered, last."""
+    delivered, last. ``answered_at``: when the target answered anything, last."""
 
     _gate: Gate
     _parking: Parking
@@ -59,7 +62,10 @@ class DeliveryPolicy(DispatcherPart):
         )
         self._copies = subscription.on_foreign == "forward"
         self.parks = self._policy.parks
-        self.delivered_at = -inf
+        self.delivered_at = self.answered_at = -inf
+        self._unsent: dict[
+            Hashable, int
+        ] = {}  # attempts in a row that sent nothing, by lane that waits
         self._endpoint = self._gate.endpoint
 
     def early(self, delivery: Delivery) -> Verdict | None:
@@ -86,7 +92,12 @@ class DeliveryPolicy(DispatcherPart):
         return delivery.steps > self._policy.hold
 
     def judge(self, answer: SinkAnswer) -> Outcome:
-        return judge(answer.status, answer.fault, self._retried)
+        return judge(answer.status, answer.fault, self._retried, unsent=answer.unsent)
+
+    @staticmethod
+    def counts(answer: SinkAnswer, outcome: Outcome) -> bool:
+        """Return True if the attempt counts for its event: the sink tried to send it."""
+        return not answer.hold and not outcome.unsent
 
     def asked(self, answer: SinkAnswer) -> float | None:
         """Seconds that the target, or the sink itself, asks to be left alone."""
@@ -104,6 +115,21 @@ class DeliveryPolicy(DispatcherPart):
         probe: bool = False,
     ) -> Decision:
         """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
+        if outcome.unsent and not answer.hold:
+            return self._unreached(lane, answer, outcome, now, probe=probe)
+        self.sent(lane)
+        if answer.status is not None:
+            self.answered_at = now
+        return self._reached(lane, answer, outcome, now, probe=probe)
+
+    def sent(self, lane: Lane[Delivery]) -> None:
+        """Let the waits of this lane begin at the first again: its request was sent."""
+        if self._unsent:
+            self._unsent.pop(lane.key, None)
+
+    def _reached(
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+    ) -> Decision:
         endpoint = self._endpoint
         if outcome.fate is Fate.DELIVERED:
             self.delivered_at = now
@@ -126,10 +152,27 @@ class DeliveryPolicy(DispatcherPart):
             return PauseEndpoint(endpoint.until)
         return decision
 
+    def _unreached(
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+    ) -> Decision:
+        """Pause the endpoint, or let only this lane wait: while others are answered the target can be reached,
+        and a balancer in front of it still sends some attempts to a backend that is gone."""
+        flows = self._endpoint.flow is Flow.FLOWING
+        if flows and not probe and now - self.answered_at < LATELY:
+            return self.concluded(lane, answer, outcome, now)
+        self._unsent.clear()
+        cause = f"the target cannot be reached: {outcome.code} {answer.detail}".rstrip()
+        until = self._endpoint.unreached(cause, now, self._jitter(), probe=probe)
+        self._timekeeper.at(until)
+        return PauseEndpoint(until)
+
     def concluded(
         self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
     ) -> Decision:
         """Of the head of this lane, whatever it says about the endpoint."""
+        if outcome.unsent and not answer.hold:
+            failures = self._unsent[lane.key] = self._unsent.get(lane.key, 0) + 1
+            return wait_unsent(failures, now, self._jitter(), self._place(lane))
         return conclude(
             outcome,
             steps=lane.head.steps,

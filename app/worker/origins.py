@@ -72,7 +72,7 @@ class Origin:
     """``owned``      the partition of its messages, with our ownership of it.
     ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
     ``ages``       whether its age counts: an event that is read again on purpose may be old.
-    ``holds_lane`` whether those behind it wait for it while it is in the store.
+    ``holds_lane`` whether the live events behind it wait for it while it is in the store.
     """
 
     since_ms: int | None = None

@@ -1,7 +1,8 @@
 """Dead letters that were given back: sent again when they are due, in the lane of their key.
 
-No two of a key are on the wire; but a redriven row waits for its next attempt in the store, and nothing
-waits for it.
+No two of a key are on the wire. Letters of one lane go in the order of their letters: while one waits for its
+next attempt in the store, those behind it wait too, until it is delivered or a dead letter again. Live events
+of the key and letters without a key do not wait for them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Redrive(DispatcherPart):
         self._look_at = 0.0
         self._loaded: set[int] = set()  # ids of those that are held
         self._landed: set[int] = set()  # and of those that came down since the last search began
+        self._returned: set[bytes] = set()  # lanes of which some went back to the store since then
+        self._blocked: set[bytes] = set()  # lanes whose first row waits in the store
         self._more = False  # more of them are due than were loaded
 
     def look(self) -> None:
@@ -58,19 +61,26 @@ class Redrive(DispatcherPart):
         self._loaded.discard(row.id)
         self._landed.add(row.id)
         if not done:
+            self._returned.add(row.lane)
+            self._blocked.add(row.lane)
             self._look_at = min(self._look_at, due or self._clock.monotonic())
         elif self._more and len(self._loaded) <= self._most // 2:
             self._look_at = self._clock.monotonic()
         self._timekeeper.at(self._look_at)
 
     def left(self, row: Parked) -> None:
-        """Nothing waits for it."""
+        """Look for the letters that waited for this one."""
+        waited = row.lane in self._blocked or row.attempts > 0
+        if waited or self._loaded <= {row.id}:
+            self._blocked.discard(row.lane)
+            self.look()
 
     async def _find(self) -> None:
         """Those that are due, and when the next is."""
         known = {*self._loaded, *self._rows.leaving()}
         most = len(known) + self._most
         self._landed.clear()
+        self._returned.clear()
         self._look_at = inf  # what is heard meanwhile is not forgotten when this look ends
         rows: Sequence[Parked] = ()
         pause, self.trouble = LOOK, ""
@@ -87,7 +97,8 @@ class Redrive(DispatcherPart):
         self._look_at = min(self._look_at, self._clock.monotonic() + pause)
         known |= self._landed
         self._more = len(rows) == most
-        self._send([row for row in rows if row.id not in known])
+        new = [row for row in rows if row.id not in known]
+        self._send(sorted(new, key=lambda row: (row.due_ms, row.letter, row.id)))
         self._scheduler.wake()
         self._timekeeper.at(self._look_at)
 
@@ -96,6 +107,9 @@ class Redrive(DispatcherPart):
         for row in rows:
             owned = self._ready.get(row.message.partition)
             if owned is None or owned.epoch != row.message.epoch:
+                continue
+            if row.lane in self._returned:  # the answer may be older: the next one knows what waits
+                self._look_at = now
                 continue
             if row.due_ms > wall_ms:
                 self._look_at = min(self._look_at, now + (row.due_ms - wall_ms) / 1000)
@@ -107,4 +121,4 @@ class Redrive(DispatcherPart):
                 return
             origin = StoredRow(row, owned, self._rows, self)
             self._loaded.add(row.id)
-            self._scheduler.add(self._reader.read_back(row, origin))
+            self._scheduler.add(self._reader.read_back(row, origin), origin.goes_before)

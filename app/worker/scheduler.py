@@ -8,6 +8,7 @@ between two awaits nothing changes underneath.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -85,9 +86,10 @@ class Scheduler(DispatcherPart):
         lately = self._clock.monotonic() - self._policy.delivered_at < EMPTIED
         return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
-    def add(self, delivery: Delivery) -> None:
+    def add(self, delivery: Delivery, before: Callable[[Delivery], bool] | None = None) -> None:
+        """``before``: as ``Lanes.add`` takes it."""
         self._part.hold(delivery.size)
-        self.lanes.add(delivery.lane, delivery)
+        self.lanes.add(delivery.lane, delivery, before)
 
     def park(self, delivery: Delivery) -> None:
         """Behind its key, which is parked. It costs memory until it is a row."""
@@ -267,5 +269,5 @@ class Scheduler(DispatcherPart):
         decision = self._policy.decide(lane, answer, outcome, now, probe=probe)
         times = (started, now, self._clock.now())
         self._attempts.note(lane.head, answer, outcome, decision, times)
-        lane.head.attempts -= answer.hold > 0  # nothing was tried
+        lane.head.attempts -= not self._policy.counts(answer, outcome)
         return verdict_of(decision, outcome, answer)

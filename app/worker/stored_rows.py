@@ -43,9 +43,16 @@ class StoredRow(Origin):
         super().__init__(owned)
         self.row = row
         self.since_ms = row.at_ms
-        self.holds_lane = not row.redriven  # the order of a redriven one is past
+        self.holds_lane = not row.redriven  # live events do not wait for a redriven one
         self.reader = reader
         self._rows = rows
+
+    def goes_before(self, other: Delivery) -> bool:
+        """Return True if both were redriven, and this one is of the earlier letter."""
+        origin = other.origin
+        if not isinstance(origin, StoredRow) or origin.holds_lane:
+            return False
+        return self.row.letter < origin.row.letter
 
     def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
         ours = not self.owned.lost or self.owned.holds()  # revoked, and still ours

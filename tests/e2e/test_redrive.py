@@ -245,6 +245,34 @@ async def test_a_mended_target_gets_every_letter_once_in_order_by_the_same_subsc
     await _counts_add_up(house, len(expected))
 
 
+@pytest.mark.parametrize("commands", [1, 2])
+async def test_letters_of_a_key_keep_their_order_through_a_retry(
+    house: House, account: Account, commands: int
+) -> None:
+    """The first of each key is answered 503 once; the second command comes while it waits."""
+    total = 4 * KEYS
+    account.refuse = lambda _: 415
+    await letters_of(house, account, total)
+    letters = (await house.get("/v1/dead-letters?limit=1000"))["dead_letters"]
+    ids = sorted(letter["id"] for letter in letters)
+    tried: Counter[int] = Counter()
+
+    def refuse(number: int) -> int | None:
+        tried[number] += 1
+        return 503 if number < KEYS and tried[number] == 1 else None
+
+    account.refuse = refuse
+    half = total // commands
+    for first in range(0, total, half):
+        chosen = {"subscription": "hook", "id": ids[first : first + half]}
+        found = await house.post("/v1/dead-letters:redrive", {**chosen, "dry_run": False})
+        assert found["redriven"] == half
+    await until(lambda: len(account.taken) == total, "each is delivered")
+    assert len(account.by_key()) == KEYS
+    for numbers in account.by_key().values():
+        assert numbers == sorted(numbers)
+
+
 async def _counts_add_up(house: House, dead: int) -> None:
     async def told() -> bool:
         events = await house.operator_events()

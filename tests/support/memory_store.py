@@ -179,6 +179,7 @@ def _is_meant(row: DeadLetter, choice: LetterChoice) -> bool:
     wanted = choice.type
     return (
         choice.subscription in (None, row.subscription)
+        and (not choice.subscriptions or row.subscription in choice.subscriptions)
         and (not choice.causes or row.cause in choice.causes)
         and (choice.since_ms is None or row.at_ms >= choice.since_ms)
         and (choice.until_ms is None or row.at_ms < choice.until_ms)

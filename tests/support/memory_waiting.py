@@ -100,7 +100,8 @@ class ParkedRows:
             and (row.subscription, row.broker) == (subscription, broker)
             and row.message.partition in epochs
         ]
-        found = sorted(given_back, key=lambda row: (row.due_ms, row.id))[:limit]
+        leading = [row for row in given_back if not _is_behind(row, given_back)]
+        found = sorted(leading, key=lambda row: (row.due_ms, row.id))[:limit]
         return [_under(row, epochs[row.message.partition]) for row in found]
 
     async def unpark(self, rows: Sequence[Parked]) -> None:
@@ -191,6 +192,7 @@ class ParkedRows:
                     detail=letter.detail,
                     at_ms=now_ms,
                     event=letter.event,
+                    letter=letter.id,
                 )
             )
 
@@ -333,6 +335,13 @@ class PulledRows:
 def _size(row: Offered) -> int:
     record = row.message.record
     return len(record.body or b"") + sum(len(value or b"") for _, value in record.headers)
+
+
+def _is_behind(row: Parked, rows: Iterable[Parked]) -> bool:
+    return any(
+        each.lane == row.lane and each.letter < row.letter and each.due_ms > row.due_ms
+        for each in rows
+    )
 
 
 def _under(row: Parked, epoch: int) -> Parked:

@@ -267,18 +267,47 @@ class RedriveContract:
         (second,) = await self.redriven(store)
         assert second.message.position == first.message.position
 
-    async def test_one_that_failed_again_holds_up_nobody(self, store):
+    async def test_one_that_failed_again_holds_up_no_other_lane(self, store):
         """It waits for its own reasons: a day, perhaps."""
         await store.letters.add(a_letter(1))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
         (failed,) = await self.redriven(store)
         await store.parked.defer(replace(failed, steps=1, attempts=1, due_ms=NOW + 86_400_000))
-        await store.letters.add(a_letter(2))
+        await store.letters.add(a_letter(2, lane=b"other"))
         await store.letters.redrive(ALL, rate=1, now_ms=NOW, limit=9)
         assert {row.message.offset: row.due_ms - NOW for row in await self.redriven(store)} == {
             1: 86_400_000,
             2: 0,
         }
+
+    async def test_the_letters_of_a_lane_wait_for_the_earlier_ones(self, store):
+        """Also for those of a later redrive, and until these are gone, not only due."""
+        for offset in (1, 2, 3, 4):
+            await store.letters.add(a_letter(offset))
+        ids = [letter.id for letter in reversed(await store.letters.find(ALL))]
+        await store.letters.redrive(replace(ALL, ids=tuple(ids[2:])), rate=0, now_ms=NOW, limit=9)
+        third, fourth = await self.redriven(store)
+        assert offsets([third, fourth]) == [3, 4]
+        await store.letters.redrive(ALL, rate=0, now_ms=NOW + 5, limit=9)
+        first, second = await self.redriven(store)
+        assert offsets([first, second]) == [1, 2]
+        await store.parked.defer(replace(first, steps=1, attempts=1, due_ms=NOW + 60_000))
+        assert offsets(await self.redriven(store)) == [1]
+        await store.parked.unpark([first])
+        assert offsets(await self.redriven(store)) == [2]
+        await store.letters.add(a_letter(2), parked=second.id)
+        assert offsets(await self.redriven(store)) == [3, 4]
+
+    async def test_letters_of_partitions_that_are_not_asked_for_hold_up_nobody(self, store):
+        """Their owner is another; a lane of an attribute has rows of several."""
+        await store.letters.add(a_letter(1, partition=PAYMENTS))
+        await store.letters.add(a_letter(2))
+        await store.letters.redrive(ALL, rate=0, now_ms=NOW, limit=9)
+        both = {PAYMENTS: 5, ORDERS: 5}
+        first, _ = await store.parked.redriven(*MINE, both, limit=9)
+        await store.parked.defer(replace(first, due_ms=NOW + 60_000))
+        assert offsets(await store.parked.redriven(*MINE, both, limit=9)) == [1]
+        assert offsets(await self.redriven(store)) == [2]
 
     async def test_without_a_rate_all_are_due_at_once_and_begin_anew(self, store):
         letters = [a_letter(1), a_letter(2, subscription="audit")]

@@ -101,6 +101,8 @@ async def test_a_page_is_bounded_in_bytes(
     ("query", "found"),
     [
         ("subscription=mail", ["3"]),
+        ("subscription=mail&subscription=billing", ["3", "2", "1", "0"]),
+        ("subscription=mail&subscription=gone", ["3"]),
         ("cause=status-400", ["2"]),
         ("cause=status-400&cause=timeout", ["3", "2"]),
         ("since=2026-01-01T00:00:02Z", ["3", "2"]),
@@ -291,6 +293,41 @@ async def test_a_rate_at_which_the_last_would_never_go_is_refused(
     assert answer.status_code == 422, answer.text
     assert answer.json()["faults"][0]["at"] == "body.rate"
     assert sum((await service.store.letters.count(ALL)).values()) == 3
+
+
+@pytest.mark.parametrize("verb", ["redrive", "discard"])
+@pytest.mark.parametrize(
+    ("wanted", "matched"),
+    [("mail", 1), (["mail"], 1), (["billing", "mail"], 3), ([], 3), (None, 3)],
+)
+async def test_an_order_takes_one_subscription_or_a_list(
+    service: Service, client: httpx.AsyncClient, verb: str, wanted: object, matched: int
+) -> None:
+    await fill(service, a_letter(0), a_letter(1), a_letter(2, subscription="mail"))
+    body = {"subscription": wanted, "dry_run": False}
+    answer = (await client.post(f"{PATH}:{verb}", json=body)).json()
+    done = answer["redriven" if verb == "redrive" else "discarded"]
+    assert (answer["matched"], done) == (matched, matched)
+    assert sum((await service.store.letters.count(ALL)).values()) == 3 - matched
+
+
+@pytest.mark.parametrize("wanted", [1, [1], [""], {"a": "b"}, ["a"] * 101, [["a"]]])
+async def test_an_order_refuses_what_names_no_subscription(
+    client: httpx.AsyncClient, wanted: object
+) -> None:
+    answer = await client.post(f"{PATH}:redrive", json={"subscription": wanted})
+    assert answer.status_code == 422, answer.text
+
+
+async def test_each_named_subscription_that_is_gone_is_named(
+    service: Service, client: httpx.AsyncClient
+) -> None:
+    await fill(service, a_letter(0))
+    body = {"subscription": ["billing", "gone", "lost"], "dry_run": False}
+    answer = await client.post(f"{PATH}:redrive", json=body)
+    assert answer.status_code == 409
+    assert "gone, lost: the subscription does not exist" in answer.json()["detail"]
+    assert sum((await service.store.letters.count(ALL)).values()) == 1
 
 
 async def test_letters_of_a_subscription_that_is_gone_are_skipped_and_named(

@@ -222,6 +222,21 @@ def test_what_is_dead_again_is_told_and_not_redriven_for_ever(served: Served) ->
     assert served.left == 2
 
 
+def test_several_subscriptions_may_be_named(served: Served) -> None:
+    for number, name in enumerate(("billing", "mail", "other")):
+        letter = a_letter(number, subscription=name)
+        served.do(served.service.store.letters.add(letter))
+    both = ("-s", "billing", "--subscription", "mail")
+    found = json.loads(served.letters("count", *both, "--json").stdout)
+    assert [each["subscription"] for each in found["counts"]] == ["billing", "mail"]
+    found = json.loads(served.letters("redrive", *both, "--json").stdout)
+    assert (found["dry_run"], found["matched"]) == (True, 2)
+    said = served.letters("redrive", *both, "--yes", "--no-wait", "--json").stdout
+    assert json.loads(said)["redriven"] == 2
+    left = json.loads(served.letters("count", "--json").stdout)["counts"]
+    assert [each["subscription"] for each in left] == ["other"]
+
+
 def test_a_halted_subscription_is_not_waited_for(served: Served) -> None:
     """Its rows wait until somebody lets it deliver: that is said, instead of a bar that stands."""
     served.service.paused = {"billing"}

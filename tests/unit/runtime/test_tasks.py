@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import io
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +25,7 @@ from app.brokers.pulsar.batchers import Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load import load
+from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
 from app.log.engine import Engine
@@ -319,3 +322,27 @@ def test_no_task_stands_outside_of_the_mechanism_without_a_reason() -> None:
     naming = {file: text for file, text in texts.items() if any(name in text for name in names)}
     bare = {file for file, text in naming.items() if calls(ast.parse(text), *names)}
     assert bare == BARE.keys()
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (BrokerUnavailable("Kafka main is away:\nnobody answers"), 1),
+        (StoreUnavailable("locked"), 1),
+        (ConnectionRefusedError(111, "refused"), 1),
+        (TimeoutError("no answer"), 1),
+        (ExceptionGroup("both", [StaleOwner("a"), ExceptionGroup("in", [OSError("b")])]), 1),
+        (ZeroDivisionError("a bug"), None),
+        (ExceptionGroup("both", [StaleOwner("a"), KeyError("b")]), None),
+    ],
+)
+def test_a_known_cause_is_one_line_of_the_log_and_a_bug_has_its_traceback(error, lines):
+    shown = io.StringIO()
+    handler = logging.StreamHandler(shown)
+    log = logging.getLogger("skybridge.tasks")
+    log.addHandler(handler)
+    FAILURES.count("subscription", "billing", error)
+    log.removeHandler(handler)
+    text = shown.getvalue()
+    assert text.startswith("task subscription billing failed and is restarted: ")
+    assert (len(text.splitlines()) == 1) is (lines == 1), text

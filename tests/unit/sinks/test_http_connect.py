@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ import trustme
 
 from app import __version__
 from app.bindings.http import HttpMessage
+from app.delivery.outcomes import judge
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
@@ -302,3 +305,218 @@ async def test_a_proxy_whose_certificate_does_not_fit_is_at_fault_itself(
     by = LiveSecret(FileSecret(proxy.url.replace("http:", "https:")))
     answer = await post(clients(proxy=by), "https://hook.test/")
     assert (answer.status, answer.fault) == (None, "proxy")
+
+
+async def _a_closed_port(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
+    await target.start()
+    await target.stop()
+    return await post(clients(), target.url)
+
+
+async def _an_unknown_name(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
+    return await post(clients(lookup=Nameless()), "http://hook.test/")
+
+
+async def _a_guarded_name(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
+    client = clients(lookup=Names("10.0.0.1"), allow_private=())
+    return await post(client, "https://hook.test/")
+
+
+async def _a_guarded_address(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
+    return await post(clients(allow_private=()), "https://10.0.0.1/")
+
+
+async def _no_tls(clients: Make, target: WebhookTarget, tmp_path: Path) -> SinkAnswer:
+    async def answer_at_once(played: Played) -> None:
+        await played.say(b"HTTP/1.1 400 no TLS here\r\n\r\n")
+        await played.until_left()
+
+    raw = RawTarget(answer_at_once)
+    try:
+        return await post(clients(), (await raw.start()).replace("http:", "https:"))
+    finally:
+        await raw.stop()
+
+
+async def _an_expired_certificate(
+    clients: Make, target: WebhookTarget, tmp_path: Path
+) -> SinkAnswer:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "expired.pem")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    authority.issue_cert("127.0.0.1", not_after=yesterday).configure_cert(context)
+    await target.start(context)
+    client = clients(tls=TlsFiles(tmp_path / "expired.pem"))
+    return await post(client, target.url.replace("http:", "https:"))
+
+
+class Nameless:
+    async def resolve(self, host: str) -> Sequence[str]:
+        raise OSError(f"{host} is unknown")
+
+
+@pytest.mark.parametrize(
+    ("try_it", "fault"),
+    [
+        (_a_closed_port, "connect"),
+        (_an_unknown_name, "dns"),
+        (_a_guarded_name, "blocked-address"),
+        (_a_guarded_address, "blocked-address"),
+        (_no_tls, "tls"),
+        (_an_expired_certificate, "tls"),
+    ],
+)
+async def test_an_attempt_that_ends_before_its_first_byte_is_not_sent(
+    clients: Make,
+    target: WebhookTarget,
+    tmp_path: Path,
+    try_it: Callable[..., Awaitable[SinkAnswer]],
+    fault: str,
+) -> None:
+    answer = await try_it(clients, target, tmp_path)
+    assert (answer.status, answer.fault) == (None, fault), answer.detail
+    assert is_unsent(answer)
+    assert target.received == []
+
+
+def is_unsent(answer: SinkAnswer) -> bool:
+    return judge(answer.status, answer.fault, frozenset(), unsent=answer.unsent).unsent
+
+
+async def test_a_time_out_while_connecting_is_not_sent(
+    clients: Make, black_hole: tuple[str, int]
+) -> None:
+    """By the bound of the connection, and by that of the attempt."""
+    deaf, port = black_hole
+    for bounds, within in (({"connect_timeout": 0.1}, WITHIN), ({"connect_timeout": 30.0}, 0.1)):
+        answer = await post(
+            clients(lookup=Names(deaf), **bounds), f"http://hook.test:{port}/", within
+        )
+        assert answer.fault == "timeout"
+        assert is_unsent(answer)
+
+
+@pytest.mark.parametrize("way", ["silent", "cuts", 502, 403])
+async def test_a_request_whose_tunnel_is_not_made_is_not_sent(
+    clients: Make, proxy: ConnectProxy, way: str | int
+) -> None:
+    await proxy.start()
+    if isinstance(way, int):
+        proxy.refusal = way
+    else:
+        setattr(proxy, way, True)
+    by = LiveSecret(FileSecret(proxy.url))
+    assert is_unsent(await post(clients(proxy=by), "https://hook.test/", within=0.3))
+
+
+async def test_what_the_target_read_was_sent(clients: Make) -> None:
+    async def silent(played: Played) -> None:
+        await played.request()
+        await asyncio.Event().wait()
+
+    async def hangs_up(played: Played) -> None:
+        await played.request()
+
+    for play, fault in ((silent, "timeout"), (hangs_up, "reset")):
+        raw = RawTarget(play)
+        answer = await post(clients(), await raw.start(), within=0.5)
+        assert (answer.fault, is_unsent(answer)) == (fault, False)
+        await raw.stop()
+
+
+class Refusing:
+    """A target that demands a client certificate of its authority in TLS 1.3, without an event loop: it sends
+    its alert as most servers do. ``read``: what it read of requests."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.read: list[bytes] = []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        self.url = f"https://127.0.0.1:{self._socket.getsockname()[1]}/hook"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                taken, _ = self._socket.accept()
+            except OSError:
+                return
+            try:
+                with self._context.wrap_socket(taken, server_side=True) as made:
+                    self.read.append(made.recv(100))
+            except OSError:
+                taken.close()
+
+    def stop(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+
+def demanding(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.configure_trust(context)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def showing(own: str, authority: trustme.CA, tmp_path: Path) -> TlsFiles:
+    """What a client shows: none, one of another authority, one that has expired, one that is good."""
+    if own == "none":
+        return TlsFiles(tmp_path / "ca.pem")
+    issuer = trustme.CA() if own == "foreign" else authority
+    after = datetime.now(UTC) - timedelta(days=1) if own == "expired" else None
+    issued = issuer.issue_cert("client.test", not_after=after)
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "own.pem")
+    return TlsFiles(tmp_path / "ca.pem", tmp_path / "own.pem", tmp_path / "own.pem")
+
+
+@pytest.mark.parametrize(
+    ("own", "size"),
+    [("none", 4), ("foreign", 4), ("foreign", 2**20), ("expired", 4), ("expired", 2**20)],
+)
+async def test_a_client_certificate_that_is_refused_is_not_sent(
+    clients: Make, authority: trustme.CA, tmp_path: Path, own: str, size: int
+) -> None:
+    """In TLS 1.3 the refusal comes after the client's part of the handshake, with the first read."""
+    refusing = Refusing(demanding(authority))
+    client = clients(tls=showing(own, authority, tmp_path))
+    answer = await client.post(refusing.url, HttpMessage.of((), b"x" * size), WITHIN)
+    refusing.stop()
+    assert (answer.status, answer.fault) == (None, "tls"), answer.detail
+    assert is_unsent(answer)
+    assert refusing.read == []
+
+
+@pytest.mark.parametrize("own", ["foreign", "expired"])
+@pytest.mark.parametrize("size", [4, 2**20])
+async def test_a_client_certificate_that_is_refused_without_an_alert_is_not_sent(
+    clients: Make, target: WebhookTarget, authority: trustme.CA, tmp_path: Path, own: str, size: int
+) -> None:
+    """The server of asyncio closes the connection and says nothing."""
+    await target.start(demanding(authority))
+    client = clients(tls=showing(own, authority, tmp_path))
+    url = target.url.replace("http:", "https:")
+    answer = await client.post(url, HttpMessage.of((), b"x" * size), WITHIN)
+    assert (answer.status, answer.fault) == (None, "tls"), answer.detail
+    assert is_unsent(answer)
+    assert target.received == []
+
+
+async def test_a_target_that_hangs_up_after_the_handshake_was_sent_the_request(
+    clients: Make, authority: trustme.CA, tmp_path: Path
+) -> None:
+    """Only a certificate that was not accepted is no attempt: an event that fells its target has its schedule."""
+
+    async def hangs_up(played: Played) -> None:
+        await played.request()
+
+    raw = RawTarget(hangs_up)
+    url = await raw.start(demanding(authority))
+    answer = await post(clients(tls=showing("good", authority, tmp_path)), url)
+    await raw.stop()
+    assert (answer.fault, is_unsent(answer)) == ("reset", False), answer.detail

@@ -4,67 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.delivery.request_batching import DocumentPiece
-from app.interfaces import Outgoing, SinkAnswer
+from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
-from worker_doubles import OK, ScriptedSink, an_event, event_id, until
+from joining_sink import ALONE, JoiningSink
+from worker_doubles import OK, an_event, until
 
-ALONE = "alone"  # the type of events that cannot be in a batch
 BATCH = {"max_events": 10}
-
-
-class JoiningSink(ScriptedSink):
-    """``sent``: the ids of each request. ``answer_to``: its answer by them; None: it hangs until
-    ``release``."""
-
-    def __init__(self, answer_to: Callable[[list[str]], SinkAnswer | None] = lambda _: OK) -> None:
-        super().__init__()
-        self.answer_to = answer_to
-        self.sent: list[list[str]] = []
-        self.open = self.most_open = 0
-        self.gate = asyncio.Event()
-
-    def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
-        decoded = outgoing.decoded
-        if decoded is None or decoded.event.type == ALONE:
-            return None
-        return DocumentPiece(decoded, b"x" * 100)
-
-    async def send(self, outgoing: Outgoing) -> SinkAnswer:
-        return await self._answered([event_id(outgoing)])
-
-    def room(self) -> int:
-        return 1_000
-
-    async def send_together(self, pieces: Sequence[DocumentPiece], within: float) -> SinkAnswer:
-        return await self._answered([piece.decoded.event.id for piece in pieces])
-
-    async def _answered(self, ids: list[str]) -> SinkAnswer:
-        self.sent.append(ids)
-        self.open += 1
-        self.most_open = max(self.most_open, self.open)
-        answer = self.answer_to(ids)
-        try:
-            await asyncio.sleep(0)
-            if answer is None:
-                await self.gate.wait()
-                answer = OK
-        finally:
-            self.open -= 1
-        return answer
-
-    @property
-    def delivered(self) -> list[str]:
-        """Of events, in the order of requests that were answered well."""
-        return [each for ids in self.sent if self.answer_to(ids) == OK for each in ids]
 
 
 def events(*keys: str, first: int = 0, **attributes: str) -> list[Record]:
@@ -234,6 +186,27 @@ async def test_who_asks_to_wait_is_waited_for_and_no_event_takes_a_step(rig, joi
     await settled(rig, 3)
     assert sorted(each for ids in joining.sent[1:] for each in ids) == ["0", "1", "2"]
     assert rig.store.letters.rows == []
+
+
+DOWN = SinkAnswer(None, "connect", "refused")
+
+
+async def test_a_request_that_was_not_sent_takes_no_step_of_any_event(rig, joining):
+    """Rule 6: it comes again as large as it was, whether all wait or only its lanes."""
+    down = [DOWN] * 3
+    joining.answer_to = lambda ids: down.pop() if down and "0" in ids else OK
+    await rig.publish(*events("a", "b", "a"))
+    await rig.begin(batch=BATCH, retry={"schedule": ["1s"], "hold": 1})
+    await rig.state("paused")
+    await settled(rig, 3)
+    assert rig.store.letters.rows == []
+    down[:] = [DOWN] * 3
+    joining.sent.clear()
+    await rig.publish(*events("a", "b", "a"), an_event(9, "c"))
+    await settled(rig, 7)
+    assert (rig.store.letters.rows, rig.status.state) == ([], "running")
+    assert sum("0" in ids for ids in joining.sent) == 4
+    assert {each.number for each in rig.attempts.recent(100)} == {1}
 
 
 async def test_410_disables_and_nothing_is_finished(rig, joining):

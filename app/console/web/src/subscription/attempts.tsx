@@ -14,7 +14,7 @@ import { Time } from "../ui/time";
 
 const EVERY = 10_000; // milliseconds
 const CALM = 5_000;
-const OUTCOMES = ["delivered", "retry", "dead-letter", "disable"] as const;
+const OUTCOMES = ["delivered", "retry", "unsent", "dead-letter", "disable"] as const;
 type Outcome = (typeof OUTCOMES)[number];
 
 /** Asked again when the counters of the subscription move. */

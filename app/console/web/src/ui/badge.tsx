@@ -16,6 +16,7 @@ const TONES: Record<string, Tone> = {
   restarting: "warn",
   stopping: "busy",
   retry: "warn",
+  unsent: "warn",
   paused: "warn",
   elsewhere: "quiet",
   stopped: "quiet",
