@@ -82,7 +82,8 @@ class HttpProtocol(Connection):
             self._read_connection(named)
         if b"host" not in named or len(named) != len(self.headers):
             self._demand_host()
-        refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
+        most = self._most_body = self._largest_body()
+        refusal = self._listener.refuse_head(self.headers, named, most, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
         if self._is_hot():
@@ -158,6 +159,10 @@ class HttpProtocol(Connection):
         super().eof_received()
         return False
 
+    def _largest_body(self) -> int:
+        """Return the most bytes that the body of this request may have. Called before ``_is_hot``."""
+        return self._limits.body
+
     def _is_hot(self) -> bool:
         """Whether the request goes the short way."""
         return False
@@ -195,13 +200,21 @@ class EventsProtocol(HttpProtocol):
 
     _listener: EventsResource
     _sans: tuple[San, ...] | None = None
+    _is_ours = False  # this request is for events or an intake
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A sender may send all it has, close its side, and read its answers."""
         return Connection.eof_received(self)
 
+    def _largest_body(self) -> int:
+        self._is_ours = self.parser.get_method() in POSTS and self._is_for_events()
+        intake = self._intake if self._is_ours else None
+        if intake is None:
+            return self._limits.body
+        return self._listener.intakes.largest_body(intake, self._limits.body)
+
     def _is_hot(self) -> bool:
-        if self.parser.get_method() not in POSTS or not self._is_for_events():
+        if not self._is_ours:
             return False
         door = self._listener.door
         self._caller = self._pending = None

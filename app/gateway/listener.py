@@ -49,13 +49,13 @@ class Listener:
         return answer
 
     def refuse_head(
-        self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
+        self, headers: HeaderPairs, named: Mapping[bytes, bytes], most_body: int, *, expects: bool
     ) -> Answer | None:
-        """What can be told before the body is read. ``expects``: the sender waits for our word
-        (RFC 9110 10.1.1), so everything that can be told is worth telling."""
+        """What can be told before the body is read. ``most_body``: bytes that it may have. ``expects``: the
+        sender waits for our word (RFC 9110 10.1.1), so everything that can be told is worth telling."""
         if b"transfer-encoding" in named and not _is_chunked_alone(headers):
             return TRANSFER_CODING
-        if int(named.get(b"content-length", 0)) > self.limits.body:
+        if int(named.get(b"content-length", 0)) > most_body:
             return BODY_TOO_LARGE
         if expects and b"content-encoding" in named:
             return _refuse_coding(values_of(headers, b"content-encoding"))
