@@ -16,7 +16,7 @@ from app.access.caller import Caller
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
-from app.gateway.answers import HEAD_TOO_LARGE, MALFORMED, NO_HOST, TUNNEL, Answer
+from app.gateway.answers import BODY_TOO_LARGE, HEAD_TOO_LARGE, MALFORMED, NO_HOST, TUNNEL, Answer
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
 from app.gateway.read_control import PIPELINE
@@ -82,10 +82,7 @@ class HttpProtocol(Connection):
             self._read_connection(named)
         if b"host" not in named or len(named) != len(self.headers):
             self._demand_host()
-        most = self._most_body = self._largest_body()
-        refusal = self._listener.refuse_head(self.headers, named, most, expects=self._expects)
-        if refusal is not None:
-            self._stop(refusal)
+        self._judge_head(named)
         if self._is_hot():
             self._hot = True
         else:
@@ -158,6 +155,15 @@ class HttpProtocol(Connection):
         """A peer that sends no more has left: its stream, or its long poll, ends at once."""
         super().eof_received()
         return False
+
+    def _judge_head(self, named: dict[bytes, bytes]) -> None:
+        """Refuse what the head alone tells."""
+        refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
+        if refusal is not None:
+            self._stop(refusal)
+        self._most_body = self._largest_body()
+        if int(named.get(b"content-length", 0)) > self._most_body:
+            self._stop(BODY_TOO_LARGE)
 
     def _largest_body(self) -> int:
         """Return the most bytes that the body of this request may have. Called before ``_is_hot``."""
