@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 
 from app.config.brokers import (
+    Broker,
     EmbeddedBroker,
     InFlight,
     KafkaBroker,
     PulsarBroker,
     RabbitBroker,
 )
-from app.config.finding import Path
-from app.config.lint_servers import is_loopback, tls_files_exist
+from app.config.finding import Path, written
+from app.config.lint_servers import Body, bodies, is_loopback, tls_files_exist
 from app.config.report import Report, check_characters, check_lasts
+from app.model.capabilities import EMBEDDED_RECORD
 
 _IN_CLEAR = "the password or token crosses the network without TLS"
 _ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin it with https://"}
@@ -23,6 +25,7 @@ def check_brokers(report: Report) -> None:
     taken: dict[FilePath, str] = {}
     for name, broker in report.config.brokers.items():
         _holds_a_batch(report, name, broker.in_flight)
+        _holds_bodies(report, name, broker)
         if isinstance(broker, EmbeddedBroker):
             _embedded(report, name, broker, taken)
         elif isinstance(broker, KafkaBroker):
@@ -34,11 +37,12 @@ def check_brokers(report: Report) -> None:
 
 
 def _holds_a_batch(report: Report, name: str, own: InFlight) -> None:
-    """What is more than may be in flight is answered 503 for ever, however idle the broker is."""
+    """Warn of requests that are more than may be in flight: answered 503 for ever, however idle the broker is."""
     limits = report.config.limits
+    largest = max(_bodies_for(report, name), key=lambda body: body.size)
     for bound, field, most, what in (
-        (own.records or limits.in_flight_records, "records", limits.max_batch, "max_batch"),
-        (own.bytes or limits.in_flight_bytes, "bytes", limits.body, "body"),
+        (own.records or limits.in_flight_records, "records", limits.max_batch, "limits.max_batch"),
+        (own.bytes or limits.in_flight_bytes, "bytes", largest.size, written(largest.path)),
     ):
         if bound < most:
             has_own = getattr(own, field) is not None
@@ -49,9 +53,34 @@ def _holds_a_batch(report: Report, name: str, own: InFlight) -> None:
             )
             report.warning(
                 path,
-                f"is below limits.{what}, {most}: a request of that size could never be accepted",
-                f"raise it to several times limits.{what}, or lower that",
+                f"is below {what}, {most}: a request of that size could never be accepted",
+                f"raise it to several times {what}, or lower that",
             )
+
+
+def _holds_bodies(report: Report, name: str, broker: Broker) -> None:
+    """Warn of bodies that are accepted and do not fit into a record of the broker. The default of limits.body is
+    about the bound of every broker, so it is looked at only where somebody has set it."""
+    is_set = "body" in report.config.limits.model_fields_set
+    most = EMBEDDED_RECORD if isinstance(broker, EmbeddedBroker) else broker.max_record
+    for body in _bodies_for(report, name):
+        if body.size <= most or not body.is_for(name) or not (is_set or body.is_intake):
+            continue
+        cure = f"set {written(body.path)} to less"
+        if not isinstance(broker, EmbeddedBroker):
+            cure += f", or raise brokers.{name}.max_record and the limit of the broker itself"
+        report.warning(
+            body.path,
+            f"takes {body.size} bytes, and a record of broker {name!r} has at most {most}: a larger event is "
+            "answered 413",
+            cure,
+        )
+
+
+def _bodies_for(report: Report, name: str) -> list[Body]:
+    """Return the bounds of bodies that may become records of the broker; that of all bodies comes first."""
+    first, *others = bodies(report.config)
+    return [first, *[each for each in others if each.is_for(name)]]
 
 
 def _embedded(

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Iterator
 from ipaddress import ip_address
 from pathlib import Path as FilePath
+from typing import NamedTuple
 
 from app.config.brokers import EmbeddedBroker
+from app.config.finding import Path, written
+from app.config.model import Config
 from app.config.report import Report
+from app.intakes.compiled import max_body
 from app.model.route import Strict
 
 
@@ -21,14 +26,44 @@ def check_servers(report: Report) -> None:
         report.error(
             ("server", "admin", "port"), "is the port of the events listener", "choose another"
         )
-    if report.config.limits.receiving < report.config.limits.body:
-        report.error(
-            ("limits", "receiving"),
-            "is below limits.body: a body of that size could never be accepted",
-            "raise it to several times limits.body",
-        )
+    for body in bodies(report.config):
+        if report.config.limits.receiving < body.size:
+            report.error(
+                ("limits", "receiving"),
+                f"is below {written(body.path)}: a body of that size could never be accepted",
+                f"raise it to several times {written(body.path)}",
+            )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         tls_files_exist(report, ("server", name), tls)
+
+
+class Body(NamedTuple):
+    """Bodies of up to ``size`` bytes, which the setting at ``path`` lets in. ``brokers``: where their events may go."""
+
+    path: Path
+    size: int
+    brokers: Collection[str]
+
+    @property
+    def is_intake(self) -> bool:
+        return self.path[0] == "intakes"
+
+    def is_for(self, broker: str) -> bool:
+        return broker in self.brokers
+
+
+def bodies(config: Config) -> Iterator[Body]:
+    """Yield the bound of all bodies, then that of each intake which has a bound of its own."""
+    yield Body(("limits", "body"), config.limits.body, _brokers_of(config, None))
+    for n, intake in enumerate(config.intakes):
+        if size := max_body(intake):
+            yield Body(("intakes", n, "max_body"), size, _brokers_of(config, intake.route))
+
+
+def _brokers_of(config: Config, route: str | None) -> Collection[str]:
+    """Return the brokers that a route publishes to; for None, those of all routes."""
+    routes = [each for each in config.routes if route in {None, each.name}]
+    return {target.broker for each in routes for target in each.to}
 
 
 def is_loopback(host: str) -> bool:
@@ -41,7 +76,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _port_can_be_shared(report: Report) -> None:
-    path = ("server", "events", "reuse_port")
+    path: Path = ("server", "events", "reuse_port")
     brokers = report.config.brokers.items()
     if logs := [name for name, broker in brokers if isinstance(broker, EmbeddedBroker)]:
         report.error(

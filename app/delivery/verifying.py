@@ -61,16 +61,21 @@ def verify(
     try:
         identity = _bounded(_only(headers, ID))
         at = timely(TIMESTAMP, _only(headers, TIMESTAMP), now, tolerance)
-        signatures = _signatures(_only(headers, SIGNATURE))
+        signatures = _signatures(_values(headers, SIGNATURE))
     except Refused as refusal:
         return Verdict(valid=False, why=str(refusal), code=refusal.code)
     return _compared(signatures, signed_before(identity, at) + body, keys)
 
 
-def _only(headers: Sequence[tuple[str, str]], name: str) -> str:
+def _values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
     values = [value.strip() for header, value in headers if header.lower() == name]
     if not values:
         raise Refused(MISSING, f"{name} is missing")
+    return values
+
+
+def _only(headers: Sequence[tuple[str, str]], name: str) -> str:
+    values = _values(headers, name)
     if len(values) > 1:
         raise Refused(MALFORMED, f"{name} is repeated")
     return values[0]
@@ -94,22 +99,23 @@ def timely(name: str, text: str, now: float, tolerance: float) -> str:
     return text
 
 
-def _signatures(text: str) -> list[tuple[KeyKind, bytes]]:
-    """Those of schemes that we know; others may stand beside them."""
-    entries = text.split()
-    if len(entries) > MOST_SIGNATURES:
-        raise Refused(MALFORMED, f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
-    found = []
-    for entry in entries:
-        scheme, _, encoded = entry.partition(",")
+def _signatures(values: Sequence[str]) -> list[tuple[KeyKind, bytes]]:
+    """Return the signatures of all fields of the header. Entries that are none are skipped, and so are those of
+    schemes that are not known: a sender may add schemes (Standard Webhooks, "Signature scheme"). A proxy may have
+    joined fields with commas."""
+    found, why = [], "holds no signature of scheme v1 or v1a"
+    for entry in " ".join(values).split():
+        scheme, _, encoded = entry.strip(",").partition(",")
         if scheme not in _SCHEMES:
             continue
         try:
             found.append((_SCHEMES[scheme], _bytes(encoded)))
-        except (binascii.Error, ValueError):
-            raise Refused(MALFORMED, f"{SIGNATURE} holds a signature that is not base64") from None
+        except ValueError:
+            why = "holds a signature that is not base64"
     if not found:
-        raise Refused(MALFORMED, f"{SIGNATURE} holds no signature of scheme v1 or v1a")
+        raise Refused(MALFORMED, f"{SIGNATURE} {why}")
+    if len(found) > MOST_SIGNATURES:
+        raise Refused(MALFORMED, f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
     return found
 
 

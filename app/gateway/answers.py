@@ -17,6 +17,7 @@ import msgspec
 from app.access.caller import QUOTA_EXCEEDED, QuotaExceeded
 from app.access.quota import Quota
 from app.errors import Fault, SenderError
+from app.intakes.compiled import RepeatedBody
 from app.intakes.verification import Unverified
 
 AnswerHeaders = tuple[tuple[bytes, bytes], ...]
@@ -75,6 +76,8 @@ def from_sender_error(error: SenderError) -> Answer:
         headers = ((b"accept-encoding", CODINGS),)
     elif isinstance(error, Unverified):
         headers = ((b"www-authenticate", error.challenge.encode()),)
+    elif isinstance(error, RepeatedBody):
+        headers = ((b"retry-after", _seconds(error.wait)),)
     return problem(error.status, error.code, error.title, faults=error.faults, headers=headers)
 
 

@@ -31,5 +31,5 @@ class EventsApp:
         if is_ours:
             return self._resource.other(scope["method"], named, route)
         if (intake := intake_target(scope["path"])) is not None:
-            return self._resource.at_intake(scope["method"], intake)
+            return self._resource.at_intake(scope["method"], intake, scope["query_string"])
         return await self._resource.elsewhere(scope["method"], scope["path"], named)

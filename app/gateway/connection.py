@@ -84,6 +84,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._named: dict[bytes, bytes] = {}
         self._body: bytes | bytearray = b""  # hot ones only
         self._body_size = 0
+        self._most_body = self._limits.body  # bytes that the body of this request may have
         self._wire_size = 0  # bytes of the reads that hold a part of this head, or of this body
         self._before = 0  # of these, those that may be of what came before it
         self._head_size = 0  # of a request whose body did not come with its head
@@ -178,7 +179,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
     def _bound_body(self, size: int) -> None:
         """Of either way; in the parser's callback."""
         self._body_size += size
-        if self._body_size > self._limits.body:
+        if self._body_size > self._most_body:
             self._stop(BODY_TOO_LARGE)
 
     def _hold(self) -> None:

@@ -17,6 +17,7 @@ from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
 from app.gateway.answers import (
+    BODY_TOO_LARGE,
     HEAD_TOO_LARGE,
     MALFORMED,
     NO_CODING,
@@ -98,9 +99,7 @@ class HttpProtocol(Connection):
             self._read_connection(named)
         if b"host" not in named or len(named) != len(self.headers):
             self._demand_host()
-        refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
-        if refusal is not None:
-            self._stop(refusal)
+        self._judge_head(named)
         if self._is_hot():
             self._hot = True
         else:
@@ -183,6 +182,19 @@ class HttpProtocol(Connection):
         super().eof_received()
         return False
 
+    def _judge_head(self, named: dict[bytes, bytes]) -> None:
+        """Refuse what the head alone tells."""
+        refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
+        if refusal is not None:
+            self._stop(refusal)
+        self._most_body = self._largest_body()
+        if int(named.get(b"content-length", 0)) > self._most_body:
+            self._stop(BODY_TOO_LARGE)
+
+    def _largest_body(self) -> int:
+        """Return the most bytes that the body of this request may have. Called before ``_is_hot``."""
+        return self._limits.body
+
     def _is_hot(self) -> bool:
         """Whether the request goes the short way."""
         return False
@@ -220,13 +232,21 @@ class EventsProtocol(HttpProtocol):
 
     _listener: EventsResource
     _sans: tuple[San, ...] | None = None
+    _is_ours = False  # this request is for events or an intake
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A sender may send all it has, close its side, and read its answers."""
         return Connection.eof_received(self)
 
+    def _largest_body(self) -> int:
+        self._is_ours = self.parser.get_method() in POSTS and self._is_for_events()
+        intake = self._intake if self._is_ours else None
+        if intake is None:
+            return self._limits.body
+        return self._listener.intakes.largest_body(intake, self._limits.body)
+
     def _is_hot(self) -> bool:
-        if self.parser.get_method() not in POSTS or not self._is_for_events():
+        if not self._is_ours:
             return False
         door = self._listener.door
         self._caller = self._pending = None

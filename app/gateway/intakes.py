@@ -1,7 +1,8 @@
 """``/in/{name}``: a request of any webhook, verified, made an event, and published like any other.
 
 In this order: the name, the signature over the very bytes that came, the quota, the event, and whether it came
-before. Only what is verified is decoded or parsed.
+before. Only what is verified is decoded or parsed. A publisher's unsigned check of the listener is answered and
+stored nowhere.
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from app.gateway.repeats import DUPLICATE, Done, Repeats
 from app.gateway.request import HeaderPairs, Request, values_of
 from app.intakes.arrival import Arrival
 from app.intakes.compiled import (
+    RepeatedBody,
+    RepeatKey,
     Verifiers,
     compile_intake,
     compile_verifiers,
     demand_verified,
-    repeat_digest,
+    repeat_key,
 )
 from app.intakes.verification import Scheme
 from app.interfaces import Clock
@@ -43,6 +46,8 @@ Secrets = Sequence[Callable[[], str]]
 _CODING = b"content-encoding"
 _TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
 _REFUSED = 300
+_QUIET = 60.0  # seconds between two entries of the log about bodies that repeat too often
+_CLIP = 200  # characters of an attribute that an entry shows
 ACCEPTED, DUPLICATED, CHALLENGED = "accepted", "duplicate", "challenge"
 
 
@@ -54,7 +59,7 @@ class UnknownIntake(SenderError):
 
 
 class OpenIntake:
-    """One intake of this process: its secrets as they are now, its quota, and what it remembers."""
+    """An intake of this process: its secrets as they are now, its quota, and its memory."""
 
     def __init__(self, settings: Intake, secrets: Secrets, clock: Clock) -> None:
         """Raises SetupError, whose setting is one below the intake."""
@@ -66,11 +71,12 @@ class OpenIntake:
         self._verifiers = self._made()
         self._allowance = None if settings.quota is None else Allowance(quota_of(settings.quota))
         self.repeats = Repeats(settings.max_age, clock.monotonic)
+        self._quiet_until = 0.0
         self.tally = Tally()
 
     def follow(self, before: OpenIntake) -> None:
         """Count and remember what ``before`` did, which has other settings."""
-        before.repeats.window = self.settings.max_age
+        before.repeats.change_window(self.settings.max_age)
         self.repeats, self.tally = before.repeats, before.tally
         if self._allowance is not None and before._allowance is not None:
             before._allowance.become(self._allowance.quota, self._clock.monotonic())
@@ -96,8 +102,17 @@ class OpenIntake:
         elif outcome not in {DUPLICATED, CHALLENGED}:
             self.tally.refused += 1
 
+    def largest_body(self, default: int) -> int:
+        """Return the most bytes of a body; ``default`` where neither a setting nor a preset has another."""
+        return self._compiled.max_body or default
+
     def arrival(self, headers: HeaderPairs, body: bytes) -> Arrival:
         return Arrival(headers, body, field=self._compiled.field)
+
+    def is_probe(self, arrival: Arrival, query: bytes) -> bool:
+        """Return whether an unsigned request asks only whether the listener answers."""
+        probe = self._compiled.probe
+        return probe is not None and probe(arrival, query)
 
     def challenge(self, arrival: Arrival) -> str | None:
         asked = self._compiled.challenge
@@ -106,6 +121,23 @@ class OpenIntake:
     def attributes(self, arrival: Arrival) -> dict[str, str]:
         """Raises Unmappable."""
         return self._compiled.mapper(arrival, self._clock.now())
+
+    def log_repeat(self, key: RepeatKey, attributes: Mapping[str, str]) -> None:
+        """Log the first repeat of each stored event; the counter has all of them."""
+        if self.repeats.is_first_repeat(*key):
+            where = {name: attributes[name][:_CLIP] for name in ("type", "source")}
+            _log.info(
+                "intake %s: a repeat of a stored event was answered 202 and not published",
+                self.settings.name,
+                extra={"event_id": attributes["id"][:_CLIP], **where},
+            )
+
+    def log_refused(self, refused: RepeatedBody) -> None:
+        """Log that a body came as too many events, at most once a minute."""
+        now = self._clock.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _QUIET
+            _log.warning("intake %s: %s", self.settings.name, refused)
 
     def _current(self) -> tuple[str, ...]:
         return tuple([secret() for secret in self._secrets])
@@ -152,11 +184,28 @@ class Intakes:
             raise UnknownIntake(name)
         return intake
 
+    def largest_body(self, name: str, default: int) -> int:
+        """Return the most bytes of a body for an intake; ``default`` for a name that does not exist."""
+        intake = self._intakes.get(name)
+        return default if intake is None else intake.largest_body(default)
+
+    def probe(self, name: str, method: str, query: bytes) -> Answer | None:
+        """Answer a GET by which a publisher checks the listener. Return None for any other request.
+
+        Raises:
+            UnknownIntake: no intake has this name.
+        """
+        intake = self.demand(name)
+        if method not in {"GET", "HEAD"} or not intake.is_probe(intake.arrival((), b""), query):
+            return None
+        self._count(intake, CHALLENGED)
+        return _PROBED
+
     def post(
         self, name: str, request: Request, publish: Publish, done: Done, limit: int
     ) -> Answer | None:
-        """As ``publish``. ``limit``: most bytes of a body without its coding. Raises SenderError for a request
-        that becomes no event."""
+        """As ``publish``. ``limit``: most bytes of a body without its coding, where the intake has no bound of its
+        own. Raises SenderError for a request that becomes no event."""
         intake = self.demand(name)
 
         def told(answer: Answer) -> None:
@@ -176,17 +225,33 @@ class Intakes:
         self, intake: OpenIntake, request: Request, publish: Publish, done: Done, limit: int
     ) -> Answer | None:
         arrival = intake.arrival(request.headers, request.body)
+        if intake.is_probe(arrival, request.query):
+            return _PROBED
         scheme = intake.verified(arrival)
         if (challenge := intake.challenge(arrival)) is not None:
             return Answer(200, _TEXT, challenge.encode("utf-8", "replace"))
         intake.take()
-        content = _content(intake, request, arrival, limit)
+        content = _content(intake, request, arrival, intake.largest_body(limit))
         attributes = intake.attributes(content)
-        digest = repeat_digest(scheme, arrival.body, attributes)
+        key = repeat_key(scheme, arrival.body, content.body, attributes)
         begin = partial(publish, self._event(intake, request, attributes, content.body))
-        if digest is None or not intake.settings.max_age:
+        if key is None or not intake.settings.max_age:
             return begin(done)
-        return intake.repeats.once(digest, begin, done)
+
+        def concluded(answer: Answer) -> None:
+            if answer is DUPLICATE:
+                intake.log_repeat(key, attributes)
+            done(answer)
+
+        size = partial(_size, request, content.body)
+        try:
+            answer = intake.repeats.once(key.identity, begin, concluded, group=key.group, size=size)
+        except RepeatedBody as refused:
+            intake.log_refused(refused)
+            raise
+        if answer is DUPLICATE:
+            intake.log_repeat(key, attributes)
+        return answer
 
     def _event(
         self, intake: OpenIntake, request: Request, attributes: dict[str, str], data: bytes
@@ -209,6 +274,15 @@ class Intakes:
     def _count(self, intake: OpenIntake, outcome: str) -> None:
         self._counted[intake.settings.name, outcome] += 1
         intake.note(outcome)
+
+
+_PROBED = Answer(200, _TEXT)
+
+
+def _size(request: Request, data: bytes) -> int:
+    """Return the bytes of a request that waits."""
+    heads = sum([len(name) + len(value) for name, value in request.headers])
+    return heads + len(request.body) + (0 if data is request.body else len(data))
 
 
 def _outcome(answer: Answer) -> str:

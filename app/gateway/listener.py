@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from app.errors import SenderError
-from app.gateway.answers import BODY_TOO_LARGE, TRANSFER_CODING, Answer, from_sender_error
+from app.gateway.answers import TRANSFER_CODING, Answer, from_sender_error
 from app.gateway.content_coding import coding_of
 from app.gateway.limits import Limits
 from app.gateway.request import HeaderPairs, values_of
@@ -51,12 +51,10 @@ class Listener:
     def refuse_head(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
     ) -> Answer | None:
-        """What can be told before the body is read. ``expects``: the sender waits for our word
-        (RFC 9110 10.1.1), so everything that can be told is worth telling."""
+        """Return the refusal that the head alone justifies, but for the size of the body. ``expects``: the
+        sender waits for an answer before it sends the body (RFC 9110 10.1.1), so its coding is looked at too."""
         if b"transfer-encoding" in named and not _is_chunked_alone(headers):
             return TRANSFER_CODING
-        if int(named.get(b"content-length", 0)) > self.limits.body:
-            return BODY_TOO_LARGE
         if expects and b"content-encoding" in named:
             return _refuse_coding(values_of(headers, b"content-encoding"))
         return None

@@ -1,29 +1,51 @@
 """Requests that come again within a window: each is published once.
 
-A repeat of what was published is answered as a duplicate. One that comes while the first is on its way
-waits for its fate: a duplicate when the first was stored; otherwise it is published itself, for what became of
-the first is failed or unknown.
+A repeat has the identity of a request that was stored, and is answered as a duplicate. One that comes while the
+first is being published waits for its result: a duplicate when the first was stored; otherwise it is published
+itself, because the first has failed or its result is unknown.
+
+Requests of one group differ only in what the sender's signature does not cover. So a group has a bound: an
+attacker who has captured one signed body could write any identity into its headers.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-from app.gateway.answers import Answer, busy
+import msgspec
+
+from app.gateway.answers import ACCEPTED_BEFORE, Answer, busy
+from app.intakes.compiled import MOST_IDENTITIES, RepeatedBody
 
 Done = Callable[[Answer], None]
 Begin = Callable[[Done], Answer | None]
 """Publishes. The answer when it is known at once; otherwise None, and ``done`` is called once later."""
 
-DUPLICATE = Answer(202, ((b"skybridge-duplicate", b"true"),))
-MOST = 100_000  # digests that are remembered: beyond, the oldest is forgotten
-MOST_WAITING = 1000  # repeats that wait for a fate
+DUPLICATE = ACCEPTED_BEFORE
+MOST = 100_000  # identities that are remembered, about 400 bytes each: beyond, the oldest group is forgotten
+MOST_WAITING = 1000  # repeats that wait for a result ...
+MOST_BYTES = 32 << 20  # ... and their bytes
 _REFUSED = 300
 
 
+class _Stored(msgspec.Struct, gc=False):
+    """An identity that was stored ``at`` a moment of the monotonic clock."""
+
+    identity: bytes
+    at: float
+    repeated: bool = False
+
+
+class _Waiting(NamedTuple):
+    begin: Begin
+    done: Done
+    size: int
+
+
 class Repeats:
-    """``window`` in seconds of ``monotonic``. On the event loop only."""
+    """The memory of one intake. ``window`` in seconds of ``monotonic``. On the event loop only."""
 
     def __init__(
         self,
@@ -32,68 +54,139 @@ class Repeats:
         *,
         most: int = MOST,
         most_waiting: int = MOST_WAITING,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.window = window
         self._monotonic = monotonic
         self._most = most
         self._most_waiting = most_waiting
-        self._known: OrderedDict[bytes, float] = (
-            OrderedDict()
-        )  # digest to the end of its window, the oldest first
-        self._open: dict[bytes, deque[tuple[Begin, Done]]] = {}
+        self._most_bytes = most_bytes
+        self._count = 0
+        # By group, the one that was stored into last at the end; in a group the oldest first.
+        self._stored: OrderedDict[bytes, list[_Stored]] = OrderedDict()
+        self._open: dict[bytes, dict[bytes, deque[_Waiting]]] = {}  # by group and identity
         self.waiting = 0
+        self.waiting_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return self._count
 
-    def once(self, digest: bytes, begin: Begin, done: Done) -> Answer | None:
-        """As ``begin`` answers, or DUPLICATE."""
-        self._forget()
-        if digest in self._known:
+    def change_window(self, window: float) -> None:
+        """Apply another window, also to what is remembered already."""
+        self.window = window
+        self._forget(self._monotonic())
+
+    def once(
+        self,
+        identity: bytes,
+        begin: Begin,
+        done: Done,
+        *,
+        group: bytes | None = None,
+        size: Callable[[], int] = int,
+    ) -> Answer | None:
+        """Return what ``begin`` returns, or DUPLICATE.
+
+        Args:
+            identity: digest of the event and its data.
+            begin: publishes the event, now or after a repeat of it has failed.
+            done: gets the answer if this call returns None.
+            group: digest of what the signature covers; without it, the request is alone in its group.
+            size: returns the bytes of the request, asked for only if it has to wait.
+
+        Raises:
+            RepeatedBody: the group has as many other identities as it may.
+        """
+        group = identity if group is None else group
+        now = self._monotonic()
+        self._forget(now)
+        stored = self._current(group, now)
+        if identity in [each.identity for each in stored]:
             return DUPLICATE
-        waiting = self._open.get(digest)
-        if waiting is None:
-            self._open[digest] = deque()
-            answer = self._begun(digest, begin, done)
-            if answer is not None:
-                self._conclude(digest, answer)
-            return answer
-        if self.waiting >= self._most_waiting:
+        opened = self._open.get(group)
+        if opened is not None and identity in opened:
+            return self._wait(opened[identity], _Waiting(begin, done, size()))
+        if len(stored) + (len(opened) if opened else 0) >= MOST_IDENTITIES:
+            end = stored[0].at + self.window if stored else now + self.window
+            raise RepeatedBody(wait=end - now, window=self.window)
+        self._open.setdefault(group, {})[identity] = deque()
+        answer = self._begun(group, identity, begin, done)
+        if answer is not None:
+            self._conclude(group, identity, answer)
+        return answer
+
+    def is_first_repeat(self, identity: bytes, group: bytes) -> bool:
+        """Return whether no repeat of this stored identity was asked about before."""
+        for each in self._stored.get(group, ()):
+            if each.identity == identity and not each.repeated:
+                each.repeated = True
+                return True
+        return False
+
+    def _wait(self, waiting: deque[_Waiting], repeat: _Waiting) -> Answer | None:
+        is_full = self.waiting >= self._most_waiting
+        if is_full or self.waiting_bytes + repeat.size > self._most_bytes:
             return busy("Too many repeats wait for the first of them")
-        waiting.append((begin, done))
+        waiting.append(repeat)
         self.waiting += 1
+        self.waiting_bytes += repeat.size
         return None
 
-    def _begun(self, digest: bytes, begin: Begin, done: Done) -> Answer | None:
+    def _release(self, repeat: _Waiting) -> None:
+        self.waiting -= 1
+        self.waiting_bytes -= repeat.size
+
+    def _begun(self, group: bytes, identity: bytes, begin: Begin, done: Done) -> Answer | None:
         def concluded(answer: Answer) -> None:
             done(answer)
-            self._conclude(digest, answer)
+            self._conclude(group, identity, answer)
 
         return begin(concluded)
 
-    def _conclude(self, digest: bytes, answer: Answer) -> None:
-        """The newest to be begun has its answer."""
-        waiting = self._open[digest]
+    def _conclude(self, group: bytes, identity: bytes, answer: Answer) -> None:
+        """Remember what was stored; publish the next repeat of what was not."""
+        waiting = self._open[group][identity]
         while answer.status >= _REFUSED and waiting:
-            begin, done = waiting.popleft()
-            self.waiting -= 1
-            next_answer = self._begun(digest, begin, done)
+            repeat = waiting.popleft()
+            self._release(repeat)
+            next_answer = self._begun(group, identity, repeat.begin, repeat.done)
             if next_answer is None:
                 return
             answer = next_answer
-            done(answer)
-        del self._open[digest]
+            repeat.done(answer)
+        self._close(group, identity)
         if answer.status >= _REFUSED:
             return
-        self._known[digest] = self._monotonic() + self.window
-        self.waiting -= len(waiting)
-        for _, done in waiting:
-            done(DUPLICATE)
+        self._remember(group, identity)
+        for repeat in waiting:
+            self._release(repeat)
+            repeat.done(DUPLICATE)
 
-    def _forget(self) -> None:
-        now, known = self._monotonic(), self._known
-        while known:
-            oldest = next(iter(known))
-            if len(known) <= self._most and known[oldest] > now:
+    def _close(self, group: bytes, identity: bytes) -> None:
+        opened = self._open[group]
+        del opened[identity]
+        if not opened:
+            del self._open[group]
+
+    def _remember(self, group: bytes, identity: bytes) -> None:
+        now = self._monotonic()
+        stored = [*self._current(group, now), _Stored(identity, now)]
+        self._count += len(stored) - len(self._stored.get(group, ()))
+        self._stored[group] = stored
+        self._stored.move_to_end(group)
+        while self._count > self._most and len(self._stored) > 1:
+            self._drop_oldest()
+
+    def _current(self, group: bytes, now: float) -> list[_Stored]:
+        return [each for each in self._stored.get(group, ()) if now - each.at < self.window]
+
+    def _forget(self, now: float) -> None:
+        while self._stored:
+            oldest = self._stored[next(iter(self._stored))]
+            if now - oldest[-1].at < self.window:
                 return
-            known.popitem(last=False)
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, dropped = self._stored.popitem(last=False)
+        self._count -= len(dropped)

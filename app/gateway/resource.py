@@ -141,13 +141,13 @@ class EventsResource(Listener):
             return self.refused(from_sender_error(error), error.code)
         return Answer(200, ((b"allow", METHODS), *consent))
 
-    def at_intake(self, method: str, name: str) -> Answer:
-        """Any method but POST."""
+    def at_intake(self, method: str, name: str, query: bytes) -> Answer:
+        """Answer any method but POST."""
         try:
-            self.intakes.demand(name)
+            probed = self.intakes.probe(name, method, query)
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
-        return self.refused(only_posts(method), "method-not-allowed")
+        return probed or self.refused(only_posts(method), "method-not-allowed")
 
     async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
         """Any other path: where webhooks consent to what we asked them, or nothing."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from app.delivery.verifying import Refused
-from app.errors import SetupError
+from app.errors import Fault, SenderError, SetupError
 from app.intakes.arrival import Arrival
 from app.intakes.mapping import Attributes, Mapper, compile_mapping
-from app.intakes.presets import PRESETS, Challenge
+from app.intakes.presets import PRESETS, Challenge, Probe
 from app.intakes.verification import (
     BasicLogin,
     HeaderKey,
@@ -34,17 +34,23 @@ from app.model.secret import FileSecret
 
 Verifiers = Sequence[tuple[Scheme, Verifier]]
 
+MOST_IDENTITIES = 8  # events that one signed body may become within the window
+REPEATED_BODY = "repeated-body"
+
 
 class CompiledIntake(NamedTuple):
     """``scheme``   from a secret to the way to verify that goes with it.
     ``mapper``   from a request to the attributes of its event.
-    ``field``, ``challenge``  as a preset has them.
+    ``field``, ``challenge``, ``probe``  as a preset has them.
+    ``max_body``  most bytes of a body; 0: as for any request.
     """
 
     scheme: Callable[[str], Scheme]
     mapper: Mapper
     field: str = ""
     challenge: Challenge | None = None
+    probe: Probe | None = None
+    max_body: int = 0
 
 
 def compile_intake(settings: Intake) -> CompiledIntake:
@@ -52,11 +58,21 @@ def compile_intake(settings: Intake) -> CompiledIntake:
     if settings.preset is not None:
         preset = PRESETS[settings.preset]
         mapper = preset.mapper(settings.name)
-        return CompiledIntake(preset.scheme, mapper, preset.field, preset.challenge)
+        most = max_body(settings)
+        return CompiledIntake(
+            preset.scheme, mapper, preset.field, preset.challenge, preset.probe, most
+        )
     assert settings.verify is not None  # noqa: S101 - the model has seen to it
     assert settings.event is not None  # noqa: S101 - likewise
     scheme = _scheme(settings.verify)
-    return CompiledIntake(lambda _secret: scheme, _mapper(settings.event))
+    mapper = _mapper(settings.event)
+    return CompiledIntake(lambda _secret: scheme, mapper, max_body=max_body(settings))
+
+
+def max_body(settings: Intake) -> int:
+    """Return the most bytes of a body; 0 where the bound of the listener is the bound."""
+    own = 0 if settings.preset is None else PRESETS[settings.preset].max_body
+    return settings.max_body or own
 
 
 def secrets_of(settings: Intake) -> list[FileSecret]:
@@ -99,20 +115,52 @@ def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Schem
     raise causes[0]
 
 
-def repeat_digest(scheme: Scheme, body: bytes, attributes: Attributes) -> bytes | None:
-    """The digest that a repeat of a request has too. None where a signed time tells old requests.
+class RepeatKey(NamedTuple):
+    """How a repeat is recognised.
 
-    Of the body alone where it is signed: an attacker that has seen one can change headers, and ids made of them.
-    An owner of a key that signs nothing can change the body as well: there, equal bodies with other ids are
-    other events.
+    ``identity``  digest of the event's source, type and id, and of its data.
+    ``group``     digest of what the sender has proved: the signed body; where nothing is signed, the identity.
+    """
+
+    identity: bytes
+    group: bytes
+
+
+class RepeatedBody(SenderError):
+    """One signed body came as more events than it may within ``window`` seconds: 429. ``wait``: seconds until it
+    may come as another one."""
+
+    def __init__(self, *, wait: float, window: float) -> None:
+        detail = (
+            f"The signature covers the body alone, and this body was accepted as {MOST_IDENTITIES} events with "
+            f"other ids, sources or types within max_age, {window:g} s. "
+            "Cure: if the publisher repeats equal bodies on purpose, set max_age: 0s at this intake."
+        )
+        faults = [Fault(REPEATED_BODY, detail)]
+        super().__init__("Repeated body", status=429, code=REPEATED_BODY, faults=faults)
+        self.wait = wait
+
+
+def repeat_key(
+    scheme: Scheme, body: bytes, data: bytes, attributes: Attributes
+) -> RepeatKey | None:
+    """Return the key that a repeat of a request has too; None where a signed time limits the age of requests.
+
+    Args:
+        scheme: the way by which the request was verified.
+        body: the bytes that came, which may be signed.
+        data: the data of the event: the body without its content coding.
+        attributes: those of the event.
     """
     if scheme.timed:
         return None
-    digest = hashlib.sha256(body)
-    if not scheme.signs:
-        for name in ("id", "source", "type"):
-            digest.update(b"\0" + attributes[name].encode())
-    return digest.digest()
+    signed = hashlib.sha256(body).digest()
+    content = signed if data is body else hashlib.sha256(data).digest()
+    named = "\0".join(
+        [attributes[name] for name in ("source", "type", "id")]
+    )  # none of them holds a NUL
+    identity = hashlib.sha256(content + named.encode()).digest()
+    return RepeatKey(identity, signed if scheme.signs else identity)
 
 
 def _scheme(verify: Verify) -> Scheme:

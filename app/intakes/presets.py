@@ -21,7 +21,12 @@ from app.model.signing_key import KeyKind
 Challenge = Callable[[Arrival], str | None]
 """The text to answer with, of a request that only asks whether somebody listens."""
 
+Probe = Callable[[Arrival, bytes], bool]
+"""From a request and its query to whether it is an unsigned check of the listener, which carries no event."""
+
 _LONGEST_CHALLENGE = 4096  # characters
+_LONGEST_PROBE = 4096  # bytes of a form
+_SLACK_MARK = "x-slack-signature"
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +34,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     ``mapper``     from the name of the intake to its events.
     ``signed``     for people: what the signature covers. ``headers``: those that an event is made of.
     ``field``      of a form: the one that holds the JSON document.
+    ``max_body``   most bytes of a body; 0: as for any request.
     """
 
     scheme: Callable[[str], Scheme]
@@ -37,6 +43,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[str, ...] = ()
     field: str = ""
     challenge: Challenge | None = None
+    probe: Probe | None = None
+    max_body: int = 0
 
 
 _STRIPE: Mapping[str, Alternatives] = {
@@ -56,6 +64,7 @@ _SLACK: Mapping[str, Alternatives] = {  # events, interactions, slash commands
         "{pointer:/trigger_id}",
         "{pointer:/view/id}.{pointer:/view/hash}",
         "{pointer:/api_app_id}.{pointer:/team_id}.{pointer:/minute_rate_limited}",
+        "{pointer:/callback_id}.{pointer:/user/id}.{pointer:/action_ts}",  # dialogs
     ),
     "type": (
         "com.slack.{pointer:/event/type}",
@@ -110,11 +119,24 @@ def _shopify() -> Mapper:
 
 
 def _slack_challenge(arrival: Arrival) -> str | None:
+    if arrival.is_form and _asks_for_ssl(arrival.body):
+        return ""
     fields = arrival.fields() or {}
     challenge = fields.get("challenge")
     if fields.get("type") != "url_verification" or not isinstance(challenge, str):
         return None
     return challenge if len(challenge) <= _LONGEST_CHALLENGE else None
+
+
+def _slack_probe(arrival: Arrival, query: bytes) -> bool:
+    """Slack checks the certificate of a URL with the parameter ``ssl_check=1``, and does not sign it."""
+    if arrival.values(_SLACK_MARK):
+        return False
+    return _asks_for_ssl(query) or (arrival.is_form and _asks_for_ssl(arrival.body))
+
+
+def _asks_for_ssl(form: bytes) -> bool:
+    return len(form) <= _LONGEST_PROBE and b"ssl_check=1" in form.split(b"&")
 
 
 def _gitlab(secret: str) -> Scheme:
@@ -139,6 +161,7 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType({
         signed="the body",
         headers=(github.DELIVERY, github.EVENT),
         field="payload",
+        max_body=25 << 20,
     ),
     "gitlab": Preset(
         scheme=_gitlab,
@@ -154,7 +177,7 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType({
     "slack": Preset(
         scheme=_always(
             Hmac(
-                header="x-slack-signature",
+                header=_SLACK_MARK,
                 prefix="v0=",
                 timestamp="x-slack-request-timestamp",
                 signed="v0:{timestamp}:{body}",
@@ -164,6 +187,7 @@ PRESETS: Mapping[PresetName, Preset] = MappingProxyType({
         signed="time and body",
         field="payload",
         challenge=_slack_challenge,
+        probe=_slack_probe,
     ),
     "shopify": Preset(
         scheme=_always(Hmac(header="x-shopify-hmac-sha256", encoding="base64")),

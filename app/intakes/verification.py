@@ -11,7 +11,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -35,6 +35,7 @@ Verifier = Callable[[Arrival, float], None]
 """Of a request and the wall clock. Raises Refused."""
 
 _PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
+_LENGTHS: Mapping[Encoding, int] = {"hex": 64, "base64": 44}  # characters of 32 bytes
 _MISSING_KEY, _WRONG_KEY = "missing-credential", "wrong-credential"
 
 
@@ -80,13 +81,10 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
         return verify
 
     def _given(self, arrival: Arrival) -> list[bytes]:
-        values = arrival.values(self.header)
-        if not values:
-            raise Refused(MISSING, f"header {self.header} is missing")
-        entries = [each.strip() for each in b",".join(values).split(b",")]
+        entries = [each.strip() for each in b",".join(_values(arrival, self.header)).split(b",")]
         prefix = self.prefix.encode()
         given = [each[len(prefix) :] for each in entries if each.startswith(prefix)]
-        return [_canonical(each, self.encoding) for each in _bounded(given, self.header)]
+        return _well_formed(given, self.encoding, self.header)
 
 
 class StripeSignature(msgspec.Struct, frozen=True):
@@ -101,16 +99,15 @@ class StripeSignature(msgspec.Struct, frozen=True):
         keys = _keys(secrets)
 
         def verify(arrival: Arrival, now: float) -> None:
-            text = one_header(arrival, self.header, MISSING, MALFORMED)
-            pairs = [each.strip().partition("=") for each in text.split(",")]
-            times = [value for name, _, value in pairs if name == "t"]
-            given = [value.encode() for name, _, value in pairs if name == "v1"]
+            entries = b",".join(_values(arrival, self.header)).split(b",")
+            pairs = [each.strip().partition(b"=") for each in entries]
+            times = {value.decode() for name, _, value in pairs if name == b"t" and value.isdigit()}
+            given = [value for name, _, value in pairs if name == b"v1"]
             if len(times) != 1:
                 raise Refused(MALFORMED, f"header {self.header} holds not one t")
-            at = timely(f"t of header {self.header}", times[0], now, max_age)
+            at = timely(f"t of header {self.header}", times.pop(), now, max_age)
             content = b"%b.%b" % (at.encode(), arrival.body)
-            given = [_canonical(each, "hex") for each in _bounded(given, self.header)]
-            _compare(given, _expected(keys, content, "hex"))
+            _compare(_well_formed(given, "hex", self.header), _expected(keys, content, "hex"))
 
         return verify
 
@@ -205,6 +202,14 @@ def one_header(arrival: Arrival, name: str, missing: str, malformed: str) -> str
     return values[0].decode("latin-1")
 
 
+def _values(arrival: Arrival, name: str) -> list[bytes]:
+    """Return every field of a header of signatures. Raises Refused where there is none."""
+    values = arrival.values(name)
+    if not values:
+        raise Refused(MISSING, f"header {name} is missing")
+    return values
+
+
 def _keys(secrets: Iterable[str]) -> list[bytes]:
     return [secret.encode() for secret in secrets]
 
@@ -214,17 +219,15 @@ def _joined(parts: Sequence[str], at: str, body: bytes) -> bytes:
     return b"".join([known[part] if part in known else part.encode() for part in parts])
 
 
-def _bounded(given: list[bytes], header: str) -> list[bytes]:
+def _well_formed(given: Sequence[bytes], encoding: Encoding, header: str) -> list[bytes]:
+    """Return the entries that are as long as a signature; the others are skipped. Hexadecimal digits are returned
+    in lower case; base64 has one form."""
     if not given:
         raise Refused(MALFORMED, f"header {header} holds no signature of the expected form")
-    if len(given) > MOST_SIGNATURES:
+    formed = [each for each in given if len(each) == _LENGTHS[encoding]]
+    if len(formed) > MOST_SIGNATURES:
         raise Refused(MALFORMED, f"header {header} holds more than {MOST_SIGNATURES} signatures")
-    return given
-
-
-def _canonical(given: bytes, encoding: Encoding) -> bytes:
-    """Digits of hexadecimal in lower case; base64 has one form."""
-    return given.lower() if encoding == "hex" else given
+    return [each.lower() for each in formed] if encoding == "hex" else formed
 
 
 def _expected(keys: Sequence[bytes], content: bytes, encoding: Encoding) -> list[bytes]:

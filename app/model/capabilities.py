@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+EMBEDDED_RECORD = 64 << 20
+"""Most bytes of one record of the embedded log: more than bodies of 25 MiB become, in base64 too."""
+
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a log lacks is declared here, never skipped by hand.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from app.model.duration import Duration
+from app.model.duration import Duration, Size
 from app.model.quota import EventQuota
 from app.model.route import Name, Strict
 from app.model.secret import Secret
@@ -128,11 +128,16 @@ class Intake(Strict):
     quota: EventQuota | None = Field(
         None, description="how many events it takes, beyond: 429; without it, any number"
     )
+    max_body: Annotated[Size, Field(ge=1)] | None = Field(
+        None,
+        description="most bytes of a body, also without its content coding; beyond: 413; without it, limits.body, "
+        "or 25MiB with preset github",
+    )
     max_age: Duration = Field(
         "5m",
         validate_default=True,
         description="a signed time further from now than this is answered 401; where no time is "
-        "signed, a body that comes again within it is answered as a duplicate (0s: never)",
+        "signed, an event that comes again within it is answered as a duplicate (0s: never)",
     )
 
     @model_validator(mode="after")

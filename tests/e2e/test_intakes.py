@@ -189,22 +189,6 @@ async def test_a_repetition_is_a_duplicate_and_published_once(name: str) -> None
         assert len(house.log.submits) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "header", "count"),
-    [("github", "X-GitHub-Delivery", 1), ("shopify", "X-Shopify-Webhook-Id", 1), ("erp", "x-id", 1),
-     ("gitlab", "Idempotency-Key", 2), ("key", "x-id", 2)],
-)  # fmt: skip
-async def test_another_id_makes_another_event_only_where_nothing_is_signed(
-    name: str, header: str, count: int
-) -> None:
-    """Whoever has seen a signed body can put any id beside it; whoever has a key can write any body."""
-    async with IntakeHouse().open() as house:
-        sent = GOOD[name](0)
-        await house.post(name, sent)
-        assert (await house.post(name, sent.but(header, "another"))).status == 202
-        assert len(house.log.submits) == count
-
-
 @pytest.mark.parametrize("fate", [BrokerUnavailable("down"), PublishUnknown("late")])
 async def test_what_was_not_stored_may_be_sent_again(fate: Any) -> None:
     house = IntakeHouse(at_once=False)
@@ -320,7 +304,7 @@ async def test_a_coded_body_is_verified_as_it_came_and_published_without_its_cod
     """Nothing of a stranger's is unpacked."""
     plain = publishers.text(PUSH)
     coded = publishers.github(gzip.compress(plain)).but("Content-Encoding", "gzip")
-    bomb = gzip.compress(b"0" * 10_000_000)
+    bomb = gzip.compress(b"0" * (26 << 20))
     async with IntakeHouse().open() as house:
         assert (await house.post("github", coded)).status == 202
         (event,) = published(house)
@@ -335,7 +319,7 @@ async def test_a_coded_body_is_verified_as_it_came_and_published_without_its_cod
 
 async def test_the_bounds_of_the_listener_hold_here() -> None:
     async with IntakeHouse().open(body=100_000) as house:
-        answer = await house.post("github", publishers.github({"a": "x" * 100_001}))
+        answer = await house.post("shopify", publishers.shopify({"a": "x" * 100_001}))
         assert problem(answer)[:2] == (413, "body-too-large")
 
 

@@ -19,7 +19,7 @@ from app.log.event_index import MOST, Search
 from app.log.group_coordinator import Coordinator
 from app.log.positions import Committed, Declared
 from app.log.settings import EngineSettings
-from app.model.capabilities import Capabilities
+from app.model.capabilities import EMBEDDED_RECORD, Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import (
     GroupLag,
@@ -36,7 +36,7 @@ CAPABILITIES = Capabilities(
     seek_by_time=True,
     null_body=True,
     binary_keys=True,
-    max_record=16 << 20,
+    max_record=EMBEDDED_RECORD,
     generations=True,
     remembers=True,
 )

@@ -49,6 +49,18 @@ def test_what_secret_makes_signs_and_verifies(kind, end):
     assert json.loads(changed.stdout)["valid"] is False
 
 
+def test_a_bad_signature_beside_a_good_one_is_skipped():
+    made = json.loads(run("secret", "--json").stdout)
+    sent = a_request(made["secret"])
+    for text in (
+        sent.replace(b"Webhook-Signature: ", b"Webhook-Signature: v1a,xyz v9,x v1,abc "),
+        sent.replace(b"Webhook-Signature: ", b"Webhook-Signature: v1,abc\r\nWebhook-Signature: "),
+    ):
+        assert text != sent
+        result = run("verify", "--key", made["secret"], "--at", str(AT), stdin=text)
+        assert (result.exit_code, result.stdout) == (0, "valid: signed by 1 of 1 keys\n")
+
+
 def test_two_secrets_differ_and_the_secret_stands_alone_on_its_line():
     """So that it can be redirected into a file."""
     one, other = run("secret").stdout, run("secret").stdout

@@ -123,3 +123,59 @@ def test_no_finding_and_no_shown_configuration_has_a_secret(
     assert "nor-this" not in shown
     misspelt = intake(f"verify: {{kind: api_key, sekret: not-for-eyes}}, {EVENT}")
     assert "not-for-eyes" not in str(refusal(misspelt, minimal=True))
+
+
+KAFKA = """\
+version: 1
+store: {kind: sqlite, path: /srv/skybridge/store.db}
+brokers: {log: {kind: kafka, bootstrap_servers: ["127.0.0.1:9092"], in_flight: {bytes: 128MiB}, topics: {create: true}}}
+"""
+
+
+def on_kafka(lint_text: Lint, text: str) -> list[str]:
+    return [each for each in lint_text(KAFKA + text, minimal=False) if "body" in each]
+
+
+def test_a_body_that_fits_no_record_is_told_with_what_fits(lint_text: Lint) -> None:
+    """GitHub's 25 MB fit into the embedded log, and not into Kafka's default."""
+    text = intake("preset: github, secret: s")
+    assert lint_text(text) == []
+    (found,) = on_kafka(lint_text, text)
+    assert found.startswith("warning intakes[0].max_body: takes 26214400 bytes")
+    assert "a record of broker 'log' has at most 1000000" in found
+    assert "brokers.log.max_record" in found
+    assert on_kafka(lint_text, intake("preset: github, secret: s, max_body: 1MB")) == []
+    assert on_kafka(lint_text, intake("preset: stripe, secret: s")) == []
+
+
+def test_bodies_have_to_fit_where_they_go_alone(lint_text: Lint) -> None:
+    two = KAFKA.replace("brokers: {", "brokers: {other: {kind: embedded, path: /srv/log}, ")
+    routes = "routes: [{name: a, to: {broker: other, topic: a}}, {name: b, to: {broker: log, topic: b}}]\n"
+    for route, count in (("a", 0), ("b", 1)):
+        text = f"intakes: [{{name: in, preset: github, secret: s, route: {route}}}]\n"
+        found = lint_text(two + routes + text, minimal=False)
+        assert len([each for each in found if "max_body" in each]) == count
+
+
+def test_the_bound_of_all_bodies_has_to_fit_too_where_it_is_set(lint_text: Lint) -> None:
+    assert on_kafka(lint_text, ROUTES) == []
+    (found,) = on_kafka(lint_text, ROUTES + "limits: {body: 4MiB}\n")
+    assert found.startswith("warning limits.body: takes 4194304 bytes")
+    limits = "limits: {{body: {0}, in_flight_bytes: 256MiB}}\n"
+    assert lint_text(ROUTES + limits.format("64MiB")) == []
+    (found,) = lint_text(ROUTES + limits.format("65MiB"))
+    assert found.startswith("warning limits.body: takes 68157440 bytes")
+    assert "a record of broker 'log' has at most 67108864" in found
+
+
+def test_the_bounds_of_what_is_received_and_in_flight_hold_the_largest_body(
+    lint_text: Lint,
+) -> None:
+    text = intake(
+        "preset: github, secret: s", "limits: {receiving: 8MiB, in_flight_bytes: 16MiB}\n"
+    )
+    first, second = sorted(lint_text(text))
+    assert first.startswith("error limits.receiving: is below intakes[0].max_body")
+    assert second.startswith(
+        "warning limits.in_flight_bytes: is below intakes[0].max_body, 26214400"
+    )

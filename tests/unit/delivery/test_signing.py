@@ -151,6 +151,26 @@ def test_a_repeated_header_is_refused():
     assert verify([*headers, headers[0]], BODY, [SECRET], NOW).why == "webhook-id is repeated"
 
 
+@pytest.mark.parametrize("key", [SECRET, PRIVATE])
+@pytest.mark.parametrize(
+    "bad", ["v1,abc", "v1a,xyz", "v1,", "v2,QQ==", "x", "v1,*", "v1a,QQ==", ","]
+)
+def test_an_entry_that_is_no_signature_spoils_no_good_one(key, bad):
+    """Also many of them; and as a field of its own."""
+    held = public_of(key) if key.kind is KeyKind.PRIVATE else key
+    *others, (name, good) = signed(key)
+    for value in (f"{bad} {good}", f"{good} {bad}", f"{good}, {bad}"):
+        assert verify([*others, (name, value)], BODY, [held], NOW).valid
+    assert verify([*others, (name, bad), (name, good)], BODY, [held], NOW).valid
+    assert not verify([*others, (name, bad)], BODY, [held], NOW).valid
+
+
+def test_entries_that_are_none_do_not_count_as_signatures():
+    *others, (name, good) = signed(SECRET)
+    value = " ".join(["v1,abc", "v3,QQ=="] * MOST_SIGNATURES + [good])
+    assert verify([*others, (name, value)], BODY, [SECRET], NOW).valid
+
+
 @pytest.mark.parametrize(
     ("offset", "valid"), [(-301, False), (-300, True), (0, True), (300, True), (301, False)]
 )

@@ -6,6 +6,7 @@ import pytest
 
 from app.gateway.answers import ACCEPTED, Answer, busy
 from app.gateway.repeats import DUPLICATE, Done, Repeats
+from app.intakes.compiled import RepeatedBody
 
 FAILED = busy("no")
 D, E = b"d" * 32, b"e" * 32
@@ -116,6 +117,81 @@ def test_those_that_wait_are_bounded() -> None:
     assert answer.status == 503
     bench.due[0](ACCEPTED)
     assert bench.post() is DUPLICATE
+
+
+def test_the_bytes_of_those_that_wait_are_bounded() -> None:
+    """A thousand bodies of 25 MiB would be 25 GB. One that found no room is taken when there is room again."""
+    bench = Bench(most_bytes=100)
+
+    def post(size: int) -> Answer | None:
+        return bench.repeats.once(D, bench._begin, bench.answers.append, size=lambda: size)
+
+    assert [post(60), post(60), post(40)] == [None] * 3
+    assert bench.repeats.waiting_bytes == 100
+    refused = post(1)
+    assert refused is not None
+    assert refused.status == 503
+    bench.due[0](FAILED)
+    assert bench.repeats.waiting_bytes == 40
+    bench.due[1](ACCEPTED)
+    assert (bench.repeats.waiting, bench.repeats.waiting_bytes) == (0, 0)
+
+
+def test_a_group_has_eight_identities_in_the_window() -> None:
+    bench = Bench()
+
+    def post(number: int) -> Answer | None:
+        digest = b"%032d" % number
+        return bench.repeats.once(digest, lambda _: ACCEPTED, bench.answers.append, group=D)
+
+    for number in range(8):
+        assert post(number) is ACCEPTED
+        bench.now += 10
+    with pytest.raises(RepeatedBody) as refused:
+        post(8)
+    assert (refused.value.status, refused.value.wait) == (429, 220)
+    assert post(0) is DUPLICATE
+    assert bench.at_once(ACCEPTED, E) is ACCEPTED
+    bench.now = 300
+    assert post(8) is ACCEPTED
+    assert post(1) is DUPLICATE
+    assert len(bench.repeats) == 9
+
+
+def test_what_failed_takes_no_place_in_its_group() -> None:
+    bench = Bench()
+    for number in range(100):
+        digest = b"%032d" % number
+        assert bench.repeats.once(digest, lambda _: FAILED, bench.answers.append, group=D) is FAILED
+    assert len(bench.repeats) == 0
+
+
+def test_groups_count_by_their_identities() -> None:
+    """The bound is of identities, and a whole group is forgotten at once: the one that was stored into first."""
+    bench = Bench(most=10)
+    for number in range(1000):
+        group = b"%032d" % (number // 5)
+        bench.repeats.once(b"%032d" % number, lambda _: ACCEPTED, bench.answers.append, group=group)
+        assert len(bench.repeats) <= 10
+    bench.now = 300
+    bench.at_once(ACCEPTED)
+    assert len(bench.repeats) == 1
+
+
+def test_another_window_holds_for_what_is_remembered(bench: Bench) -> None:
+    bench.at_once(ACCEPTED)
+    bench.now = 20
+    bench.repeats.change_window(10)
+    assert len(bench.repeats) == 0
+    bench.at_once(ACCEPTED)
+    bench.repeats.change_window(0)
+    assert len(bench.repeats) == 0
+
+
+def test_the_first_repeat_is_told_from_later_ones(bench: Bench) -> None:
+    assert not bench.repeats.is_first_repeat(D, D)
+    bench.at_once(ACCEPTED)
+    assert [bench.repeats.is_first_repeat(D, D) for _ in range(3)] == [True, False, False]
 
 
 def test_different_requests_are_nothing_to_each_other(bench: Bench) -> None:

@@ -74,6 +74,15 @@ SLACK_INTERACTION = {
     "trigger_id": "12466734323.1395872398",
     "callback_id": "approve",
 }
+SLACK_DIALOG = {  # neither a trigger nor a view: a moment, of a user and a dialog
+    "token": "M1AqUUw3FqayAbqNtsGMch72",
+    "action_ts": "1542993577.333025",
+    "team": {"id": "T123ABC456", "domain": "example"},
+    "user": {"id": "U123ABC456", "name": "someone"},
+    "channel": {"id": "C123ABC456", "name": "general"},
+    "callback_id": "offsite",
+    "state": "final",
+}
 SHOPIFY = {
     "id": 820982911946154508,
     "admin_graphql_api_id": "gid://shopify/Order/820982911946154508",
@@ -112,6 +121,14 @@ EVENTS: dict[str, tuple[str, Sent, tuple[str | None, ...]]] = {
         "12466734323.1395872398", "com.slack.block_actions", "https://app.slack.com/client/T9TK3CUKW", "approve",
         None,
     )),
+    **{
+        f"slack: {type_}": (
+            "slack", publishers.slack(urlencode({"payload": publishers.text(SLACK_DIALOG | {"type": type_})}).encode(), NOW), (
+            "offsite.U123ABC456.1542993577.333025", f"com.slack.{type_}", "https://app.slack.com/client/T123ABC456",
+            "offsite", None,
+        ))
+        for type_ in ("dialog_cancellation", "dialog_submission", "dialog_suggestion")
+    },
     "shopify": ("shopify", publishers.shopify(SHOPIFY, "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043"), (
         "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043", "com.shopify.orders.create", "https://snow.myshopify.com",
         "gid://shopify/Order/820982911946154508", "2026-03-29T18:00:27.877041743Z",

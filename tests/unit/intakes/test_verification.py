@@ -151,6 +151,68 @@ def test_stripe_may_sign_with_several_secrets_at_once() -> None:
     assert judge(intake(preset="stripe", secret=SECRET), forged) == "malformed-signature"
 
 
+def _mark(name: str) -> tuple[str, Sent, str, str]:
+    """Secret, request, header, and the good signature in it."""
+    secret, sent, header, _ = ENTRIES[name]
+    return secret, sent, header, dict(sent.pairs)[header.encode()].decode()
+
+
+ENTRIES = PRESETS | {"gitlab": (KEY, publishers.standard(PAYLOAD, NOW), "webhook-signature", True)}
+BAD = {
+    "github": ["", "abc", "sha1=0", "sha256=", "sha256=abc", "sha256=" + "g" * 64, "sha512=" + "0" * 128, "="],
+    "shopify": ["", "abc", "=", "\u00fc" * 44, "A" * 44],
+    "slack": ["", "v0=", "v0=abc", "v1=" + "0" * 64, "v0"],
+    "stripe": ["", "v1=", "v1=abc", "v0=abc", "v2=" + "0" * 64, "x", "=", "t=", "t=soon", "scheme=x"],
+    "standard_webhooks": ["v1,abc", "v1,", "v1", "v1a,xyz", "v1a,QQ==", "v2,QQ==", "x", ",", "v1,\u00fc", "v1,A==="],
+}  # fmt: skip
+BAD["gitlab"] = BAD["standard_webhooks"]
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("before", [True, False])
+def test_an_entry_that_is_no_signature_spoils_no_good_one(name: str, before: bool) -> None:
+    """Standard Webhooks: unknown entries are skipped, so that senders may add to the header."""
+    secret, sent, header, good = _mark(name)
+    space = " " if name in {"gitlab", "standard_webhooks"} else ","
+    for bad in BAD[name]:
+        value = space.join([bad, good] if before else [good, bad])
+        assert judge(intake(preset=name, secret=secret), sent.but(header, value)) == "verified", bad
+    assert (
+        judge(intake(preset=name, secret=secret), sent.but(header, space.join(BAD[name])))
+        != "verified"
+    )
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_entries_that_are_no_signatures_do_not_count_as_such(name: str) -> None:
+    """However many there are: the bound is of what has to be compared."""
+    secret, sent, header, good = _mark(name)
+    space = " " if name in {"gitlab", "standard_webhooks"} else ","
+    short = [bad for bad in BAD[name] if len(bad) < 10 and bad != "v1a,QQ=="]
+    value = space.join([*short * 10, good])
+    assert judge(intake(preset=name, secret=secret), sent.but(header, value)) == "verified"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_header_of_signatures_may_come_as_several_fields(name: str) -> None:
+    """One good signature is enough, in whichever field; a proxy may have joined them with commas."""
+    secret, sent, header, good = _mark(name)
+    for values in ([good, "abc"], ["abc", good], [f"abc, {good}"], [f"{good}, abc"]):
+        headers = [pair for pair in sent.headers if pair[0].lower() != header]
+        several = Sent((*headers, *[(header, value) for value in values]), sent.body)
+        assert judge(intake(preset=name, secret=secret), several) == "verified", values
+
+
+@pytest.mark.parametrize("name", ["stripe", "standard_webhooks"])
+def test_two_times_are_refused(name: str) -> None:
+    """Which of them is signed would be a guess."""
+    secret, sent, header, good = _mark(name)
+    several = Sent((*sent.headers, ("webhook-timestamp", str(int(NOW)))), sent.body)
+    if name == "stripe":
+        several = sent.but(header, f"{good},t={int(NOW) + 1}")
+    assert judge(intake(preset=name, secret=secret), several) == "malformed-signature"
+
+
 def test_gitlabs_signing_token_is_a_key_of_standard_webhooks() -> None:
     sent = publishers.standard(PAYLOAD, NOW)
     assert judge(intake(preset="gitlab", secret=KEY), sent) == "verified"
