@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
 from app.config.finding import Path
-from app.config.lint_servers import is_loopback, tls_files_exist
+from app.config.lint_servers import check_tls_files, is_loopback
 from app.config.report import Report
 from app.delivery.address_guard import allowed, host_allowed
 from app.model.subscription import Subscription
@@ -162,7 +162,7 @@ def _tls(report: Report, at: Path, subscription: Subscription) -> None:
         return
     if str(subscription.sink).startswith("http:"):
         report.warning((*at, "tls"), "has no effect on plain http", "leave it out, or use https")
-    tls_files_exist(report, at, tls)
+    check_tls_files(report, at, tls)
 
 
 def _callback(report: Report) -> None:

@@ -42,6 +42,7 @@ class KafkaDriver:
     def __init__(self, settings: KafkaSettings) -> None:
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
+        settings.ssl_context()  # files are looked at before anything is connected
         self._settings = settings
         self._producer = Producer(settings)
         self._standing = Standing(settings)
