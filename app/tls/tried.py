@@ -96,13 +96,13 @@ class Tried(Generic[T]):
 
     def _whole(self) -> tuple[Marks, bytes, T]:
         """Make it of files that stood still meanwhile, so that it is of one state of them."""
-        for _ in range(_READS):
+        for left in reversed(range(_READS)):
             marks = self._marks()
             made = self._make()
             chain = b"" if self._pems.cert is None else self._pems.cert.read_bytes()
-            if marks == self._marks():
-                break
-        return marks, chain, made
+            if marks == self._marks() or not left:
+                return marks, chain, made
+        raise AssertionError("it is tried at least once")
 
     def _marks(self) -> Marks:
         return tuple(map(_mark, self._pems.files))

@@ -112,7 +112,7 @@ def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
 def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
     """``copies``: the library reads the files at each connection of its own, and would ask the terminal for the pass
     phrase of a key that was encrypted meanwhile. They must last as long as the client."""
-    tls = None if copies is None else copies.pems
+    tls = Pems(setting="") if copies is None else copies.pems
     return pulsar.Client(
         settings.service_url,
         authentication=_authentication(settings, tls),
@@ -125,13 +125,13 @@ def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, settings.client_log or os.devnull),
         tls_validate_hostname=settings.tls is None or settings.tls.verify_host,
         # The library would take its own list of authorities for the system's.
-        tls_trust_certs_file_path=_text(tls and tls.ca) or ssl.get_default_verify_paths().cafile,
-        tls_certificate_file_path=_text(tls and tls.cert),
-        tls_private_key_file_path=_text(tls and tls.key),
+        tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
+        tls_certificate_file_path=_text(tls.cert),
+        tls_private_key_file_path=_text(tls.key),
     )
 
 
-def _authentication(settings: PulsarSettings, tls: Pems | None) -> Any:
+def _authentication(settings: PulsarSettings, tls: Pems) -> Any:
     if settings.token is not None:
         return pulsar.AuthenticationToken(settings.token)
     if settings.oauth2 is not None:
@@ -145,7 +145,7 @@ def _authentication(settings: PulsarSettings, tls: Pems | None) -> Any:
         }
         text = msgspec.json.encode({key: value for key, value in parameters.items() if value})
         return pulsar.AuthenticationOauth2(text.decode())
-    if tls is not None and tls.cert is not None:
+    if tls.cert is not None:
         return pulsar.AuthenticationTLS(str(tls.cert), str(tls.key))
     return None
 
