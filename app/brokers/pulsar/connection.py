@@ -82,7 +82,10 @@ class Connection:
         done = asyncio.Event()
         client, self._client = self._client, None
         closing = threading.Thread(
-            target=_close, args=([client], self.bridge, done), name="pulsar-close", daemon=True
+            target=_close,
+            args=([client], self.bridge, done, self._copies),
+            name="pulsar-close",
+            daemon=True,
         )
         closing.start()
         del client
@@ -100,8 +103,8 @@ class Connection:
         return await self.bridge.ask(begin, *arguments, within=within)
 
 
-def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
-    """``client``: the only reference to it, so that it ends here and not on the loop."""
+def _close(client: list[Any], bridge: Bridge, done: asyncio.Event, _copies: object) -> None:
+    """``client``: the only reference to it, so that it ends here and not on the loop. It may read ``_copies`` until then."""
     try:
         client.pop().close()
     except Exception as error:  # noqa: BLE001 - of whatever kind: nothing is left to be done
