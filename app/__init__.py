@@ -34,6 +34,7 @@ bindings       pure   event to neutral record and back: HTTP, Kafka, Pulsar, Rab
 formats        pure   events as documents: JSON, Protobuf, Avro
 event          pure   what a CloudEvent is: types, value, validation, versions
 errors         pure   every error as one tree: whose fault it is, whether a retry helps
+tls            shell  certificates and keys: read whole, tried, swapped; what is wrong with them
 telemetry      shell  logging, counters, histograms, traces, supervised tasks
 ============== ====== ==============================================================================
 

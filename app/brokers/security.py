@@ -4,14 +4,15 @@ what a server of OAuth 2 answers who asks it for a token (RFC 6749)."""
 from __future__ import annotations
 
 import ssl
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 from pydantic import Field, model_validator
 
-from app.errors import SetupError
 from app.model.route import Strict
+from app.tls import ClientContext, Copies, Pems, Tried
 
 RENEW_BEFORE = 30.0  # seconds before a token ends
 WORDS = 200  # characters of the server's own words that are quoted
@@ -33,20 +34,43 @@ class ClientTls(Strict):
             raise ValueError("give cert and key together")
         return self
 
-    def context(self, product: str, broker: str) -> ssl.SSLContext:
-        """Raises SetupError for files that cannot be used."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert is not None:
-                context.load_cert_chain(self.cert, self.key)
-        except OSError as error:
-            raise SetupError(
-                f"TLS for {product} cannot be set up: {error}",
-                setting=f"brokers.{broker}.security.tls",
-                cure="name readable PEM files, the key without a pass phrase",
-            ) from error
-        context.check_hostname = self.verify_host
-        return context
+    def context(self, broker: str) -> ssl.SSLContext:
+        """Return the context for all connections to this broker: each handshake is made with the files as they were
+        tried last. Raises SetupError for files that cannot be used at the start."""
+        return self._in_use.context(_pems(self, broker), verify_host=self.verify_host)
+
+    def copies(self, broker: str) -> Copies:
+        """Return copies of the files as they were tried last, for a library that reads files itself. Raises SetupError
+        as ``context`` does."""
+        return self._in_use.copies(_pems(self, broker))
+
+    @cached_property
+    def _in_use(self) -> _InUse:
+        return _InUse()
+
+
+class _InUse:
+    """What was made of the files at first, and follows them from then on."""
+
+    def __init__(self) -> None:
+        self._context: ClientContext | None = None
+        self._copies: Tried[Copies] | None = None
+
+    def context(self, pems: Pems, *, verify_host: bool) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = ClientContext(pems, verify_host=verify_host)
+        return self._context
+
+    def copies(self, pems: Pems) -> Copies:
+        if self._copies is None:
+            self._copies = Tried(pems, partial(Copies, pems))
+        else:
+            self._copies.look()
+        return self._copies.current
+
+
+def _pems(tls: ClientTls, broker: str) -> Pems:
+    return Pems(setting=f"brokers.{broker}.security.tls", cert=tls.cert, key=tls.key, ca=tls.ca)
 
 
 class OAuth2(Strict):

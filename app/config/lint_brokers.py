@@ -13,7 +13,7 @@ from app.config.brokers import (
     RabbitBroker,
 )
 from app.config.finding import Path, written
-from app.config.lint_servers import Body, bodies, is_loopback, tls_files_exist
+from app.config.lint_servers import Body, bodies, check_tls_files, is_loopback
 from app.config.report import Report, check_characters, check_lasts
 from app.model.capabilities import EMBEDDED_RECORD
 
@@ -121,7 +121,7 @@ def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
             report.error(
                 (*setting, "sasl", "token_file"), "the file does not exist here", "name a file"
             )
-    tls_files_exist(report, setting, broker.security.tls)
+    check_tls_files(report, setting, broker.security.tls)
 
 
 def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
@@ -141,7 +141,7 @@ def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
                 "RabbitMQ accepts guest only from its own machine",
                 "set username and password",
             )
-    tls_files_exist(report, setting, security.tls)
+    check_tls_files(report, setting, security.tls)
 
 
 def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
@@ -168,7 +168,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
                 "the file does not exist here",
                 "name a JSON file with client_id and client_secret",
             )
-    tls_files_exist(report, setting, security.tls)
+    check_tls_files(report, setting, security.tls)
 
 
 def _secret_url(report: Report, setting: Path, url: str) -> None:

@@ -8,7 +8,7 @@ from app.config.brokers import EmbeddedBroker
 from app.config.finding import Path
 from app.config.kafka_listener import KafkaListener, split
 from app.config.kafka_logins import kafka_logins
-from app.config.lint_servers import is_loopback, overlap, tls_files_exist
+from app.config.lint_servers import check_tls_files, is_loopback, overlap
 from app.config.report import Report
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
@@ -56,7 +56,7 @@ def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
         )
     if listener.sasl is not None and listener.sasl.users:
         _old_users(report, (*setting, "sasl", "users"), listener.sasl.users)
-    tls_files_exist(report, setting, listener.tls)
+    check_tls_files(report, setting, listener.tls)
 
 
 def _old_users(report: Report, setting: Path, users: Mapping[str, object]) -> None:

@@ -13,6 +13,7 @@ from app.config.store import SqliteStore
 from app.filters.doubts import doubts
 from app.filters.model import Filter
 from app.routing.places import is_place
+from app.tls import faults_of
 
 
 def check_filters(report: Report) -> None:
@@ -39,6 +40,12 @@ def check_store(report: Report) -> None:
     if isinstance(store, SqliteStore):
         _file(report, store.path)
         _costs(report)
+    elif report.looks:
+        from app.store.postgresql import pems_of  # noqa: PLC0415 - heavy, and few need it
+
+        for fault in faults_of(pems_of(store.dsn.get_secret_value())):
+            tell = report.error if fault.fatal else report.warning
+            tell(("store", "dsn"), f"{fault.part} {fault.message}", fault.cure)
 
 
 def _file(report: Report, path: FilePath) -> None:

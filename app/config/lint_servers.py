@@ -14,6 +14,7 @@ from app.config.model import Config
 from app.config.report import Report
 from app.intakes.compiled import max_body
 from app.model.route import Strict
+from app.tls import Pems, faults_of
 
 
 def check_servers(report: Report) -> None:
@@ -34,7 +35,7 @@ def check_servers(report: Report) -> None:
                 f"raise it to several times {written(body.path)}",
             )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
-        tls_files_exist(report, ("server", name), tls)
+        check_tls_files(report, ("server", name), tls)
 
 
 class Body(NamedTuple):
@@ -96,10 +97,23 @@ def overlap(one: str, other: str) -> bool:
     return one == other or bool(every & {one, other})
 
 
-def tls_files_exist(report: Report, owner: tuple[str | int, ...], tls: Strict | None) -> None:
-    """Every file that ``tls`` of ``owner`` names, whatever its kind: of a listener, a broker, a webhook."""
-    for part, path in tls or ():
-        if isinstance(path, FilePath) and report.lacks_file(path):
-            report.error(
-                (*owner, "tls", part), "the file does not exist here", "name a readable PEM file"
-            )
+def check_tls_files(report: Report, owner: Path, tls: Strict | None) -> None:
+    """Report what is wrong with the files that ``tls`` of ``owner`` names: of a listener, a broker, a webhook."""
+    files = {part: path for part, path in tls or () if isinstance(path, FilePath)}
+    lacking = [part for part, path in files.items() if report.lacks_file(path)]
+    for part in lacking:
+        report.error(
+            (*owner, "tls", part), "the file does not exist here", "name a readable PEM file"
+        )
+    if files and not lacking:
+        ca_part = "client_ca" if "client_ca" in files else "ca"
+        pems = Pems(
+            setting=written((*owner, "tls")),
+            cert=files.get("cert"),
+            key=files.get("key"),
+            ca=files.get(ca_part),
+            ca_part=ca_part,
+        )
+        for fault in faults_of(pems) if report.looks else ():
+            tell = report.error if fault.fatal else report.warning
+            tell((*owner, "tls", fault.part), fault.message, fault.cure)

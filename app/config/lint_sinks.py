@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from app.config.finding import Path
-from app.config.lint_servers import is_loopback, tls_files_exist
+from app.config.lint_servers import check_tls_files, is_loopback
 from app.config.report import Report, check_characters
 from app.delivery.address_guard import host_allowed, is_address, is_literal, may_reach
 from app.delivery.target_url import TargetUrl, read_url
@@ -153,7 +153,7 @@ def _tls(report: Report, at: Path, subscription: Subscription) -> None:
         return
     if str(subscription.sink).startswith("http:"):
         report.warning((*at, "tls"), "has no effect on plain http", "leave it out, or use https")
-    tls_files_exist(report, at, tls)
+    check_tls_files(report, at, tls)
 
 
 def _callback(report: Report) -> None:

@@ -48,7 +48,10 @@ class Report:
         return FilePath(os.path.abspath(path))  # noqa: PTH100 - resolve would ask the disk
 
     def lacks_file(self, path: FilePath) -> bool:
-        return self.looks and not path.is_file()
+        try:
+            return self.looks and not path.is_file()
+        except PermissionError:  # it may be there: who reads it says more
+            return False
 
     def is_file(self, path: FilePath) -> bool:
         return self.looks and path.exists() and not path.is_dir()

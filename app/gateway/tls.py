@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from app.errors import SetupError
 from app.telemetry.tasks import keep
+from app.tls import Pems, Tried, server_context
 
 _log = logging.getLogger(__name__)
 
@@ -36,35 +36,38 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     check_every: float = 5.0
 
 
+class _Contexts(msgspec.Struct, frozen=True):
+    """Both contexts of one pair, so that a changed demand needs no file: the files on the disk may be unusable then."""
+
+    demanding: ssl.SSLContext
+    asking: ssl.SSLContext
+
+
 class Certificates:
     """``context`` gives new connections the certificate that was loaded last; open connections keep
-    theirs. ``setting`` names its TLS in error messages.
-    """
+    theirs. ``setting`` names its TLS in error messages. Raises SetupError for files that cannot be used."""
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
         self._settings = settings
         self._setting = setting
-        self._seen = self._stamps()
-        try:
-            self._latest = _context(settings)
-        except (OSError, ssl.SSLError) as error:
-            raise SetupError(
-                f"cannot load the certificate: {error}",
-                setting=setting,
-                cure="name a PEM certificate and its key, without a pass phrase; "
-                "client_ca, if set, holds PEM certificates",
-            ) from error
+        pems = Pems(
+            setting=setting,
+            cert=settings.certificate,
+            key=settings.key,
+            ca=settings.client_ca,
+            ca_part="client_ca",
+        )
+        self._tried = Tried(pems, partial(_contexts, pems))
 
     def context(self) -> ssl.SSLContext:
-        """For the next handshake. It has its own sessions: none that began with other certificates and
-        authorities can be resumed, which would let a client in without a look at its certificate."""
-        return self._latest
+        """Return the context of the next handshake. Each has its own sessions: none that began with other certificates,
+        authorities or under another demand can be resumed, which would let a client in without a look at its certificate."""
+        contexts = self._tried.current
+        return contexts.demanding if self._settings.demands_client else contexts.asking
 
     def demand_clients(self, demands: bool) -> None:
         """From the next handshake on."""
         self._settings = msgspec.structs.replace(self._settings, demands_client=demands)
-        if self._settings.client_ca is not None:
-            self._latest.verify_mode = ssl.CERT_REQUIRED if demands else ssl.CERT_OPTIONAL
 
     def watch(self) -> asyncio.Task[None]:
         """Looks at the files until it is cancelled."""
@@ -73,24 +76,14 @@ class Certificates:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self._settings.check_every)
-            stamps = await asyncio.to_thread(self._stamps)
-            if stamps != self._seen and self._reload():
-                self._seen = stamps
+            await asyncio.to_thread(self._tried.look)
 
-    def _reload(self) -> bool:
-        """A pair that does not load (a key without its certificate yet) is tried again later, and
-        the old one stays."""
-        try:
-            self._latest = _context(self._settings)
-        except (OSError, ssl.SSLError) as error:
-            _log.warning("the new certificate cannot be loaded, the old one stays: %s", error)
-            return False
-        _log.info("certificate reloaded from %s", self._settings.certificate)
-        return True
 
-    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
-        files = (self._settings.certificate, self._settings.key, self._settings.client_ca)
-        return tuple(_stamp(file) for file in files if file is not None)
+def _contexts(pems: Pems) -> _Contexts:
+    demanding = server_context(pems, demands_client=True)
+    if pems.ca is None:
+        return _Contexts(demanding, demanding)
+    return _Contexts(demanding, server_context(pems, demands_client=False))
 
 
 class Handshakes:
@@ -174,24 +167,3 @@ class Handshakes:
             connection.close()
             expected = isinstance(failure, OSError)  # of the peer, or it left
             _log.log(logging.DEBUG if expected else logging.ERROR, "no TLS: %s", failure)
-
-
-def _stamp(file: Path) -> tuple[int, int, int]:
-    """Changes with the file: also when it is replaced through a symbolic link."""
-    try:
-        found = file.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-def _context(settings: Tls) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    # With an empty pass phrase: OpenSSL would else ask for one on the terminal, and wait.
-    context.load_cert_chain(settings.certificate, settings.key, password="")
-    if settings.client_ca is not None:
-        context.load_verify_locations(settings.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED if settings.demands_client else ssl.CERT_OPTIONAL
-    return context

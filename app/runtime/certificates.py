@@ -1,4 +1,6 @@
-"""When the certificates end that we show: of our listeners, and those that log us in somewhere."""
+"""When the certificates end that we show: of our listeners, and those that log us in somewhere. The one that is in
+use counts, and not the file, which may hold one that cannot be used; the file counts where nothing uses it here.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from pathlib import Path
 from app.config.brokers import EmbeddedBroker
 from app.config.model import Config
 from app.model.subscription import Subscription
+from app.tls import end_in_use
+from app.tls.faults import certificates_in
 
 
 class Expiries:
@@ -26,7 +30,8 @@ class Expiries:
         found: dict[str, float] = {}
         for setting, path in certificates.items():
             try:
-                found[setting] = self._end(path)
+                in_use = end_in_use(setting.removesuffix(".cert"), path)
+                found[setting] = self._end(path) if in_use is None else in_use
             except (OSError, ValueError):
                 continue
         return found
@@ -36,9 +41,7 @@ class Expiries:
         version = stat.st_mtime_ns, stat.st_size
         known = self._read.get(path)
         if known is None or known[0] != version:
-            from cryptography import x509  # noqa: PLC0415 - only where there is a certificate
-
-            chain = x509.load_pem_x509_certificates(path.read_bytes())
+            chain = certificates_in(path.read_bytes())
             known = version, min(each.not_valid_after_utc.timestamp() for each in chain)
             self._read[path] = known
         return known[1]

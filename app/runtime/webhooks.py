@@ -75,15 +75,8 @@ def client_for(subscription: Subscription, config: Config, counters: Counters) -
 def _tls(subscription: Subscription) -> TlsFiles | None:
     if subscription.tls is None:
         return None
-    try:
-        return TlsFiles(subscription.tls.ca, subscription.tls.cert, subscription.tls.key)
-    except OSError as error:
-        raise SetupError(
-            f"the certificates cannot be used: {error}",
-            setting=f"subscriptions.{subscription.id}.tls",
-            cure="name readable PEM files; the key must belong to the certificate and "
-            "have no pass phrase",
-        ) from error
+    tls = subscription.tls
+    return TlsFiles(tls.ca, tls.cert, tls.key, setting=f"subscriptions.{subscription.id}.tls")
 
 
 def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:

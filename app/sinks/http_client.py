@@ -112,8 +112,9 @@ class HttpClient:
 
     def _prepared(self, method: str, url: str, message: HttpMessage) -> tuple[Pool, bytes]:
         """Where a request goes, and its head. Raises Fault."""
-        if self._tls.files:
-            self._tls.look()
+        if self._tls.files and self._tls.look():
+            for pool in self._pools.values():
+                pool.renew()
         try:
             aim = self._aim(method, url, "" if self._proxy is None else self._proxy())
             _demand_sendable(message.values)

@@ -32,6 +32,7 @@ class Pool:
         self.loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
         self._idle: deque[Connection] = deque()  # the last one is used first, so that others end
+        self._old: set[Connection] = set()  # made with certificates that are not in use any more
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -78,8 +79,17 @@ class Pool:
             self._sweep.cancel()
             self._sweep = None
 
+    def renew(self) -> None:
+        """Use no connection for a further request that is open now: it was made with other certificates."""
+        self._old = set(self._open)
+        for connection in tuple(self._idle):
+            connection.close()
+
     def release(self, connection: Connection) -> None:
         """Its answer is complete, and it may be used again."""
+        if self._old and connection in self._old:
+            connection.close()
+            return
         connection.idle_since = self.loop.time()
         self._idle.append(connection)
         if self._sweep is None:
@@ -89,6 +99,7 @@ class Pool:
         """It was closed."""
         if connection in self._open:
             self._open.remove(connection)
+            self._old.discard(connection)
             if connection in self._idle:
                 self._idle.remove(connection)
 

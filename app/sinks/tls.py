@@ -1,15 +1,13 @@
-"""TLS towards webhooks: whom we trust, and the certificate we show. Read again when the files change."""
+"""TLS towards webhooks: the authorities to trust, and the client certificate. Read again when the files change."""
 
 from __future__ import annotations
 
-import logging
-import ssl
+import time
 from functools import cache
 from pathlib import Path
 
-from app.sinks.secrets import WatchedFiles
-
-_log = logging.getLogger(__name__)
+from app.sinks import secrets
+from app.tls import ClientContext, Pems
 
 
 @cache
@@ -20,36 +18,35 @@ def trusted_by_system() -> TlsFiles:
 
 
 class TlsFiles:
-    """``context`` serves new connections; those that are open keep what they were made with.
+    """``context`` serves new connections, each with the files as they were tried last.
 
-    ``ca``           authorities instead of the system's. An authority that leaves the file is trusted
-                     until the next start; one that is added is trusted at once.
+    ``ca``           authorities instead of the system's.
     ``cert``, ``key``  ours, both or none.
 
-    Raises OSError, ssl.SSLError among them, for files that cannot be used.
+    Raises SetupError for files that cannot be used.
     """
 
     def __init__(
-        self, ca: Path | None = None, cert: Path | None = None, key: Path | None = None
+        self,
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+        *,
+        setting: str = "subscriptions.tls",
     ) -> None:
-        self._ca, self._cert, self._key = ca, cert, key
-        self.files = tuple(str(path) for path in (ca, cert, key) if path is not None)
+        pems = Pems(setting=setting, cert=cert, key=key, ca=ca)
+        self.files = tuple(map(str, pems.files))
         self.shows_own = cert is not None
-        self._watched = WatchedFiles(self.files)
-        self.context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-        self._load_own()
+        self.context = ClientContext(pems)
+        self._generation = 0
+        self._looked = time.monotonic()
 
-    def look(self) -> None:
-        """Takes what has changed. What cannot be used is said, and the old one kept."""
-        if not self._watched.changed():
-            return
-        try:
-            if self._ca is not None:
-                self.context.load_verify_locations(self._ca)
-            self._load_own()
-        except OSError as error:
-            _log.error("certificates for a webhook stay as they were: %s", error)
-
-    def _load_own(self) -> None:
-        if self._cert is not None:
-            self.context.load_cert_chain(self._cert, self._key)
+    def look(self) -> bool:
+        """Take the files if they have changed and can be used. Return True once after each swap: connections that are
+        open were made with other files. Asked for each request, so that idle connections do not keep old files."""
+        now = time.monotonic()
+        if now - self._looked >= secrets.LOOK_AGAIN:
+            self._looked = now
+            self.context.look()
+        generation, self._generation = self._generation, self.context.generation
+        return generation != self._generation

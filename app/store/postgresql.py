@@ -7,7 +7,10 @@ by, and neither has to restart for the sake of a row that nobody else wants.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -17,9 +20,11 @@ from sqlalchemy.exc import DBAPIError
 
 from app.errors import SetupError
 from app.store import schema
+from app.tls import Copies, Pems, Tried
 
 SETTING = "store.dsn"
 _BOUNDS = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout")
+_NO_KEY = "-"  # in place of a pass phrase: an empty one would make libpq ask the terminal for it
 _LOCK = 0x736B79  # held while the schema changes; the number means nothing elsewhere
 
 # Of the connection, where the DSN does not say otherwise: one whose other end vanished is noticed.
@@ -52,9 +57,11 @@ def engine_of(dsn: str, timeout: float) -> Engine:
         "connect_timeout": max(2, round(timeout)),
         **conninfo_to_dict(dsn),
     }
+    connection["sslpassword"] = connection.get("sslpassword") or _NO_KEY
+    files = _files_of(pems_of(dsn))
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(**connection),
+        creator=lambda: psycopg.connect(**connection | files()),
         isolation_level="READ COMMITTED",
         pool_size=1,
         max_overflow=0,
@@ -64,6 +71,52 @@ def engine_of(dsn: str, timeout: float) -> Engine:
     milliseconds = max(1, round(timeout * 1000))
     event.listen(engine, "connect", lambda raw, _: _prepare(raw, milliseconds))
     return engine
+
+
+def pems_of(dsn: str) -> Pems:
+    """Return the PEM files that libpq would read for this DSN, its variables and its folder in the home included. A key
+    in an engine (``pkcs11:...``) is no file, and ``sslrootcert=system`` neither."""
+    defaults = {each.keyword: each.val for each in psycopg.pq.Conninfo.get_defaults()}
+    given = {name.decode(): value.decode() for name, value in defaults.items() if value}
+    said: dict[str, Any] = {**given, **conninfo_to_dict(dsn)}
+    if said.get("sslmode") == "disable":
+        return Pems(setting=SETTING)
+    cert, key = _file(said, "sslcert", "postgresql.crt"), _file(said, "sslkey", "postgresql.key")
+    paired = cert is not None and key is not None and said.get("sslcertmode") != "disable"
+    root = said.get("sslrootcert")
+    return Pems(
+        setting=SETTING,
+        cert=cert if paired else None,
+        key=key if paired else None,
+        ca=Path(root) if root and root != "system" else None,
+        cert_part="sslcert",
+        key_part="sslkey",
+        ca_part="sslrootcert",
+        password=said.get("sslpassword") or "",
+    )
+
+
+def _file(said: dict[str, Any], name: str, default: str) -> Path | None:
+    if given := said.get(name):
+        return None if ":" in given else Path(given)
+    there = Path("~/.postgresql", default).expanduser()
+    return there if there.is_file() else None
+
+
+def _files_of(pems: Pems) -> Callable[[], dict[str, str]]:
+    """Return what tells libpq of copies of the files as they were tried last. Raises SetupError for files that cannot
+    be used."""
+    if not pems.files:
+        return dict
+    tried = Tried(pems, partial(Copies, pems))
+
+    def told() -> dict[str, str]:
+        tried.look()
+        copies = tried.current.pems
+        named = {"sslcert": copies.cert, "sslkey": copies.key, "sslrootcert": copies.ca}
+        return {name: str(path) for name, path in named.items() if path is not None}
+
+    return told
 
 
 def open_engine(dsn: str, timeout: float) -> Engine:

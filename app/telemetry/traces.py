@@ -163,15 +163,13 @@ def about_event(attributes: Mapping[str, str]) -> dict[str, str | int]:
 
 
 def _provider(settings: TraceSettings) -> TracerProvider:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-        OTLPSpanExporter,
-    )
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider as Provider  # noqa: PLC0415
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     from opentelemetry.sdk.trace.sampling import ParentBased  # noqa: PLC0415
 
-    from app.telemetry.sampling import AsItsLinks  # noqa: PLC0415 - the extra
+    from app.telemetry.otlp import exporter_of  # noqa: PLC0415 - the extra
+    from app.telemetry.sampling import AsItsLinks  # noqa: PLC0415
 
     resource = Resource.create(
         {
@@ -183,8 +181,6 @@ def _provider(settings: TraceSettings) -> TracerProvider:
     provider = Provider(
         sampler=ParentBased(AsItsLinks(settings.sample)), resource=resource
     )  # ends with the process, and sends what waits then
-    exporter = OTLPSpanExporter(
-        settings.endpoint, headers=dict(settings.headers), timeout=settings.timeout
-    )
+    exporter = exporter_of(settings.endpoint, settings.headers, settings.timeout)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1_000))
     return provider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 from pathlib import Path
@@ -17,6 +18,7 @@ from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
 from listening import AtOnce, Held, listening, until
+from pairs import replace
 from raw_http import PATIENCE, Closed, RawConnection, event, request
 
 
@@ -288,16 +290,12 @@ async def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(
 ) -> None:
     """OpenSSL would ask on the terminal: at start, and on the event loop when the key is renewed."""
     issue(authority, tmp_path)
-    key = serialization.load_pem_private_key((tmp_path / "key.pem").read_bytes(), None)
-    (tmp_path / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"secret"),
-        )
-    )
+    key = tmp_path / "key.pem"
+    key.write_bytes(encrypted(key.read_bytes()))
     server = EventsServer(AtOnce(), Counters(), port=0, tls=settings(tmp_path))
-    with pytest.raises(SetupError, match=r"server\.events\.tls.*pass phrase"):
+    with pytest.raises(
+        SetupError, match=rf"server\.events\.tls: key {key} is encrypted.*pass phrase"
+    ):
         await server.start()
 
 
@@ -337,3 +335,138 @@ async def test_no_session_outlives_the_authority_that_let_its_client_in(
         while not await is_refused(None):
             await asyncio.sleep(0.02)
         assert await is_refused(session)
+
+
+def resumed(
+    port: int, client: ssl.SSLContext, session: ssl.SSLSession | None = None
+) -> tuple[bool, bool, ssl.SSLSession | None]:
+    """Send an event with a session. Return whether it was taken, whether the server resumed, and the session now."""
+    plain = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    try:
+        with client.wrap_socket(plain, server_hostname="localhost", session=session) as peer:
+            peer.sendall(event(1))
+            taken = peer.recv(12) == b"HTTP/1.1 202"
+            found = taken, bool(peer.session_reused), peer.session
+            with contextlib.suppress(OSError):
+                peer.unwrap()  # a server forgets the session of a connection that breaks off
+            return found
+    except OSError:
+        return False, False, None
+
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.mark.parametrize("tickets", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_session_without_a_certificate_is_not_resumed_where_one_is_demanded(
+    tmp_path: Path,
+    authority: trustme.CA,
+    trusting: ssl.SSLContext,
+    version: ssl.TLSVersion,
+    tickets: bool,
+) -> None:
+    """A reload changed the demand on the context in use, whose sessions stayed good: a client that had one was let in
+    without a certificate, with a ticket or by the session's id."""
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    trusting.maximum_version = version
+    if not tickets:
+        trusting.options |= ssl.OP_NO_TICKET
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
+    async with listening(Renewed(), tls=tls) as server:
+
+        def become(demands: bool) -> None:
+            other = msgspec.structs.replace(tls, demands_client=demands)
+            server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
+
+        async def taken(session: ssl.SSLSession | None) -> bool:
+            return (await asyncio.to_thread(resumed, server.port, trusting, session))[0]
+
+        _, _, session = await asyncio.to_thread(resumed, server.port, trusting)
+        assert (await asyncio.to_thread(resumed, server.port, trusting, session))[1]
+        for _ in range(2):
+            become(True)
+            assert not await taken(session)
+            assert not await taken(None)
+            become(False)
+            assert await taken(session)
+
+
+async def test_the_demand_changes_also_while_the_files_cannot_be_used(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
+    async with listening(Renewed(), tls=tls) as server:
+        for name in ("cert.pem", "key.pem", "ca.pem"):
+            (tmp_path / name).unlink()
+        assert await is_let_in(server.port, trusting)
+        other = msgspec.structs.replace(tls, demands_client=True)
+        server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
+        assert not await is_let_in(server.port, trusting)
+
+
+@pytest.mark.parametrize("damage", ["encrypted", "mixed", "gone", "cut", "authorities"])
+async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_the_log_says_why(
+    tmp_path: Path,
+    authority: trustme.CA,
+    trusting: ssl.SSLContext,
+    damage: str,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Said once for each state of the files, with setting, file and cure."""
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
+    key = (tmp_path / "key.pem").read_bytes()
+    other = authority.issue_cert("localhost").private_key_pem.bytes()
+    file, content, words = {
+        "encrypted": ("key.pem", encrypted(key), "is encrypted"),
+        "mixed": ("key.pem", other, "does not belong to the certificate"),
+        "gone": ("cert.pem", None, "does not exist"),
+        "cut": ("cert.pem", (tmp_path / "cert.pem").read_bytes()[:200], "cannot be read"),
+        "authorities": ("ca.pem", b"", "is empty"),
+    }[damage]
+    async with listening(AtOnce(), tls=tls) as server:
+        async with await RawConnection.open(server.port, trusting) as peer:
+            before = serial(peer)
+        if content is None:
+            (tmp_path / file).unlink()
+        else:
+            replace(tmp_path / file, content)
+        await until(lambda: words in caplog.text)
+        async with await RawConnection.open(server.port, trusting) as peer:
+            assert serial(peer) == before
+        (said,) = [each.getMessage() for each in caplog.records if words in each.getMessage()]
+        assert "the old one stays" in said
+        for part in ("server.events.tls", str(tmp_path / file), "Cure"):
+            assert part in said
+        issue(authority, tmp_path)
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        await until_served_anew(server.port, trusting, before)
+    assert "pass phrase:" not in "".join(capfd.readouterr())
+
+
+def encrypted(key: bytes) -> bytes:
+    return serialization.load_pem_private_key(key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+
+
+async def test_two_listeners_share_their_files_and_no_session(
+    tmp_path: Path, authority: trustme.CA, trusting: ssl.SSLContext
+) -> None:
+    """The session of one that demands nothing is of no use at one that does."""
+    issue(authority, tmp_path)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
+    optional = msgspec.structs.replace(tls, demands_client=False)
+    async with listening(AtOnce(), tls=optional) as one, listening(AtOnce(), tls=tls) as other:
+        _, _, session = await asyncio.to_thread(resumed, one.port, trusting)
+        assert session is not None
+        assert not (await asyncio.to_thread(resumed, other.port, trusting, session))[0]

@@ -45,6 +45,7 @@ class KafkaDriver:
         """``refused``: gets the code of each error that Kafka answers to a wire batch."""
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
+        settings.ssl_context()  # files are looked at before anything is connected
         self._settings = settings
         self._producer = Producer(settings, refused)
         self._standing = Standing(settings)

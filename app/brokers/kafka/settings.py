@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -126,9 +127,12 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout * 1000),
             "security_protocol": self._protocol(),
-            "ssl_context": None if self.tls is None else self.tls.context("Kafka", self.name),
+            "ssl_context": self.ssl_context(),
             **self._credentials(),
         }
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        return None if self.tls is None else self.tls.context(self.name)
 
     def _protocol(self) -> str:
         transport = "SSL" if self.tls else "PLAINTEXT"

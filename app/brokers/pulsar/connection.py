@@ -21,7 +21,7 @@ import pulsar
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.extension import below, consuming, producing, reading
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.security import ClientTls
+from app.tls import Copies, Pems
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,8 @@ class Connection:
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
         self.bridge = Bridge(asyncio.get_running_loop())
-        self._client = _client(settings)
+        self._copies = None if settings.tls is None else settings.tls.copies(settings.name)
+        self._client = _client(settings, self._copies)
         self.closed = False
 
     async def producer(self, topic: str) -> Any:
@@ -81,7 +82,10 @@ class Connection:
         done = asyncio.Event()
         client, self._client = self._client, None
         closing = threading.Thread(
-            target=_close, args=([client], self.bridge, done), name="pulsar-close", daemon=True
+            target=_close,
+            args=([client], self.bridge, done, self._copies),
+            name="pulsar-close",
+            daemon=True,
         )
         closing.start()
         del client
@@ -99,8 +103,8 @@ class Connection:
         return await self.bridge.ask(begin, *arguments, within=within)
 
 
-def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
-    """``client``: the only reference to it, so that it ends here and not on the loop."""
+def _close(client: list[Any], bridge: Bridge, done: asyncio.Event, _copies: object) -> None:
+    """``client``: the only reference to it, so that it ends here and not on the loop. It may read ``_copies`` until then."""
     try:
         client.pop().close()
     except Exception as error:  # noqa: BLE001 - of whatever kind: nothing is left to be done
@@ -108,11 +112,13 @@ def _close(client: list[Any], bridge: Bridge, done: asyncio.Event) -> None:
     bridge.post(done.set)
 
 
-def _client(settings: PulsarSettings) -> Any:
-    tls = settings.tls or ClientTls()
+def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
+    """``copies``: the library reads the files at each connection of its own, and would ask the terminal for the pass
+    phrase of a key that was encrypted meanwhile. They must last as long as the client."""
+    tls = Pems(setting="") if copies is None else copies.pems
     return pulsar.Client(
         settings.service_url,
-        authentication=_authentication(settings),
+        authentication=_authentication(settings, tls),
         operation_timeout_seconds=math.ceil(settings.operation_timeout),
         connection_timeout_ms=round(settings.connect_timeout * 1000),
         io_threads=1,
@@ -120,7 +126,7 @@ def _client(settings: PulsarSettings) -> Any:
         stats_interval_in_seconds=0,
         # Not to Python's logging: a line of the library would want the interpreter while it holds locks.
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, settings.client_log or os.devnull),
-        tls_validate_hostname=tls.verify_host,
+        tls_validate_hostname=settings.tls is None or settings.tls.verify_host,
         # The library would take its own list of authorities for the system's.
         tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
         tls_certificate_file_path=_text(tls.cert),
@@ -128,7 +134,7 @@ def _client(settings: PulsarSettings) -> Any:
     )
 
 
-def _authentication(settings: PulsarSettings) -> Any:
+def _authentication(settings: PulsarSettings, tls: Pems) -> Any:
     if settings.token is not None:
         return pulsar.AuthenticationToken(settings.token)
     if settings.oauth2 is not None:
@@ -142,8 +148,7 @@ def _authentication(settings: PulsarSettings) -> Any:
         }
         text = msgspec.json.encode({key: value for key, value in parameters.items() if value})
         return pulsar.AuthenticationOauth2(text.decode())
-    tls = settings.tls
-    if tls is not None and tls.cert is not None:
+    if tls.cert is not None:
         return pulsar.AuthenticationTLS(str(tls.cert), str(tls.key))
     return None
 

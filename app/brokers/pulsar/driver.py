@@ -42,6 +42,7 @@ class PulsarDriver:
     def __init__(self, settings: PulsarSettings) -> None:
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
+        settings.check_files()
         self._settings = settings
         self._admin = Admin(settings)
         self._producer = Producer(settings, self._admin)

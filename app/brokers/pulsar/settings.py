@@ -62,6 +62,11 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"PulsarSettings(name={self.name!r}, service_url={self.service_url!r})"
 
+    def check_files(self) -> None:
+        """Raises SetupError for files of TLS that cannot be used, before anything is connected."""
+        if self.tls is not None:
+            self.tls.context(self.name)
+
     def ssl_context(self) -> ssl.SSLContext:
-        """For the administration; the client library takes the files themselves."""
-        return (self.tls or ClientTls()).context("Pulsar", self.name)
+        """For the administration; the client library takes copies of the files."""
+        return (self.tls or ClientTls()).context(self.name)

@@ -82,7 +82,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
         return [self._url(text, client_id or self.client_id) for text in texts]
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        return None if self.tls is None else self.tls.context("RabbitMQ", self.name)
+        return None if self.tls is None else self.tls.context(self.name)
 
     def _url(self, text: str, client_id: str) -> URL:
         try:

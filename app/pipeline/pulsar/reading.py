@@ -10,11 +10,13 @@ import os
 import ssl
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from app.pipeline.pulsar.options import Options
+from app.tls import Copies, Pems
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,7 +84,8 @@ def records(options: Options, piece: Range) -> Iterator[Row]:
     """Every message of the range, in order."""
     import pulsar  # noqa: PLC0415 - in a worker
 
-    client = _client(options)
+    copies = _copies(options)  # they last as long as the client
+    client = _client(options, copies.pems)
     try:
         first = message_id(piece.start)
         reader = client.create_reader(
@@ -138,25 +141,48 @@ def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _client(options: Options) -> Any:
+def _copies(options: Options) -> Copies:
+    """Return copies of the files of TLS: the library would ask a terminal for the pass phrase of a key. Raises
+    SetupError."""
+    pems = Pems(
+        setting=f"brokers.{options.name}.security.tls",
+        cert=_path(options.tls_certificate),
+        key=_path(options.tls_key),
+        ca=_path(options.tls_ca),
+    )
+    try:
+        return Copies(pems)
+    except OSError as error:
+        raise pems.refusal(error) from error
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _client(options: Options, tls: Pems) -> Any:
     import pulsar  # noqa: PLC0415
 
     return pulsar.Client(
         options.service_url,
-        authentication=_authentication(options),
+        authentication=_authentication(options, tls),
         io_threads=1,
         message_listener_threads=1,
         stats_interval_in_seconds=0,
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         tls_validate_hostname=options.tls_verify_host,
         # The library would take its own list of authorities for the system's.
-        tls_trust_certs_file_path=options.tls_ca or ssl.get_default_verify_paths().cafile,
-        tls_certificate_file_path=options.tls_certificate,
-        tls_private_key_file_path=options.tls_key,
+        tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
+        tls_certificate_file_path=_text(tls.cert),
+        tls_private_key_file_path=_text(tls.key),
     )
 
 
-def _authentication(options: Options) -> Any:
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _authentication(options: Options, tls: Pems) -> Any:
     import pulsar  # noqa: PLC0415
 
     if options.token is not None:
@@ -171,6 +197,6 @@ def _authentication(options: Options) -> Any:
         }
         text = msgspec.json.encode({key: value for key, value in told.items() if value})
         return pulsar.AuthenticationOauth2(text.decode())
-    if options.tls_certificate is not None and options.tls_key is not None:
-        return pulsar.AuthenticationTLS(options.tls_certificate, options.tls_key)
+    if tls.cert is not None:
+        return pulsar.AuthenticationTLS(str(tls.cert), str(tls.key))
     return None

@@ -29,7 +29,7 @@ _WHERE: Final = (
     "SELECT metadata_location FROM iceberg_tables"
     " WHERE catalog_name = {0} AND table_namespace = {0} AND table_name = {0}"
 )
-_LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"}
+_LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword"}
 """Parameters that mean the same to Java's driver and to libpq."""
 
 _SPARK: Final = (
@@ -172,7 +172,7 @@ def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
     address = urlsplit(catalog.uri.removeprefix("jdbc:"))
     given = {key: value for key, value in parse_qsl(address.query) if key in _LIBPQ}
     own = {each: catalog.properties.get(f"jdbc.{each}") for each in ("user", "password")}
-    words = {**given, **{key: value for key, value in own.items() if value}}
+    words = {"sslpassword": "-", **given, **{key: value for key, value in own.items() if value}}
     if schema := dict(parse_qsl(address.query)).get("currentSchema"):
         words["options"] = f"-csearch_path={schema}"
     told = psycopg.conninfo.make_conninfo(address._replace(query="").geturl(), **words)

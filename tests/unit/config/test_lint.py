@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import trustme
 
 from app.config.finding import Finding
 from app.config.lint import lint
 from app.config.load import Loaded
 from app.formats import avro_schema
+from pairs import Pair
 
 Lint = Callable[..., list[str]]
 Load = Callable[..., Loaded]
@@ -495,7 +498,8 @@ def test_off_loopback_it_is_said_who_may_send(
     lint_text: Lint, tmp_path: Path, events: str, told: list[str]
 ) -> None:
     """Nobody opens the door without knowing it."""
-    (tmp_path / "c.pem").write_text("")
+    issued = trustme.CA().issue_cert("bridge.internal")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "c.pem")
     events = events.replace("CERT", str(tmp_path / "c.pem"))
     found = lint_text(f"{ROUTE}server: {{events: {{{events}}}}}\n")
     assert [each.partition(" Cure")[0] for each in found] == told
@@ -504,6 +508,54 @@ def test_off_loopback_it_is_said_who_may_send(
 def test_two_free_ports_do_not_clash(lint_text: Lint) -> None:
     """Port 0 takes a free one, each time another."""
     assert lint_text(f"{ROUTE}server: {{events: {{port: 0}}, admin: {{port: 0}}}}\n") == []
+
+
+def test_tls_files_are_read(
+    lint_text: Lint, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of listeners, brokers and webhooks: what TLS cannot use is an error, what a peer may refuse a warning."""
+    pair = Pair(tmp_path, trustme.CA(), "ours")
+    tls = f"{{cert: {pair.cert}, key: {pair.key}}}"
+    texts = {
+        "server.events.tls": f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n",
+        "server.admin.tls": f"{ROUTE}server: {{admin: {{tls: {tls}}}}}\n",
+        "brokers.main.security.tls": kafka(security=f"{{tls: {tls}}}") + ROUTE,
+        "subscriptions[0].tls": ROUTE + subscription(tls=tls),
+    }
+
+    def found() -> list[str]:
+        return [
+            said.replace(setting, "TLS")
+            for setting, text in texts.items()
+            for said in lint_text(text, minimal="brokers" not in setting)
+        ]
+
+    assert found() == []
+    pair.write_cert(pair.issue())
+    mixed = f"error TLS.key: {pair.key} does not belong to the certificate in {pair.cert}"
+    assert [said.partition(":")[0] for said in found()] == ["error TLS.key"] * 4
+    assert all(said.startswith(mixed) for said in found())
+    pair.renew()
+    pair.encrypt_key()
+    assert len(found()) == 4
+    assert all(said.startswith(f"error TLS.key: {pair.key} is encrypted") for said in found())
+    begin, end = (dt.datetime(2024, month, 1, tzinfo=dt.UTC) for month in (1, 2))
+    pair.renew(not_before=begin, not_after=end)
+    over = f"warning TLS.cert: {pair.cert} has expired on 2024-02-01"
+    assert len(found()) == 4
+    assert all(said.startswith(over) for said in found())
+    assert "pass phrase:" not in "".join(capfd.readouterr())
+
+
+def test_the_files_of_a_dsn_are_read(lint_text: Lint, tmp_path: Path) -> None:
+    pair = Pair(tmp_path, trustme.CA(), "ours")
+    dsn = f"postgresql://u:p@db/d?sslcert={pair.cert}&sslkey={pair.key}"
+    log = "version: 1\nbrokers: {log: {kind: embedded, path: /srv/l}}\n"
+    text = f"{log}{ROUTE}store: {{kind: postgresql, dsn: '{dsn}'}}\n"
+    assert [each for each in lint_text(text, minimal=False) if "ssl" in each] == []
+    pair.encrypt_key()
+    (said,) = [each for each in lint_text(text, minimal=False) if "ssl" in each]
+    assert said.startswith(f"error store.dsn: sslkey {pair.key} is encrypted")
 
 
 def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:

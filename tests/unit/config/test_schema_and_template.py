@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import trustme
+
 from app import config
 from app.config.lint import lint
 from app.config.load import Loaded
 from app.config.schema import schema
+from pairs import Pair
 
 Load = Callable[..., Loaded]
 TEMPLATE = Path(config.__file__).with_name("skybridge.yaml").read_text()
@@ -76,8 +79,7 @@ def test_what_is_commented_out_in_the_first_file_works(load_text: Load, tmp_path
     settings = re.sub(r"(?m)^( *)# (?=( *- )|( *\w+:( |$)))", r"\1", brokers + rest)
     settings = settings.replace("subscriptions: []", "subscriptions:")
     listeners = re.sub(r"(?m)^( +)# ", r"\1", head).replace("/etc/skybridge", str(tmp_path))
-    for name in ("tls.crt", "tls.key"):
-        (tmp_path / name).write_text("")
+    Pair(tmp_path, trustme.CA(), "tls")
     secrets = {
         "KAFKA_PASSWORD": "p",
         "RABBITMQ_PASSWORD": "p",

@@ -195,7 +195,7 @@ async def test_another_schema_holds_for_replies_too(house: House) -> None:
 
 
 async def test_what_cannot_be_made_is_refused_before_anything_changes(house: House) -> None:
-    """A key without its certificate: the lint cannot see it, whoever makes the sink can."""
+    """A certificate that is none."""
     for name in ("cert.pem", "key.pem"):
         (house.folder / name).write_text("no certificate")
     async with house.running():
@@ -203,7 +203,7 @@ async def test_what_cannot_be_made_is_refused_before_anything_changes(house: Hou
         files = {"cert": f"{house.folder}/cert.pem", "key": f"{house.folder}/key.pem"}
         told = await house.reload(lambda s: s["subscriptions"][0].update(tls=files))
         assert told.outcome == "refused"
-        assert "subscriptions.one.tls" in told.faults[0].detail
+        assert f"subscriptions[0].tls.cert: {house.folder}/cert.pem" in told.faults[0].detail
         assert house.runs() == before
         assert (
             await house.reload(lambda s: s["subscriptions"][0].pop("tls"))

@@ -1,0 +1,138 @@
+"""What is in use, and when the next takes its place."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from app.errors import SetupError
+from app.gateway.tls import Certificates, Tls
+from app.runtime.certificates import Expiries
+from app.tls import Copies, Pems, Tried, tried
+from pairs import Pair, replace
+
+ENDS = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
+LATER = ENDS + dt.timedelta(days=90)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    pair = Pair(tmp_path, trustme.CA(), "ours")
+    pair.renew(not_after=ENDS)
+    return pair
+
+
+def pems_of(pair: Pair) -> Pems:
+    return Pems(setting="server.events.tls", cert=pair.cert, key=pair.key)
+
+
+class Made:
+    """Counts how often something was made of the files, and what happens meanwhile."""
+
+    def __init__(self, pems: Pems) -> None:
+        self.pems = pems
+        self.times = 0
+        self.meanwhile = lambda: None
+
+    def __call__(self) -> int:
+        self.pems.load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        self.meanwhile()
+        self.times += 1
+        return self.times
+
+
+def test_files_that_have_not_changed_are_not_read_again(pair: Pair) -> None:
+    made = Made(pems_of(pair))
+    kept = Tried(made.pems, made)
+    assert [kept.look() for _ in range(3)] == [False] * 3
+    assert made.times == 1
+
+
+def test_a_change_while_the_files_are_read_is_taken_whole(pair: Pair) -> None:
+    made = Made(pems_of(pair))
+
+    def meanwhile() -> None:
+        made.meanwhile = lambda: None
+        pair.renew(not_after=LATER)
+
+    made.meanwhile = meanwhile
+    kept = Tried(made.pems, made)
+    assert (kept.current, kept.end) == (2, LATER.timestamp())
+    assert not kept.look()
+
+
+def test_files_that_were_refused_are_tried_again_after_a_while_also_unchanged(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A right to read that was missing changes no mark of the file; the log says it once."""
+    made = Made(pems_of(pair))
+    kept = Tried(made.pems, made)
+    good = pair.key.read_bytes()
+    pair.encrypt_key()
+    assert [kept.look() for _ in range(3)] == [False] * 3
+    monkeypatch.setattr(tried, "RETRY", 0.0)
+    kept._again = 0.0
+    assert [kept.look() for _ in range(3)] == [False] * 3
+    assert caplog.text.count("is encrypted") == 1
+    assert kept.current == 1
+    replace(pair.key, good)
+    assert kept.look()
+    assert (kept.current, kept.generation) == (2, 1)
+
+
+async def test_the_metric_shows_the_end_of_the_certificate_in_use(pair: Pair) -> None:
+    """It showed that of the file, also of one that cannot be used: no alert, and an expired certificate in use."""
+    name = "server.events.tls.cert"
+    expiries, files = Expiries(), {name: pair.cert}
+    listener = Certificates(Tls(certificate=pair.cert, key=pair.key))
+    assert await expiries.of(files) == {name: ENDS.timestamp()}
+    other = pair.issue(not_after=LATER)
+    pair.write_cert(other)
+    assert await expiries.of(files) == {name: ENDS.timestamp()}
+    pair.write_key(other)
+    assert await expiries.of(files) == {name: LATER.timestamp()}
+    pair.cert.unlink()
+    assert await expiries.of(files) == {name: LATER.timestamp()}
+    assert listener.context()
+
+
+def test_copies_last_as_long_as_they_are_held(pair: Pair) -> None:
+    copies = Copies(pems_of(pair))
+    cert, key = copies.pems.cert, copies.pems.key
+    assert cert is not None
+    assert key is not None
+    assert cert.read_bytes() == pair.cert.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    pair.renew()
+    assert cert.read_bytes() != pair.cert.read_bytes()
+    del copies
+    assert not cert.exists()
+
+
+def test_copies_are_files_where_memory_has_none(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("os.memfd_create")
+    copies = Copies(pems_of(pair))
+    cert, key = copies.pems.cert, copies.pems.key
+    assert cert is not None
+    assert key is not None
+    assert cert.read_bytes() == pair.cert.read_bytes()
+    assert key.stat().st_mode & 0o777 == 0o600
+    del copies
+    assert not key.exists()
+
+
+def test_files_that_cannot_be_used_at_the_start_are_an_error_with_setting_file_and_cure(
+    pair: Pair,
+) -> None:
+    pair.write_cert(pair.issue())
+    with pytest.raises(SetupError) as refused:
+        Certificates(Tls(certificate=pair.cert, key=pair.key), "server.admin.tls")
+    assert refused.value.setting == "server.admin.tls"
+    assert str(pair.key) in str(refused.value)
+    assert "replace certificate and key together" in refused.value.cure
