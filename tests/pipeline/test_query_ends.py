@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 
 SKYBRIDGE = Path(sys.executable).with_name("skybridge")
 FILES = 4
-MANY = pytest.param(60, marks=pytest.mark.nightly)
+MANY = pytest.param(25, marks=pytest.mark.nightly)
 CONFIG = """
 version: 1
 brokers: {{main: {{kind: embedded, path: "{folder}/log"}}}}
