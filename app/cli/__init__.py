@@ -16,6 +16,8 @@ def main() -> None:
             from app.cli import commands
 
             commands.app()
+    except KeyboardInterrupt:  # before the command heeds signals
+        sys.exit(INTERRUPTED)
     except Exception as error:
         from app.errors import SkybridgeError
 
@@ -33,10 +35,7 @@ def _serve() -> None:
 
     given = serving.plain(sys.argv[2:])
     if given is not None:
-        try:
-            serving.serve(given)
-        except KeyboardInterrupt:  # before the service heeds signals
-            sys.exit(INTERRUPTED)
+        serving.serve(given)
         return
     from app.cli import serve, verbs  # noqa: F401 - registers itself
 

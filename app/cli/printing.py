@@ -5,6 +5,7 @@ Results go to standard output, everything else to standard error, so that pipes 
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -64,8 +65,30 @@ def json_line(value: Any) -> None:
 def text_line(text: str) -> None:
     """Print lines at once, because the reader of a pipe is waiting. What a terminal would obey is escaped; JSON
     on one line keeps its meaning."""
-    sys.stdout.write(lines_of(text) + "\n")
-    sys.stdout.flush()
+    if sys.stdout is None:  # the shell closed it
+        _unwritten("it is closed")
+    try:
+        sys.stdout.write(lines_of(text) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has read enough: the command ends without a word
+        raise
+    except OSError as fault:
+        _forget_output()
+        _unwritten(fault.strerror or reason(fault))
+
+
+def _unwritten(why: str) -> NoReturn:
+    fail(
+        f"standard output cannot be written: {why}",
+        cure="redirect it to a file or a pipe with room",
+    )
+
+
+def _forget_output() -> None:
+    """Let Python drop what it could not write: it would try again at its end, and complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

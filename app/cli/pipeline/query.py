@@ -72,17 +72,22 @@ def run(
 
 
 def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]:
+    from app.cli.pipeline.signals import apart, ending
+
+    def asked() -> tuple[Lake, Answer]:
+        from app.pipeline.query.duck import ask
+        from app.runtime.pipeline import lake_of
+
+        lake = lake_of(settings)
+        return lake, ask(lake, sql, limit=limit)
+
     from app.cli import options
     from app.pipeline.query import opening
 
     opening.requirements()
     settings = options.configuration(config)
-    from app.pipeline.query.duck import ask
-    from app.runtime.pipeline import lake_of
-
-    lake = lake_of(settings)
-    with _asking():
-        return lake, ask(lake, sql, limit=limit)
+    with ending(), _asking():
+        return apart(asked)
 
 
 def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tuple[Lake, Answer]:
@@ -112,12 +117,18 @@ def _tell(answer: Answer, form: Format) -> None:
         case Format.CSV:
             import csv
 
-            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer = csv.writer(_Lines(), lineterminator="")
             writer.writerow(answer.columns)
             writer.writerows([_text(value) for value in row] for row in answer.rows)
         case _:
             rows = [[_short(value) for value in row] for row in answer.rows]
             printing.table(answer.columns, rows)
+
+
+class _Lines:
+    """A file for ``csv``, which writes a row at a time."""
+
+    write = staticmethod(printing.text_line)
 
 
 def _short(value: Any) -> str | None:

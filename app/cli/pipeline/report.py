@@ -56,6 +56,7 @@ def run(
     The page needs no network and runs no script. Nothing in the lake is changed.
     """
     from app.cli import options
+    from app.cli.pipeline.signals import apart, ending
     from app.pipeline.query import opening
 
     opening.requirements()
@@ -75,8 +76,8 @@ def run(
     )
     _demand_order(wanted.since, wanted.until)
     lake = lake_of(settings)
-    with _bar(quiet=as_json) as tell:
-        report = measure(lake, wanted, made=_now(), tell=tell)
+    with ending(), _bar(quiet=as_json) as tell:
+        report = apart(lambda: measure(lake, wanted, made=_now(), tell=tell))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(report), encoding="utf-8")
     if tables is not None:

@@ -4,6 +4,10 @@ DuckDB passes a dataset of Arrow the columns and the conditions of a query. File
 least and the greatest value of every column) exclude the conditions are not opened, and of the others Arrow reads
 the columns alone. A file with deleted rows, or one written before the columns changed, is read by PyIceberg, which
 knows the rules, and holds the columns of one file in memory for it.
+
+DuckDB's own threads pull the batches, one at a time, and each batch is read when it is pulled. A scanner of Arrow
+would run the same generator ahead on threads of Arrow, which go on after the answer and abort the process when they
+enter a Python that is ending.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs
+import pyarrow.parquet as pq
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
@@ -28,7 +33,16 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 _BATCH: Final = 8_192  # rows: records of some kilobytes stay far below a gigabyte
-_AHEAD: Final = 2  # batches
+
+
+class Scan:
+    """What DuckDB takes for a scanner of Arrow: a reader that runs on the thread that pulls from it."""
+
+    def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        self._schema, self._batches = schema, batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches)
 
 
 class Rows(ds.Dataset):  # type: ignore[misc]
@@ -54,14 +68,12 @@ class Rows(ds.Dataset):  # type: ignore[misc]
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - as Arrow calls it
         **_: Any,
-    ) -> ds.Scanner:
-        """As Arrow has it: ``columns`` in their order, of the rows for which ``filter`` is true."""
+    ) -> Scan:
+        """Return a scan of ``columns``, in their order, over the rows for which ``filter`` is true."""
         wanted = list(self._schema.names if columns is None else columns)
         needed = list(dict.fromkeys([*wanted, *self._named(filter)]))
         self.asked.append(needed)
-        schema = pa.schema([self._schema.field(name) for name in needed])
-        batches = self._batches(schema, filter)
-        return ds.Scanner.from_batches(batches, schema=schema, columns=wanted, filter=filter)
+        return Scan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
 
     def files(self, condition: pc.Expression | None = None) -> list[FileScanTask]:
         """Those that may have rows for which it is true."""
@@ -81,15 +93,19 @@ class Rows(ds.Dataset):  # type: ignore[misc]
     def _tasks(self) -> list[FileScanTask]:
         return list(self.table.scan().plan_files())
 
+    def _of(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self._schema.field(name) for name in names])
+
     def _batches(
-        self, schema: pa.Schema, condition: pc.Expression | None
+        self, wanted: Sequence[str], needed: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns ``wanted`` of the rows that fit; ``needed`` has those of the condition too."""
         try:
             for task in self.files(condition):
-                if self._plain(task):
-                    yield from self._by_arrow(task, schema, condition)
-                else:
-                    yield from self._by_iceberg(task, schema)
+                read = self._by_arrow if self._plain(task) else self._by_iceberg
+                for batch in read(task, needed, condition):
+                    rows = batch.select(needed.names).cast(needed)
+                    yield (rows if condition is None else rows.filter(condition)).select(wanted)
         except Exception as fault:
             self.fault = fault
             raise
@@ -100,24 +116,25 @@ class Rows(ds.Dataset):  # type: ignore[misc]
         return parquet and not task.delete_files and len(self.table.metadata.schemas) == 1
 
     def _by_arrow(
-        self, task: FileScanTask, schema: pa.Schema, condition: pc.Expression | None
+        self, task: FileScanTask, columns: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
+        """Leave out row groups whose bounds exclude the condition."""
         with self.table.io.new_input(task.file.file_path).open() as file:
-            fragment = ds.ParquetFileFormat().make_fragment(file)
-            found = fragment.scanner(
-                schema=schema,
-                filter=condition,
-                batch_size=_BATCH,
-                batch_readahead=_AHEAD,
-                fragment_readahead=1,
-            )
-            yield from found.to_batches()
+            whole = ds.ParquetFileFormat().make_fragment(file)
+            kept = whole if condition is None else whole.subset(condition, schema=self._schema)
+            # Arrow reads ahead in files of its own only: threads of Arrow must not outlast a pull in those of Python.
+            with pq.ParquetFile(
+                file, metadata=whole.metadata, pre_buffer=isinstance(file, pa.NativeFile)
+            ) as rows:
+                for group in kept.row_groups:
+                    yield from rows.iter_batches(_BATCH, [group.id], columns.names)
 
-    def _by_iceberg(self, task: FileScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        columns = self.table.schema().select(*schema.names)
-        scan = ArrowScan(self.table.metadata, self.table.io, columns, AlwaysTrue())
-        for batch in scan.to_record_batches([task]):
-            yield batch.select(schema.names).cast(schema)
+    def _by_iceberg(
+        self, task: FileScanTask, columns: pa.Schema, _: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        named = self.table.schema().select(*columns.names)
+        scan = ArrowScan(self.table.metadata, self.table.io, named, AlwaysTrue())
+        return scan.to_record_batches([task])
 
     def _named(self, condition: pc.Expression | None) -> list[str]:
         """The columns of a condition: it does not hold together without them."""
