@@ -33,6 +33,7 @@ from event_strategies import (
     old_documents,
     texts,
 )
+from hostile_json import NOT_JSON, STRINGS, VALUES
 from valid_wire import DOCUMENTS, MESSAGES
 
 Drawn = TypeVar("Drawn")
@@ -300,6 +301,12 @@ def poison() -> dict[str, Record]:
         "bad UTF-8 in a header": Record(None, (*REQUIRED, ("ce_a", b"\xff")), b""),
         "bytes that are no text": Record(None, REQUIRED, b"\xff\x00"),
         "a lone surrogate": _with(b'"data":"\\ud800"'),
+        **{f"hostile data {n}": _with(b'"data":' + data) for n, data in enumerate(VALUES)},
+        **{f"a hostile attribute {n}": _with(b'"ext":' + text) for n, text in enumerate(STRINGS)},
+        **{f"a hostile name {n}": _with(text + b':"x"') for n, text in enumerate(STRINGS)},
+        **{f"hostile text {n}": _with(b'"datacontenttype":"text/plain","data":' + text) for n, text in enumerate(STRINGS)},
+        **{f"hostile, and no JSON {n}": _with(b'"data":' + text) for n, text in enumerate(NOT_JSON)},
+        "a hostile document without a type": Record(None, (), _with(b'"data":"\\ud800"').body),
         "an array": document(b"[{}]"),
         "noon": Record(None, (*REQUIRED, ("ce_time", b"12:00")), b""),
         "a leap second": Record(None, (*REQUIRED, ("ce_time", b"2026-12-31T23:59:60Z")), b""),
