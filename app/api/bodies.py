@@ -53,7 +53,7 @@ def _why_not(body: bytes, error: Exception) -> str:
     try:
         json_text.one(body)
     except json_text.FAULTS as fault:
-        return f"the body is not JSON: {fault}"
+        return f"the body is not JSON: {json_text.reason(body, fault)}"
     if json_text.is_unpaired(body):
         return "the body has a text with an unpaired surrogate"
     return f"the body has a value that cannot be read: {error}"

@@ -39,6 +39,7 @@ _UNPAIRED = re.compile(
     rb"\\(%b)(?!\\%b)|(?<!\\%b)\\(%b)" % (_HIGH, _LOW, _HIGH.replace(b"{2}", b"[0-9a-fA-F]"), _LOW)
 )
 _ANY = re.compile(rb"\\u[dD][89a-fA-F]")
+_BAD_ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F]")
 _HIDDEN, _MARK = b"\xfe\xfe", b"\xff"  # bytes that UTF-8 never has: of two backslashes, of one
 _MARKED = rb"\xff\1\2".replace(rb"\xff", _MARK)
 
@@ -191,6 +192,13 @@ def written(value: object) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         return json.dumps(value).encode()
+
+
+def reason(text: bytes, error: Exception) -> str:
+    """Return why ``text`` was refused. The parser takes an escape for cut where a string ends within it."""
+    if "truncated" in str(error) and _BAD_ESCAPE.search(text.replace(rb"\\", _HIDDEN)):
+        return "JSON is malformed: invalid character in unicode escape"
+    return str(error)
 
 
 def _marked(text: bytes, error: msgspec.DecodeError) -> bytes:

@@ -55,7 +55,7 @@ def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) 
     except msgspec.ValidationError:
         fault = otherwise
     except msgspec.DecodeError as error:
-        fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
+        fault = Fault("bad-json", f"{json_text.reason(text, error)}.", rule="RFC 8259")
     except RecursionError:
         fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
     raise InvalidEvent([fault])

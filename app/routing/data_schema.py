@@ -83,7 +83,8 @@ def _of_schema(text: bytes, at: str) -> Check:
         try:
             value = _value(event.data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return (Fault("data-not-json", f"The data is not JSON: {error}.", "/data"),)
+            why = json_text.reason(event.data, error)
+            return (Fault("data-not-json", f"The data is not JSON: {why}.", "/data"),)
         try:
             if is_valid(value):
                 return ()

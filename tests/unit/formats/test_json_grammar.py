@@ -89,6 +89,12 @@ def test_the_place_of_the_fault_is_the_true_one() -> None:
     assert f"invalid number (byte {place})" in str(refusal.value)
 
 
+@pytest.mark.parametrize("text", [rb'"\u1"', rb'"\u"', rb'"\ud83d\u12"', rb'"\\\\\u12"'])
+def test_a_short_escape_is_not_said_to_be_cut(text: bytes) -> None:
+    with pytest.raises(InvalidEvent, match="invalid character in unicode escape"):
+        read_event(with_data(text))
+
+
 def test_what_is_cut_is_said_to_be_cut() -> None:
     with pytest.raises(InvalidEvent, match="truncated"):
         read_event(HEAD + rb',"data":"\ud83d"')
