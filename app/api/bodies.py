@@ -9,6 +9,7 @@ import msgspec
 from fastapi import Request, Response
 
 from app.api.problems import Refused
+from app.event import json_text
 
 IDENTITY = "identity"
 JSON = "application/json"
@@ -53,12 +54,23 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, "bad-request", f"the body is not JSON: {error}") from None
+        raise Refused(400, "bad-request", _why_not(body, error)) from None
     except RecursionError:
         raise Refused(400, "bad-request", "the document is nested too deeply") from None
     if not isinstance(found, dict):
         raise Refused(400, "bad-request", "the body is not a JSON object")
     return found
+
+
+def _why_not(body: bytes, error: Exception) -> str:
+    """Return why a body cannot be read. The parser also refuses JSON with a text or a number that is no value."""
+    try:
+        json_text.one(body)
+    except json_text.FAULTS as fault:
+        return f"the body is not JSON: {json_text.reason(body, fault)}"
+    if json_text.is_unpaired(body):
+        return "the body has a text with an unpaired surrogate"
+    return f"the body has a value that cannot be read: {error}"
 
 
 def demand_type(request: Request, *media_types: str) -> None:

@@ -13,20 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from app.bindings.headers import collapse
+from app.bindings.values import is_quoted, unquote_closely
 from app.errors import Fault, InvalidEvent
+from app.event import json_text
 from app.event.types import is_integer
 from app.event.upgrade import OwnAttribute, own_attributes, upgraded
 from app.event.validate import Locate, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType, CloudEvent
 from app.event.versions import EXTENSIONS, VERSIONS, Version
-from app.formats.json_members import compact_map
+from app.formats.json_members import compact_map, unpaired
 
 ENTRY = "x-"  # before the name of an extension in 0.1, in any case
 
 _STRING, _MAP = AttributeType.STRING, AttributeType.MAP
 _JSON_TEXT = msgspec.json.Decoder(str)
 _JSON_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_JSON_VALUE = msgspec.json.Decoder(msgspec.Raw)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _KEY = re.compile("[a-z0-9]+")
 
@@ -57,6 +58,8 @@ def read_older(
     faults += [_both(name, at(name)) for name in _clashes(version, headers)]
     texts, kinds = _values(version, headers)
     faults += [_no_map(name, at(name)) for name in kinds if name in version.rules]
+    maps = (name for name, kind in kinds.items() if kind is _MAP)
+    faults += filter(None, (unpaired(name, texts[name].encode(), at(name)) for name in maps))
     kinds |= {own: kind for own, kind in told.items() if own in texts and own not in version.rules}
     if content_type is not None:
         texts[version.content_type] = content_type
@@ -139,20 +142,16 @@ def _values(
 def _entry(version: Version, text: str) -> msgspec.Raw:
     if version.quoted:
         try:
-            _JSON_VALUE.decode(text)
-            return msgspec.Raw(msgspec.json.format(text.encode(), indent=-1))
-        except (msgspec.DecodeError, RecursionError):
+            return msgspec.Raw(json_text.compact(json_text.one(text.encode())))
+        except json_text.FAULTS:
             pass  # a sender that does not write JSON: it means the text
     return msgspec.Raw(msgspec.json.encode(text))
 
 
 def _value(text: str, *, core: bool) -> tuple[str, AttributeType]:
     """The JSON value in a header; what is none is the text itself, from senders without quotes."""
-    if text.startswith('"'):
-        try:
-            return _JSON_TEXT.decode(text), _STRING
-        except msgspec.DecodeError:
-            return text, _STRING
+    if is_quoted(text):
+        return unquote_closely(text), _STRING
     if core:
         return text, _STRING
     if text in ("true", "false"):

@@ -35,6 +35,7 @@ from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
 from app.bindings.spellings import Spelling, begun, in_use
 from app.bindings.values import Value, unquote
 from app.errors import Fault, InvalidEvent
+from app.event import json_text
 from app.event.media_types import declares_json
 from app.event.upgrade import older_version
 from app.event.validate import Locate, faults_of, merge, shorten
@@ -281,6 +282,19 @@ def _holds(
 ) -> bool:
     try:
         decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except msgspec.ValidationError:
+        return False
+    except msgspec.DecodeError:  # no JSON, or JSON that only a closer look can read
+        return _holds_texts(decoder.type, body)
+    except (UnicodeDecodeError, RecursionError):
         return False
     return True
+
+
+def _holds_texts(kind: type[msgspec.Struct], body: bytes) -> bool:
+    try:
+        members = json_text.members(body)
+    except json_text.FAULTS:
+        return False
+    needed = [bytes(members.get(name, b"")) for name in kind.__struct_encode_fields__]
+    return all(each.startswith(b'"') for each in needed)

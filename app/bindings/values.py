@@ -10,6 +10,7 @@ import msgspec
 
 from app.bindings.record import Native
 from app.errors import Fault
+from app.event import json_text
 from app.event.types import INTEGER_MAX, INTEGER_MIN, is_integer
 from app.event.value import AttributeType
 
@@ -42,9 +43,20 @@ def unquote(text: str) -> str:
         return text
 
 
+def unquote_closely(text: str) -> str:
+    """``unquote``, but a JSON string with an unpaired surrogate is what it says, for the rules to refuse."""
+    found = unquote(text)
+    if found is not text or not is_quoted(text):
+        return found
+    try:
+        return json_text.string(text.encode())
+    except json_text.FAULTS:
+        return text
+
+
 def read_string(text: str, at: str) -> Text:  # noqa: ARG001 - one signature with read_json
     """The string that a JSON string holds; any other text as it is, for its type is not told."""
-    return unquote(text), AttributeType.STRING
+    return unquote_closely(text), AttributeType.STRING
 
 
 def read_json(text: str, at: str) -> Text | Fault:
@@ -57,7 +69,7 @@ def read_json(text: str, at: str) -> Text | Fault:
     except (msgspec.ValidationError, RecursionError):
         return refusal
     except msgspec.DecodeError:
-        return text, AttributeType.STRING
+        return read_string(text, at)
     if isinstance(value, str | None):
         return value, AttributeType.STRING
     if isinstance(value, bool):

@@ -151,11 +151,11 @@ def authorization(token: str) -> dict[str, str]:
 
 def read(server: str, answer: httpx.Response) -> Any:
     """The JSON of an answer. Ends the verb where something else answers there."""
-    import msgspec
+    from app.event import json_text
 
     try:
-        return msgspec.json.decode(answer.content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json_text.loose(answer.content)
+    except json_text.FAULTS:
         printing.fail(
             f"{server} does not answer as Skybridge does: {answer.status_code}, and no JSON.",
             cure=_AWAY,

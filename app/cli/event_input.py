@@ -6,14 +6,13 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from app.bindings import http
 from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.http import HttpMessage
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import PLAIN
 from app.errors import InvalidEvent, SkybridgeError
+from app.event import json_text
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
 
@@ -105,7 +104,7 @@ def _content_type(data: bytes | None) -> str:
 
 def _one_value(content: bytes) -> bool:
     try:
-        msgspec.json.decode(content, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        json_text.one(content)
+    except json_text.FAULTS:
         return False
     return True

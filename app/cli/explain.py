@@ -217,9 +217,9 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 def show_verdict(text: str) -> None:
     """Of ``tail --explain``: one record, and below it each filter with its reason."""
-    import msgspec
+    from app.event import json_text
 
-    told = msgspec.json.decode(text)
+    told = json_text.loose(text.encode())
     event = told["event"] or {"type": "(no event)", "id": "-", "source": "-"}
     place = f"{told['topic']}/{told['partition']}@{told['position']}"
     name = " ".join(str(event[part]) for part in ("type", "id", "source"))

@@ -242,9 +242,9 @@ def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> No
 
 
 def _show(text: str) -> None:
-    import msgspec
+    from app.event import json_text
 
-    message = msgspec.json.decode(text)
+    message = json_text.loose(text.encode())
     if "position" in message:
         show(message)
     else:  # an event of a subscription: it alone

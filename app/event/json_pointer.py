@@ -9,17 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import msgspec
+from msgspec import Raw
 
+from app.event.json_text import FAULTS, items, members, one
 from app.event.media_types import declares_json
 from app.event.value import CloudEvent, DataForm
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero; "-" names nothing
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
-_VALUE = msgspec.json.Decoder(msgspec.Raw)
-FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""Of bytes that are not JSON."""
 
 
 def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
@@ -53,7 +49,7 @@ def is_json(event: CloudEvent) -> bool:
 
 
 def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
-    value = bytes(_VALUE.decode(document)).strip()
+    value = one(document)
     for step in steps:
         inner = _child(value, step)
         if inner is None:
@@ -62,10 +58,10 @@ def _found(document: bytes, steps: tuple[str, ...]) -> bytes | None:
     return value
 
 
-def _child(value: bytes, step: str) -> msgspec.Raw | None:
+def _child(value: bytes, step: str) -> Raw | None:
     if value.startswith(b"{"):
-        return _OBJECT.decode(value).get(step)
+        return members(value).get(step)
     if value.startswith(b"[") and _INDEX.fullmatch(step):
-        items = _ARRAY.decode(value)
-        return items[int(step)] if int(step) < len(items) else None
+        found = items(value)
+        return found[int(step)] if int(step) < len(found) else None
     return None

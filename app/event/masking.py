@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from app.event.json_pointer import FAULTS, is_json, steps_of
+from app.event.json_pointer import is_json, steps_of
+from app.event.json_text import FAULTS, items, members, one, written
 from app.event.value import CloudEvent
 
 EVERY = "*"
@@ -22,9 +23,6 @@ Mask = Callable[[CloudEvent], CloudEvent | None]
 
 _FORM = re.compile(r"(/([^~/]|~[01])*)+")
 _SPACE = b" \t\r\n"
-_VALUE = msgspec.json.Decoder(msgspec.Raw)
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 Tree = Mapping[str, "Tree"]
 """The steps of several pointers; an empty tree ends one."""
@@ -69,8 +67,8 @@ def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
 def _whole(data: bytes, tree: Tree) -> bytes | None:
     """A single text or number has no parts that a pointer could name."""
     data.decode()
-    value = _VALUE.decode(data)
-    return bytes(_masked(value, tree)) if bytes(value).lstrip(_SPACE)[:1] in b"{[" else None
+    value = one(data)
+    return bytes(_masked(msgspec.Raw(value), tree)) if value[:1] in b"{[" else None
 
 
 def _masked(value: msgspec.Raw, tree: Tree) -> msgspec.Raw:
@@ -79,11 +77,11 @@ def _masked(value: msgspec.Raw, tree: Tree) -> msgspec.Raw:
         return HIDDEN
     match bytes(value).lstrip(_SPACE)[:1]:
         case b"{":
-            members = _OBJECT.decode(value)
-            return _written({name: _inner(each, name, tree) for name, each in members.items()})
+            inner = {name: _inner(each, name, tree) for name, each in members(value).items()}
+            return msgspec.Raw(b"{%b}" % b",".join(map(_member, inner.items())))
         case b"[":
-            items = _ARRAY.decode(value)
-            return _written([_inner(each, str(n), tree) for n, each in enumerate(items)])
+            each_of = [_inner(each, str(n), tree) for n, each in enumerate(items(value))]
+            return msgspec.Raw(b"[%b]" % b",".join(each_of))
     return value
 
 
@@ -93,5 +91,6 @@ def _inner(value: msgspec.Raw, step: str, tree: Tree) -> msgspec.Raw:
     return value
 
 
-def _written(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
+def _member(member: tuple[str, msgspec.Raw]) -> bytes:
+    name, value = member
+    return b"%b:%b" % (written(name), value)

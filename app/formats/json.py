@@ -13,15 +13,16 @@ import msgspec
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent, SenderError
+from app.event import json_text
 from app.event.convert import as_newest
 from app.event.validate import clip
 from app.event.value import CloudEvent
-from app.event.versions import NEWEST
+from app.event.versions import ATTRIBUTES, NEWEST
 from app.formats.json_columns import read_columns
 from app.formats.json_compact import read_compact
 from app.formats.json_data import read_data, write_data
 from app.formats.json_members import decoded, read_attributes, read_members, value_of
-from app.formats.json_older import read_older, version_of, write_older
+from app.formats.json_older import read_older, text_of, version_of, write_older
 
 MEDIA_TYPE = "application/cloudevents+json"  # J4
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
@@ -29,18 +30,7 @@ FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
 FEW = 4  # events of a batch that are read one by one
 
 _BOM = b"\xef\xbb\xbf"
-_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
 _NEWER = {"eventID": "id", "eventType": "type"}  # of names of 0.1
-
-
-class _Versioned(msgspec.Struct):
-    specversion: str | None = None
-    cloudEventsVersion: str | None = None  # noqa: N815 - as it was called in 0.1
-
-
-_VERSIONED = msgspec.json.Decoder(_Versioned)
 
 
 def read_event(document: bytes) -> CloudEvent:
@@ -147,7 +137,7 @@ def _text(document: bytes) -> bytes:
 
 def _split(text: bytes) -> list[bytes]:
     otherwise = Fault("not-an-array", "A batch is a JSON array of events.", rule="J14")
-    return [bytes(element) for element in decoded(_ELEMENTS, text, otherwise)]
+    return [bytes(element) for element in decoded(json_text.items, text, otherwise)]
 
 
 def _in_batch(fault: Fault, index: int) -> Fault:
@@ -179,10 +169,8 @@ def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
 def _specversion(element: bytes) -> tuple[str, str] | None:
     """The name of the version attribute and its value, clipped: 0.1 is two versions."""
     try:
-        versioned = _VERSIONED.decode(element)
-    except msgspec.ValidationError:
+        members = json_text.members(element)
+        texts = {name: text_of(members.get(name)) for name in ATTRIBUTES}
+    except json_text.FAULTS:
         return None
-    if versioned.specversion is not None:
-        return "specversion", clip(versioned.specversion)
-    older = versioned.cloudEventsVersion
-    return None if older is None else ("cloudEventsVersion", clip(older))
+    return next(((name, clip(text)) for name, text in texts.items() if text is not None), None)

@@ -8,15 +8,13 @@ import msgspec
 from msgspec import Raw
 
 from app.errors import Fault
+from app.event import json_text
 from app.event.media_types import MediaType, declares_json, parse
 from app.event.types import binary
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
 
-_STRING = msgspec.json.Decoder(str)
 _BASE64 = msgspec.json.Decoder(str | None)
-_ONE_VALUE = msgspec.json.Decoder(Raw)
-_WHITE_SPACE = b" \t\r\n"
 
 Data = tuple[bytes | None, DataForm, list[Fault]]
 
@@ -45,6 +43,8 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
         data = binary(_BASE64.decode(encoded) or "")
     except msgspec.ValidationError:
         return _refused("wrong-type", "data_base64 is not a string.", "/data_base64", "J10")
+    except msgspec.DecodeError:  # of a string with an unpaired surrogate
+        data = None
     if data is None:
         detail = "data_base64 is not base64 (RFC 4648 section 4, padded)."
         return _refused("bad-base64", detail, "/data_base64", "J10")
@@ -54,7 +54,7 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
 def _from_string(raw: bytes, media_type: MediaType) -> Data:
     """J7: under a type that is not JSON, ``data`` is a string, to be encoded as the type says."""
     try:
-        return media_type.encode(_STRING.decode(raw)), DataForm.TEXT, []
+        return media_type.encode(json_text.string(raw)), DataForm.TEXT, []
     except msgspec.ValidationError:
         detail = f"data is not a string, but {clip(media_type.essence)} is not JSON."
         return _refused("data-not-text", detail, "/data", "J12")
@@ -94,10 +94,9 @@ def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
         return None
     try:
         data.decode()
-        _ONE_VALUE.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return json_text.one(data)
+    except json_text.FAULTS:
         return None
-    return data.strip(_WHITE_SPACE)
 
 
 def _text_of(data: bytes, form: DataForm, datacontenttype: str | None) -> str | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from app.errors import Fault, InvalidEvent
+from app.event import json_text
 from app.event.types import is_integer
 from app.event.validate import Locate, clip, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType
@@ -19,7 +20,6 @@ from app.event.versions import NEWEST, VERSIONS, Version
 MEMBERS = 1024  # of one event; HTTP's headers are bounded too (rule 8)
 
 _NOT_AN_OBJECT = Fault("not-an-object", "An event is a JSON object.", rule="J4")
-_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
 _TEXTS = msgspec.json.Decoder(list[str])
 _SCALAR = msgspec.json.Decoder(str | bool | int | None)
 _WHITE_SPACE = b" \t\r\n"
@@ -39,7 +39,7 @@ def read_members(text: bytes) -> dict[str, Raw]:
     Raises InvalidEvent when it is no JSON object, or has a name twice: which of two values counts is
     something that readers disagree about (core 1.1: an attribute appears at most once).
     """
-    members = decoded(_MEMBERS, text, _NOT_AN_OBJECT)
+    members = decoded(json_text.members, text, _NOT_AN_OBJECT)
     if len(members) > MEMBERS:
         raise InvalidEvent([_too_many(len(members))])
     faults = [] if is_each_once(text, members) else _repeated(text)
@@ -48,14 +48,14 @@ def read_members(text: bytes) -> dict[str, Raw]:
     return members
 
 
-def decoded(decoder: msgspec.json.Decoder[Document], text: bytes, otherwise: Fault) -> Document:
+def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) -> Document:
     """``otherwise``: what is wrong with JSON of another form. Raises InvalidEvent."""
     try:
-        return decoder.decode(text)
+        return decode(text)
     except msgspec.ValidationError:
         fault = otherwise
     except msgspec.DecodeError as error:
-        fault = Fault("bad-json", f"{error}.", rule="RFC 8259")
+        fault = Fault("bad-json", f"{json_text.reason(text, error)}.", rule="RFC 8259")
     except RecursionError:
         fault = Fault("json-too-deep", "The document is nested too deeply.", rule="RFC 8259 9")
     raise InvalidEvent([fault])
@@ -65,7 +65,7 @@ def is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
     """Whether names, values, punctuation and white space alone account for every byte: then nothing
     is there twice. False only means that a closer look is needed: at a name with an escape, say.
     """
-    values, names = b",".join(members.values()), "".join(members).encode()
+    values, names = b",".join(members.values()), "".join(members).encode("utf-8", "surrogatepass")
     rest = 3 * len(members) + 2  # quotes and colons, braces
     return rest + len(names) + len(values) == len(text) or (
         rest + _visible(names) + _visible(values) == _visible(text)
@@ -109,7 +109,7 @@ def read_attributes(members: dict[str, Raw]) -> Attributes:
     values = b",".join(members.values())
     try:
         texts = _TEXTS.decode(b"[" + values + b"]")
-    except msgspec.ValidationError:  # something is no string, and may rightly be none
+    except msgspec.DecodeError:  # something is no string, and may rightly be none, or it is no text
         return mixed_attributes(members, VERSIONS[NEWEST], pointer)
     attributes = dict(zip(members, texts, strict=False))
     printable = not values.translate(None, _UNESCAPED)
@@ -143,6 +143,10 @@ def _value(
         value: str | bool | int | bytes | None = _SCALAR.decode(raw)
     except msgspec.ValidationError:  # of another type, or of thousands of digits
         value = raw
+    except (
+        msgspec.DecodeError
+    ):  # of a string with an unpaired surrogate: which rule that breaks, is told later
+        return json_text.string(raw)
     if value is None or isinstance(value, str):
         return value
     if name in version.rules:
@@ -151,18 +155,26 @@ def _value(
         return value
     compact = compact_map(raw) if version.maps else None
     if compact is not None:
-        return compact
+        return unpaired(name, compact, locate(name)) or compact
     if raw.removeprefix(b"-").isdigit():
         detail = f"{clip(name)} is {clip(raw.decode())}, which is not a 32-bit integer."
         return Fault("integer-out-of-range", detail, locate(name), "core 1.3")
     return _wrong_type(name, raw, _EXPECTED[version.maps], locate)
 
 
+def unpaired(name: str, value: bytes, at: str) -> Fault | None:
+    """Return the fault of a Map whose texts hold an unpaired surrogate: they are Strings too (core 1.3)."""
+    if not json_text.is_unpaired(value):
+        return None
+    detail = f"{shorten(name)} holds an unpaired surrogate, which is not allowed in a string."
+    return Fault("forbidden-character", detail, at, "core 1.3")
+
+
 def compact_map(raw: bytes) -> bytes | None:
     """A Map as compact text, its numbers as they are; None for what is no JSON object."""
     try:
-        _MEMBERS.decode(raw)
-        return bytes(msgspec.json.format(raw, indent=-1))
+        json_text.members(raw)
+        return json_text.compact(raw)
     except (msgspec.DecodeError, RecursionError):
         return None
 

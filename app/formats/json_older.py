@@ -7,6 +7,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from app.errors import Fault, InvalidEvent
+from app.event import json_text
 from app.event.upgrade import older_version, own_attributes, upgraded
 from app.event.validate import Locate, clip
 from app.event.value import CloudEvent
@@ -16,17 +17,17 @@ from app.formats.json_members import mixed_attributes, pointer, read_members, va
 from app.formats.json_older_data import read_older_data, write_older_data
 
 _BAG = EXTENSIONS.removesuffix("/")
-_TEXT = msgspec.json.Decoder(str | None)
 
 
 def version_of(members: dict[str, Raw]) -> str | None:
     """The name of the older version that a document is of; None for all else (``older_version``)."""
-    return older_version(lambda attribute: _text(members.get(attribute)), pointer)
+    return older_version(lambda attribute: text_of(members.get(attribute)), pointer)
 
 
-def _text(raw: Raw | None) -> str | None:
+def text_of(raw: Raw | None) -> str | None:
+    """Return the text of a member, which may hold unpaired surrogates; None for what is no string."""
     try:
-        return None if raw is None else _TEXT.decode(raw)
+        return None if raw is None else json_text.string(raw)
     except msgspec.ValidationError:
         return None
 

@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Raw
 
 from app.errors import Fault
+from app.event import json_text
 from app.event.media_types import MediaType, parse
 from app.event.types import binary
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
 from app.formats.json_data import Data, json_value
 
-_STRING = msgspec.json.Decoder(str)
 # Types that are text and do not say so in their first half
 _TEXTUAL = ("html", "javascript", "yaml", "csv", "x-www-form-urlencoded")
 
@@ -40,7 +40,7 @@ def read_older_data(raw: Raw | None, content_type: str | None, *, coded: bool) -
 def _coded(raw: bytes) -> Data:
     data = None
     try:
-        data = binary(_STRING.decode(raw))
+        data = binary(json_text.string(raw))
     except msgspec.ValidationError:
         return _refused("wrong-type", "data is declared as base64, but it is not a string.")
     if data is None:
@@ -50,7 +50,7 @@ def _coded(raw: bytes) -> Data:
 
 def _from_string(raw: bytes, media_type: MediaType) -> Data:
     try:
-        text = _STRING.decode(raw)
+        text = json_text.string(raw)
     except msgspec.ValidationError:
         detail = f"data is not a string, but {clip(media_type.essence)} is not JSON."
         return _refused("data-not-text", detail)

@@ -7,13 +7,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from app.event import json_text
 from app.event.json_pointer import compile_lookup
 from app.event.value import CloudEvent, DataForm
 
 MOST_FIELDS = 1000  # of a form
 FORM = "application/x-www-form-urlencoded"
 _CASED = b"ce-x-"  # what follows may be in any case
-_TEXT = msgspec.json.Decoder(str)
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What reading a body of a stranger may raise."""
 
@@ -65,7 +65,7 @@ class Arrival:
     def fields(self) -> dict[str, object] | None:
         """The document, where it is an object."""
         try:
-            found = msgspec.json.decode(self._json())
+            found = json_text.plain(self._json())
         except UNREADABLE:
             return None
         return found if isinstance(found, dict) else None
@@ -88,8 +88,8 @@ Lookup = Callable[[Arrival], str | None]
 
 
 def compile_pointer(pointer: str) -> Lookup:
-    """The text of a string, the characters of a number or a boolean; None for anything else. ``pointer``
-    begins with a slash."""
+    """The text of a string, which may hold unpaired surrogates, the characters of a number or a boolean; None
+    for anything else. ``pointer`` begins with a slash."""
     find = compile_lookup(pointer)
 
     def text(arrival: Arrival) -> str | None:
@@ -99,7 +99,7 @@ def compile_pointer(pointer: str) -> Lookup:
         if not found.startswith(b'"'):
             return found.decode()
         try:
-            return _TEXT.decode(found)
+            return json_text.string(found)
         except UNREADABLE:
             return None
 

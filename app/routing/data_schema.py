@@ -6,7 +6,6 @@ can make the gateway fetch anything or hang.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from app.errors import Fault, SenderError, SetupError
+from app.event import json_text
 from app.event.json_pointer import is_json
 from app.event.validate import clip, shorten
 from app.event.value import CloudEvent
@@ -32,8 +32,6 @@ _MORE = f"There may be more faults: of data above {LISTED} bytes only the first 
 
 Check = Callable[[CloudEvent], Sequence[Fault]]
 """What of an event's data does not keep to the schema; nothing for data that does."""
-
-_decode = msgspec.json.decode
 
 
 class InvalidData(SenderError):
@@ -83,9 +81,10 @@ def _of_schema(text: bytes, at: str) -> Check:
             declared = shorten(event.datacontenttype or "of no type")
             return (Fault("data-not-json", f"The data is {declared}, not JSON.", "/data"),)
         try:
-            value = _decode(event.data)
+            value = _value(event.data)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            return (Fault("data-not-json", f"The data is not JSON: {error}.", "/data"),)
+            why = json_text.reason(event.data, error)
+            return (Fault("data-not-json", f"The data is not JSON: {why}.", "/data"),)
         try:
             if is_valid(value):
                 return ()
@@ -96,6 +95,14 @@ def _of_schema(text: bytes, at: str) -> Check:
             return (Fault("invalid-data", f"The data cannot be checked: {error}.", "/data"),)
 
     return check
+
+
+def _value(data: bytes) -> Any:
+    """The data as the library takes it. Numbers beyond a double are exact; an unpaired surrogate is a stand-in."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return json_text.loaded(json_text.with_stand_ins(json_text.one(data)))
 
 
 def _first(
@@ -115,7 +122,8 @@ def _first(
 
 
 def _fault(error: Any) -> Fault:
-    return Fault("invalid-data", f"{shorten(error.message)}.", _pointer(error.instance_path))
+    message = shorten(json_text.without_stand_ins(error.message))
+    return Fault("invalid-data", f"{message}.", _pointer(error.instance_path))
 
 
 def _listed(errors: Any) -> Sequence[Fault]:
@@ -127,16 +135,15 @@ def _listed(errors: Any) -> Sequence[Fault]:
 
 def _pointer(path: Sequence[str | int]) -> str:
     """RFC 6901, from the event down."""
-    return "".join(
-        f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in ("data", *path)
-    )
+    steps = [json_text.without_stand_ins(str(step)) for step in ("data", *path)]
+    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
 def _validator(text: bytes, at: str) -> jsonschema_rs.Draft202012Validator:
     import jsonschema_rs  # noqa: PLC0415 - 3 MB, for routes with a schema alone
 
     try:
-        schema = json.loads(text)
+        schema = json_text.loaded(json_text.with_stand_ins(text))
     except ValueError as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
     draft = schema.get("$schema", DRAFT) if isinstance(schema, dict) else DRAFT

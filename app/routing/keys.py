@@ -17,6 +17,7 @@ import msgspec
 from app.bindings.run import Run
 from app.errors import Fault, KeyMapperFailed, SenderError, SetupError
 from app.event.json_pointer import compile_lookup
+from app.event.json_text import is_utf8
 from app.event.value import CloudEvent
 from app.model.route import KeyPolicy
 from app.routing.templates import compile_template
@@ -29,7 +30,9 @@ def compile_pointer(pointer: str) -> Callable[[CloudEvent], bytes | None]:
     or begins with a slash.
 
     A string gives its text; a number or a boolean the very characters that it was written with (``1.10``
-    stays ``1.10``). Object, array, null, nothing there, and data that is not JSON give no key.
+    stays ``1.10``). A string with an unpaired surrogate is no text: it gives the very bytes that it was written
+    with, quotes included, so that equal strings stay in order. Object, array, null, nothing there, and data that
+    is not JSON give no key.
     """
     lookup = compile_lookup(pointer)
 
@@ -45,7 +48,9 @@ def _key(value: bytes) -> bytes | None:
         return None if value[:1] in {b"{", b"[", b"n"} else value
     try:
         return _TEXT.decode(value).encode()
-    except (msgspec.DecodeError, UnicodeError):
+    except msgspec.DecodeError:
+        return value if is_utf8(value) else None
+    except UnicodeError:
         return None
 
 

@@ -171,6 +171,32 @@ async def test_tail_follows_a_running_service(tmp_path: Path) -> None:
         assert await service.stop() == 0
 
 
+async def test_json_that_is_so_by_its_grammar_alone_is_shown_as_it_came(tmp_path: Path) -> None:
+    """Sent from a file, received, tailed, listed and found: a cut emoji, a number beyond a double."""
+    data = rb'{"\ud83d":1,"cut":"\uD83D","n":1e400,"m":-0}'
+    document = b'{"specversion":"1.0","id":"odd","source":"/s","type":"t","data":' + data + b"}"
+    (tmp_path / "odd.json").write_bytes(document)
+    async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
+        code, out, err = await run(
+            tmp_path, "send", "odd.json", "--url", service.said["events"], "--json"
+        )
+        assert code == exits.OK, err
+        admin = ("--server", service.said["admin"])
+        words = ("tail", "events", *admin, "--from", "earliest", "--no-follow")
+        for options in ((), ("--json",), ("--raw",), ("--raw", "--json")):
+            code, out, err = await run(tmp_path, *words, *options)
+            assert code == exits.OK, err
+            assert "odd" in out
+            assert bool(options) == (data.decode() in out or r"{\"\\ud83d" in out)
+        code, out, err = await run(tmp_path, "explain", "odd.json", *admin)
+        assert code == exits.OK, err
+        answer = await get(service, "/v1/topics/log/events/records?raw=true")
+        assert b'"data":' + data + b"}" in answer.content
+        code, out, err = await run(tmp_path, "find", "odd", *admin, "--json")
+        assert code == exits.OK, err
+        assert await service.stop() == 0
+
+
 async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -> None:
     """With --config the broker is read directly."""
     config = write(tmp_path)

@@ -105,6 +105,24 @@ async def test_a_slash_at_the_end_of_its_path_is_the_same_intake() -> None:
         assert got.status == 405
 
 
+@pytest.mark.parametrize("name", GOOD)
+async def test_a_cut_emoji_and_a_large_number_elsewhere_in_the_body_are_no_matter(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are JSON by its grammar (RFC 8259), and what Node writes of a text that it cut."""
+    odd = publishers.text
+    monkeypatch.setattr(
+        publishers, "text", lambda body: rb'{"x\ud83d":["cut \uD83D",1e400],' + odd(body)[1:]
+    )
+    async with IntakeHouse().open() as house:
+        sent = GOOD[name](house.clock.now())
+        answer = await house.post(name, sent)
+        assert (answer.status, answer.body) == (202, b"")
+        (event,) = published(house)
+        assert event.event.data == sent.body
+        assert b"1e400" in sent.body
+
+
 async def test_receipts_are_given_where_they_are_asked_for() -> None:
     async with IntakeHouse().open() as house:
         sent = GOOD["github"](0).but("Prefer", "return=representation")

@@ -135,6 +135,44 @@ async def test_events_go_in_batches_signed_consented_and_in_order(serve: Serve, 
     assert by_key == {key: list(range(key, 35, 3)) for key in range(3)}
 
 
+async def test_keys_in_json_that_is_so_by_its_grammar_alone_keep_their_order(
+    serve: Serve, targets
+) -> None:
+    """order_by a pointer: behind an unpaired surrogate, or a text that holds one, the key is still the key."""
+    failed: set[str] = set()
+
+    def once(request: Received) -> bytes:
+        """The first of each key is answered 503 once."""
+        if request.id.endswith("-0") and request.id not in failed:
+            failed.add(request.id)
+            return status(503)
+        return status(204)
+
+    target = await targets(WebhookTarget(once))
+    service = await serve(s={"sink": target.url, "order_by": {"pointer": "/k"}})
+    data = {
+        "beside": rb'{"\ud83d":"\ud83d","k":"v","n":1e400}',
+        "token": rb'{"k":"cut \ud83d"}',
+        "number": b'{"k":1e400,"n":"\\udead"}',
+    }
+    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
+        for number in range(4):
+            for name, text in data.items():
+                document = b'{"specversion":"1.0","id":"%b-%d","source":"/s","type":"t","data":%b}'
+                answer = await client.post(
+                    f"{service.events_url}/events",
+                    headers={"content-type": "application/cloudevents+json"},
+                    content=document % (name.encode(), number, text),
+                )
+                assert answer.status_code == 202, answer.text
+    await until(lambda: len(target.received) == 4 * len(data) + len(failed))
+    for name, text in data.items():
+        mine = [each for each in target.received if each.id.startswith(name)]
+        assert [each.id[-1] for each in mine] == ["0", "0", "1", "2", "3"]
+        assert {each.body for each in mine} == {text}
+    assert await letters(service) == {}
+
+
 @pytest.mark.parametrize("refusal", [400, 413, 422])
 async def test_only_the_poison_becomes_a_dead_letter(serve: Serve, targets, refusal: int) -> None:
     """A target that refuses a whole request for one event of it, and one that is too large for it."""

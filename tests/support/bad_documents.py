@@ -49,12 +49,13 @@ def pills() -> Iterator[BadRequest]:
     for name in NOT_JSON_VALUES:
         yield raw(f"with data {name.decode()!a}", b'"data":' + name, "bad-json")
     for name in (b'"\\ud800"', b'"\\udc00"', b'"\\ud800\\ud800"', b'"a\\udfffb"'):
-        yield raw(f"with {name.decode()} in data", b'"data":' + name, "bad-json")
-        yield raw(f"with {name.decode()} in subject", b'"subject":' + name, "bad-json")
+        yield raw(f"with {name.decode()} in subject", b'"subject":' + name, "forbidden-character")
+        text = b'"datacontenttype":"text/plain","data":' + name
+        yield raw(f"with {name.decode()} in text", text, "data-not-encodable")
     good = json.dumps(GOOD, separators=(",", ":")).encode()[:-1]
     for end in (b',"data":12', b',"data":1x', b',"data":1}x', b',"data":1]', b',"data":', b","):
         yield document(f"that ends in {end.decode()}", good + end, "bad-json")
-    yield raw("with a lone surrogate for a name", b'"\\ud800":"x"', "bad-json")
+    yield raw("with a lone surrogate for a name", b'"\\ud800":"x"', "bad-attribute-name")
     for name, text in NOT_JSON_DOCUMENTS.items():
         yield document(f"of {name}", text, "bad-json")
     yield document("of nothing", b"", "no-document")

@@ -33,6 +33,7 @@ from event_strategies import (
     old_documents,
     texts,
 )
+from hostile_json import NOT_JSON, STRINGS, VALUES
 from valid_wire import DOCUMENTS, MESSAGES
 
 Drawn = TypeVar("Drawn")
@@ -267,6 +268,12 @@ def _with(rest: bytes) -> Record:
     return document(b'{"specversion":"1.0","id":"1","source":"/s","type":"t",' + rest + b"}")
 
 
+def _quoted(value: bytes) -> Record:
+    """0.2 has JSON values in headers."""
+    own = [(name, b'"%b"' % (text or b"")) for name, text in REQUIRED if name != "ce_specversion"]
+    return Record(None, (*own, ("ce_specversion", b'"0.2"'), ("ce_ext", value)), b"")
+
+
 def poison() -> dict[str, Record]:
     """What has brought queries on Spark down, or made them lie (pipeline.md 5)."""
     return {
@@ -300,6 +307,14 @@ def poison() -> dict[str, Record]:
         "bad UTF-8 in a header": Record(None, (*REQUIRED, ("ce_a", b"\xff")), b""),
         "bytes that are no text": Record(None, REQUIRED, b"\xff\x00"),
         "a lone surrogate": _with(b'"data":"\\ud800"'),
+        **{f"hostile data {n}": _with(b'"data":' + data) for n, data in enumerate(VALUES)},
+        **{f"a hostile attribute {n}": _with(b'"ext":' + text) for n, text in enumerate(STRINGS)},
+        **{f"a hostile name {n}": _with(text + b':"x"') for n, text in enumerate(STRINGS)},
+        **{f"hostile text {n}": _with(b'"datacontenttype":"text/plain","data":' + text) for n, text in enumerate(STRINGS)},
+        **{f"hostile, and no JSON {n}": _with(b'"data":' + text) for n, text in enumerate(NOT_JSON)},
+        **{f"a hostile quoted header {n}": _quoted(text) for n, text in enumerate(STRINGS)},
+        **{f"a hostile entry of a Map {n}": _quoted(b'{"a":%b}' % text) for n, text in enumerate(STRINGS)},
+        "a hostile document without a type": Record(None, (), _with(b'"data":"\\ud800"').body),
         "an array": document(b"[{}]"),
         "noon": Record(None, (*REQUIRED, ("ce_time", b"12:00")), b""),
         "a leap second": Record(None, (*REQUIRED, ("ce_time", b"2026-12-31T23:59:60Z")), b""),

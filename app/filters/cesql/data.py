@@ -23,7 +23,8 @@ _WORDS: dict[bytes, bool] = {b"true": True, b"false": False}
 
 def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
     """String, Boolean, Integer where it is written as one and 32 bits hold it, Decimal otherwise. What is not
-    there, null, an object, an array and a number that no Decimal holds are a functionEvaluation error.
+    there, null, an object, an array, a number that no Decimal holds and a text with an unpaired surrogate are a
+    functionEvaluation error.
     """
     find = compile_lookup(pointer)
 
@@ -63,5 +64,8 @@ def _value(found: bytes, pointer: str) -> Value:
 def _text(found: bytes, pointer: str) -> str:
     try:
         return _TEXT.decode(found)
-    except (msgspec.DecodeError, UnicodeError):
-        raise Failure("functionEvaluation", f"the data at {pointer!r} is no text") from None
+    except msgspec.DecodeError:  # it is JSON: this is all that can be wrong with a string
+        message = f"the text at {pointer!r} has an unpaired surrogate"
+    except UnicodeError:
+        message = f"the text at {pointer!r} is not UTF-8"
+    raise Failure("functionEvaluation", message)

@@ -63,7 +63,7 @@ class Drift(msgspec.Struct, frozen=True):
 def add(shape: Shape, text: str) -> None:
     """One more document. A text that is no JSON counts for nothing."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
         return
     shape.documents += 1
@@ -135,7 +135,12 @@ def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
         return
     if isinstance(value, dict):
         for name, below in value.items():
-            yield from _walk(f"{path}.{name}", below, depth + 1)
+            yield from _walk(f"{path}.{_shown(name)}", below, depth + 1)
     elif isinstance(value, list):
         for below in value:
             yield from _walk(f"{path}[]", below, depth + 1)
+
+
+def _shown(name: str) -> str:
+    """A name as a table can hold it: a JSON name may have unpaired surrogates."""
+    return name.encode("utf-8", "backslashreplace").decode()

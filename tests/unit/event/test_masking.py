@@ -32,6 +32,10 @@ def event(data: bytes | None, form: DataForm = DataForm.JSON, **attributes: str)
         (["/a"], b"[1,  2]", b"[1,2]"),
         (["/a"], b'{"\\u0061": 1}', b'{"a":"***"}'),
         (["/"], b'{"": 1}', b'{"":"***"}'),
+        (["/a"], rb'{"a": "\ud83d", "b": "\uD83D", "c": [1e400]}', rb'{"a":"***","b":"\uD83D","c":[1e400]}'),
+        (["/a/b"], rb'{"\ud83d": {"b": 1}, "a": {"b": "\ud83d", "\udead":2}}',
+         rb'{"\ud83d":{"b": 1},"a":{"b":"***","\udead":2}}'),
+        (["/0/a"], rb'[{"a": 1}, "\ud83d"]', rb'[{"a":"***"},"\ud83d"]'),
     ],
 )  # fmt: skip
 def test_only_named_values_are_hidden(pointers, data, shown):

@@ -14,6 +14,7 @@ from app.filters.explain import Verdict, explain_filter, explain_filters
 from app.filters.model import Filter
 from cesql_making import made
 from cesql_table import EVENT, event_of
+from hostile_json import VALUES
 
 ORDER = CloudEvent({**EVENT, "note": "x" * 100}, data=b'{"total": 12}', data_form=DataForm.JSON)
 
@@ -159,3 +160,25 @@ def test_the_part_that_decided_decides_alone(seed: int) -> None:
     (part,) = explain_filters([Filter(sql=whole.decided_by)], event)
     assert part.decided_by == whole.decided_by
     assert part.because == whole.because
+
+
+@pytest.mark.parametrize("other", VALUES)
+def test_data_is_seen_whatever_stands_beside_what_is_asked_for(other: bytes) -> None:
+    event = CloudEvent(EVENT, b'{"a":%b,"\\ud83d":1,"k":"v","n":12}' % other, DataForm.JSON)
+    sql = "DATA('/k') = 'v' AND DATA('/n') = 12 AND HAS_DATA('/a') AND NOT HAS_DATA('/b')"
+    assert compile_filters([Filter(sql=sql)])(event)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (rb'"\ud83d"', "the text at '/k' has an unpaired surrogate"),
+        (b"9" * 5000, "the number at '/k' is beyond 34 digits, or exponents of 6144"),
+        (b"1e9999", "the number at '/k' is beyond 34 digits, or exponents of 6144"),
+    ],
+)
+def test_what_is_asked_for_and_no_value_is_named(value: bytes, why: str) -> None:
+    event = CloudEvent(EVENT, b'{"k":%b}' % value, DataForm.JSON)
+    verdict = explain_filter(Filter(sql="DATA('/k') = 'v'"), event)
+    assert not verdict.passes
+    assert why in verdict.because

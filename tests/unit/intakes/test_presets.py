@@ -15,7 +15,8 @@ from app.intakes.compiled import compile_intake
 from app.intakes.mapping import Unmappable
 from app.intakes.presets import PRESETS
 from app.model.intake import Intake
-from publishers import Sent
+from hostile_json import VALUES
+from publishers import FORM, Sent
 
 NOW = 1_800_000_000.0
 CAME = "2027-01-15T08:00:00Z"  # NOW
@@ -288,3 +289,55 @@ def test_the_page_says_of_each_preset_what_is_signed() -> None:
         assert preset.signed in row, name
         for header in preset.headers:
             assert f"`{header}`" in row.lower(), (name, header)
+
+
+SIGNED = {
+    "github": lambda body: publishers.github(body, "issues"),
+    "gitlab": publishers.gitlab,
+    "shopify": publishers.shopify,
+    "stripe": lambda body: publishers.stripe(body, NOW),
+    "slack": lambda body: publishers.slack(body, NOW).but("Content-Type", publishers.JSON),
+    "standard_webhooks": lambda body: publishers.standard(body, NOW),
+}
+PAYLOADS = {
+    "github": (b'"action":"opened","issue":{"number":7,%b},"repository":{"url":"https://x/r"}', "com.github.issue.opened"),
+    "gitlab": (b'"object_kind":"push","project":{"web_url":"https://x/p",%b}', "com.gitlab.push"),
+    "shopify": (b'"id":1,%b', "com.shopify.orders.create"),
+    "stripe": (b'"id":"evt_1","type":"a.b","data":{"object":{"id":"o",%b}}', "com.stripe.a.b"),
+    "slack": (b'"event_id":"E","team_id":"T","event":{"type":"message",%b}', "com.slack.message"),
+    "standard_webhooks": (b'"type":"a.b","data":{%b}', "a.b"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("other", VALUES)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_payload_is_mapped_whatever_stands_beside_what_is_asked_for(
+    preset: str, other: bytes
+) -> None:
+    """Node writes a text that was cut in an emoji with an unpaired surrogate."""
+    fields, type_ = PAYLOADS[preset]
+    body = rb'{"\ud83d":1,' + fields % (b'"text":' + other) + b"}"
+    sent = SIGNED[preset](body)
+    assert attributes(preset, sent)["type"] == type_
+    if preset in {"github", "slack"}:  # as a form, too
+        form = Sent(
+            (("Content-Type", FORM), *sent.but("content-type", None).headers),
+            urlencode({"payload": body}).encode(),
+        )
+        assert attributes(preset, form)["type"] == type_
+
+
+@pytest.mark.parametrize(
+    ("preset", "body", "at"),
+    [
+        ("github", rb'{"action":"x","issue":{"number":"\ud83d"}}', "subject"),
+        ("gitlab", rb'{"object_kind":"push","checkout_sha":"\ud83d"}', "subject"),
+        ("stripe", rb'{"id":"\ud83d","type":"a"}', "id"),
+        ("slack", rb'{"event_id":"E","event":{"type":"cut \ud83d"}}', "type"),
+        ("shopify", rb'{"id":"\ud83d"}', "subject"),
+    ],
+)
+def test_what_is_asked_for_and_no_text_is_named(preset: str, body: bytes, at: str) -> None:
+    with pytest.raises(Unmappable) as error:
+        attributes(preset, SIGNED[preset](body))
+    assert ("forbidden-character", at) in [(f.code, f.at) for f in error.value.faults]

@@ -16,6 +16,7 @@ from app.model.producer import May
 from app.model.route import DataSchema, Route
 from app.routing.data_schema import LISTED, MOST, InvalidData, compile_check
 from app.routing.plan import Permit, Resources, Router
+from hostile_json import NOT_JSON, VALUES
 
 ORDER = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -218,3 +219,42 @@ def test_the_right_to_the_chosen_route_is_all_that_is_asked_and_is_asked_first()
     with pytest.raises(NotAllowed):
         house.topics({"id": 1}, Rights("shop", May(routes=("odd",))).demand_route)
     assert house.told == []
+
+
+@pytest.mark.parametrize("other", VALUES)
+def test_data_is_checked_whatever_stands_beside_what_is_asked_for(other: bytes):
+    schema = {"required": ["n"], "properties": {"n": {"maximum": 5}}}
+    good, bad = (b'{"n":%b,"\\ud83d":1,"x":%b}' % (n, other) for n in (b"5", b"6"))
+    assert check_of(schema)(event(raw=good)) == ()
+    assert {fault.at for fault in check_of(schema)(event(raw=bad))} - {"/data"} == {"/data/n"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "at"),
+    [
+        ({"type": "integer", "minimum": 7}, b"1e400", None),
+        ({"maximum": 7}, b"1e400", "/data/x"),
+        ({"maximum": 7}, b"1e99999999999999999999", "/data/x"),
+        ({"minimum": 7}, b"-1e99999999999999999999", "/data/x"),
+        ({"maximum": 7}, b"-" + b"9" * 5000, None),
+        ({"minimum": 10**400}, b"9" * 5000, None),
+        ({"exclusiveMaximum": 10**401}, b"1e401", "/data/x"),
+        ({"type": "string", "maxLength": 1}, rb'"\ud83d"', None),
+        ({"type": "string", "minLength": 2}, rb'"\ud83d"', "/data/x"),
+        ({"const": "\ud83d"}, rb'"\uD83D"', None),
+        ({"const": "\ud83d"}, rb'"\ud83e"', "/data/x"),
+        ({"pattern": "^cut"}, rb'"cut \ud83d"', None),
+        ({"additionalProperties": False}, rb'{"\ud83d":1}', "/data/x"),
+        ({"additionalProperties": {"type": "string"}}, rb'{"\ud83d":1}', "/data/x/\\ud83d"),
+    ],
+)
+def test_texts_and_numbers_that_are_none_of_ours_are_checked(schema, data: bytes, at: str | None):
+    found = check_of({"properties": {"x": schema}})(event(raw=b'{"x":%b,"y":1e400}' % data))
+    assert [fault.at for fault in found][:1] == ([] if at is None else [at])
+    assert all(fault.code == "invalid-data" for fault in found)
+
+
+@pytest.mark.parametrize("text", NOT_JSON)
+def test_what_is_no_json_is_said_to_be_none(text: bytes):
+    (fault,) = check_of({})(event(raw=text))
+    assert fault.code == "data-not-json"

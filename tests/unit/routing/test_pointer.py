@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.event.value import CloudEvent, DataForm
+from app.model.subscription import OrderBy
 from app.routing.keys import compile_pointer
+from app.routing.order import compile_order
+from hostile_json import STRINGS, VALUES
 
 MakeEvent = Callable[..., CloudEvent]
 RFC = b"""{"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\\\j": 5,
@@ -61,7 +64,10 @@ def test_the_examples_of_the_rfc(event: MakeEvent, pointer: str, key: bytes | No
         (b"null", None),
         (b"{}", None),
         (b"[]", None),
-        (b'"\\ud800"', None),  # half a surrogate pair is no text
+        (
+            b'"\\ud800"',
+            b'"\\ud800"',
+        ),  # half a surrogate pair is no text: its token keeps equal ones in order
         (b"NaN", None),
     ],
 )
@@ -109,3 +115,29 @@ def test_any_member_name_can_be_pointed_at(document: dict[str, str], data: st.Da
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
     sent = CloudEvent({"id": "1"}, json.dumps(document).encode(), DataForm.JSON)
     assert compile_pointer(pointer)(sent) == document[name].encode()
+
+
+@pytest.mark.parametrize("other", VALUES)
+@pytest.mark.parametrize("pointer", ["/k", "/in/k", "/list/1"])
+def test_a_member_is_found_whatever_stands_beside_it(
+    event: MakeEvent, other: bytes, pointer: str
+) -> None:
+    """RFC 8259 8.2: an unpaired surrogate elsewhere makes no document of JSON unreadable."""
+    data = b'{"a":%b,"\\ud83d":1,"k":"v","in":{"b":%b,"k":"v"},"list":[%b,"v"],"z":%b}' % (
+        (other,) * 4
+    )
+    for form in (DataForm.JSON, DataForm.OPAQUE):
+        assert compile_pointer(pointer)(event(data, form)) == b"v"
+        assert compile_pointer("/in/nothing")(event(data, form)) is None
+
+
+@pytest.mark.parametrize("token", STRINGS)
+def test_a_string_that_is_no_text_is_in_line_by_its_token(event: MakeEvent, token: bytes) -> None:
+    """Equal bytes, equal lane: the order of a key holds."""
+    order = compile_order(OrderBy(pointer="/k"))
+    assert order is not None
+    found = event(b'{"k": %b , "n":1e400}' % token)
+    assert compile_pointer("/k")(found) == token
+    assert order(found) == token.decode()
+    assert order(event(b'{"n":1,"k":%b}' % token)) == token.decode()
+    assert compile_pointer("")(event(token)) == token

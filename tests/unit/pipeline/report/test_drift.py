@@ -106,3 +106,11 @@ def test_shapes_outlive_a_report_in_its_tables(tmp_path: Path) -> None:
     shapes = {"com.example.order": shape({"a": 1, "b,\n": None})}
     tables.write(tmp_path, {"schemas": as_table(shapes)})
     assert former(tmp_path / "schemas.csv") == shapes
+
+
+def test_names_and_numbers_that_python_cannot_hold_are_counted_too(tmp_path: Path) -> None:
+    """The report writes its shapes to a table, which holds UTF-8 alone."""
+    odd = shape_of([rb'{"\ud83d":1e400,"n":%s}'.decode() % ("9" * 5000)] * 40)
+    assert odd.documents == 40
+    assert set(odd.paths) == {"$", "$.\\ud83d", "$.n"}
+    assert as_table({"t": odd}).dicts()

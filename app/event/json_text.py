@@ -1,0 +1,250 @@
+r"""Parse JSON by its grammar (RFC 8259), also where the fast parser refuses it.
+
+The fast parser refuses two things that are JSON. One is an unpaired surrogate escape, ``"\ud83d"``, which
+RFC 8259 8.2 allows and which Node writes of a text that was cut in an emoji. The other is a number that no
+double can hold, where a number is asked for. Each function here asks the fast parser first, and looks closer
+only after a refusal.
+
+The closer look replaces the backslash of each unpaired escape by a byte that UTF-8 never has. Strings with
+such a byte pass the fast parser, lengths and places stay the same, and each value gets its backslashes back.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What the functions of this module raise for bytes that are not JSON."""
+
+DIGITS = 4300
+"""Digits of a number as a value of Python: longer ones take time that grows with their square."""
+
+STAND_IN = 0x100000
+
+_VALUE = msgspec.json.Decoder(Raw)
+_MEMBERS = msgspec.json.Decoder(dict[str, Raw])
+_ITEMS = msgspec.json.Decoder(list[Raw])
+_STRING = msgspec.json.Decoder(str)
+_WHITE_SPACE = b" \t\r\n"
+
+_HIGH, _LOW = rb"u[dD][89abAB][0-9a-fA-F]{2}", rb"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_UNPAIRED = re.compile(
+    rb"\\(%b)(?!\\%b)|(?<!\\%b)\\(%b)" % (_HIGH, _LOW, _HIGH.replace(b"{2}", b"[0-9a-fA-F]"), _LOW)
+)
+_ANY = re.compile(rb"\\u[dD][89a-fA-F]")
+_BAD_ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F]")
+_HIDDEN, _MARK = b"\xfe\xfe", b"\xff"  # bytes that UTF-8 never has: of two backslashes, of one
+_MARKED = rb"\xff\1\2".replace(rb"\xff", _MARK)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_STOOD_IN = re.compile(f"[{chr(STAND_IN + 0xD800)}-{chr(STAND_IN + 0xDFFF)}]")
+_NAME = re.compile(r'[ \t\r\n,{]*("(?:[^"\\]|\\.)*+")[ \t\r\n]*:[ \t\r\n]*')
+_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*+"|[^\[{",\]} \t\r\n]+')
+_scan = json.JSONDecoder(parse_int=float).raw_decode
+
+Text = bytes | Raw
+
+
+def one(text: Text) -> bytes:
+    """Return the one JSON value that ``text`` is, without the white space around it. Raises FAULTS."""
+    try:
+        return bytes(_VALUE.decode(text)).strip(_WHITE_SPACE)
+    except msgspec.DecodeError as error:
+        text = bytes(text)
+        _VALUE.decode(_marked(text, error))
+    return text.strip(_WHITE_SPACE)
+
+
+def items(text: Text) -> list[Raw]:
+    """Return the values of an array as they were written. Raises FAULTS; ValidationError for no array."""
+    try:
+        return _ITEMS.decode(text)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        found = _ITEMS.decode(_marked(bytes(text), error))
+    return list(map(_restored, found))
+
+
+def members(text: Text) -> dict[str, Raw]:
+    """Return the members of an object, their values as they were written; of a repeated name the last counts.
+
+    Names may hold unpaired surrogates. Raises FAULTS; ValidationError for no object.
+    """
+    try:
+        return _MEMBERS.decode(text)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        text = bytes(text)
+        marked = _marked(text, error)
+    try:
+        found = _MEMBERS.decode(marked)
+    except UnicodeDecodeError:  # a name of this object holds such an escape
+        return _walked(text, marked)
+    return {name: _restored(value) for name, value in found.items()}
+
+
+def string(text: Text) -> str:
+    """Return the text that a JSON string means, which may hold unpaired surrogates.
+
+    Raises FAULTS; ValidationError for another value.
+    """
+    try:
+        return _STRING.decode(text)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError as error:
+        text = bytes(text)
+        _VALUE.decode(_marked(text, error))
+    found: str = json.loads(text.decode())
+    return found
+
+
+def compact(text: Text) -> bytes:
+    """Return the same JSON without white space between its tokens. Raises FAULTS."""
+    text = bytes(text)
+    try:
+        return msgspec.json.format(text, indent=-1)
+    except msgspec.DecodeError as error:
+        return bytes(_restored(msgspec.json.format(_marked(text, error), indent=-1)))
+
+
+def is_unpaired(text: Text) -> bool:
+    """Return whether JSON holds an unpaired surrogate escape in any of its strings."""
+    text = bytes(text)
+    return bool(_ANY.search(text) and _UNPAIRED.search(text.replace(rb"\\", _HIDDEN)))
+
+
+def is_utf8(text: bytes) -> bool:
+    """Return whether all of ``text`` is UTF-8, which JSON is (RFC 8259 8.1): the parser does not look."""
+    try:
+        return text.isascii() or text.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
+def plain(text: Text) -> Any:
+    """Return the value as Python has it. Raises FAULTS; ValueError for text that is not UTF-8.
+
+    A number that no double holds is a Decimal; one of more than ``DIGITS`` digits is the power of ten with
+    so many zeros, which compares as the number does. Texts may hold unpaired surrogates.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return loaded(one(text))
+
+
+def loaded(document: bytes) -> Any:
+    """Return what ``plain`` does, of a document that Python's own parser reads. Raises ValueError."""
+    return json.loads(document.decode(), parse_int=_integer, parse_float=_number)
+
+
+def with_stand_ins(text: bytes) -> bytes:
+    """Return JSON with a character of private use, ``STAND_IN`` further on, for each unpaired surrogate.
+
+    Libraries that take no unpaired surrogate take these: one code point each, and a different one for each.
+    """
+    if not is_unpaired(text):
+        return text
+    return _UNPAIRED.sub(_stand_in, text.replace(rb"\\", _HIDDEN)).replace(_HIDDEN, rb"\\")
+
+
+def without_stand_ins(text: str) -> str:
+    """Return a text in which stand-ins are the escapes that they stand for."""
+    return _STOOD_IN.sub(lambda found: f"\\u{ord(found[0]) - STAND_IN:04x}", text)
+
+
+def _stand_in(found: re.Match[bytes]) -> bytes:
+    return chr(STAND_IN + int(found[0][-4:], 16)).encode()
+
+
+def loose(text: Text, depth: int = 64) -> Any:
+    """Return the value as Python has it, but as it was written (Raw) what msgspec cannot write again as it was:
+    numbers beyond a double, texts and objects with unpaired surrogates, and those below ``depth`` levels.
+
+    Raises FAULTS.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        whole = one(text)
+    if depth and whole.startswith(b"["):
+        return [loose(each, depth - 1) for each in items(whole)]
+    if depth and whole.startswith(b"{"):
+        found = members(whole)
+        if not any(map(_SURROGATE.search, found)):
+            return {name: loose(each, depth - 1) for name, each in found.items()}
+    return Raw(whole)
+
+
+def written(value: object) -> bytes:
+    """Return the JSON of a value whose texts may hold unpaired surrogates: these are written as escapes."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+def reason(text: bytes, error: Exception) -> str:
+    """Return why ``text`` was refused. The parser takes an escape for cut where a string ends within it."""
+    if "truncated" in str(error) and _BAD_ESCAPE.search(text.replace(rb"\\", _HIDDEN)):
+        return "JSON is malformed: invalid character in unicode escape"
+    return str(error)
+
+
+def _marked(text: bytes, error: msgspec.DecodeError) -> bytes:
+    """Return ``text`` with a mark for the backslash of each unpaired escape. Raises ``error`` without any."""
+    if not _ANY.search(text) or _MARK in text or _HIDDEN[:1] in text:
+        raise error
+    hidden = text.replace(rb"\\", _HIDDEN)  # what follows them is no escape
+    return _UNPAIRED.sub(_MARKED, hidden).replace(_HIDDEN, rb"\\")
+
+
+def _restored(value: Text) -> Raw:
+    return Raw(bytes(value).replace(_MARK, b"\\"))
+
+
+def _walked(text: bytes, marked: bytes) -> dict[str, Raw]:
+    """Return the members of an object with unpaired surrogates in its own names."""
+    _VALUE.decode(marked)  # is JSON: from here on every token is where it is expected
+    latin = marked.decode("latin-1")  # a character a byte
+    found: dict[str, Raw] = {}
+    at = 0
+    while name := _NAME.match(latin, at):
+        scalar = _SCALAR.match(latin, name.end())
+        at = scalar.end() if scalar else _scan(latin, name.end())[1]
+        found[_name(text[name.start(1) : name.end(1)])] = Raw(text[name.end() : at])
+    return found
+
+
+def _name(token: bytes) -> str:
+    return string(token) if b"\\" in token else token[1:-1].decode()
+
+
+def _integer(token: str) -> int | Decimal:
+    return int(token) if len(token) <= DIGITS else _bounded(token)
+
+
+def _number(token: str) -> float | Decimal:
+    found = float(token)
+    return found if isfinite(found) else _bounded(token)
+
+
+def _bounded(token: str) -> Decimal:
+    """Return a number beyond a double, or of thousands of digits, as a Decimal of a bounded size."""
+    try:
+        found = Decimal(token)
+    except InvalidOperation:  # its exponent is beyond those of Python
+        found = Decimal("-inf" if token.startswith("-") else "inf")
+    if not found.is_finite() or found.adjusted() >= DIGITS:
+        return (Decimal(10) ** DIGITS).copy_sign(found)
+    return found if len(token) <= DIGITS else +found
