@@ -126,8 +126,7 @@ parked = Table(
     Index(
         "parked_redriven",
         *("subscription", "lane", "letter"),
-        sqlite_where=sa_text("redriven = 1"),
-        postgresql_where=sa_text("redriven"),
+        sqlite_where=sa_text("redriven = 1"),  # PostgreSQL: see REDRIVEN
     ),
     sqlite_autoincrement=True,
 )
@@ -273,6 +272,9 @@ audit = Table(
     Index("audit_by_kind", "kind", "id"),
     sqlite_autoincrement=True,
 )
+
+REDRIVEN = next(index for index in parked.indexes if index.name == "parked_redriven")
+"""The index of redriven rows alone; PostgreSQL is given its condition where a schema is made, as for HASHED."""
 
 HASHED = [
     index
