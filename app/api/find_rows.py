@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from app.api import kept
 from app.api.find_records import Looked, Sighting, Wanted, event_in
 from app.api.running import Running
+from app.api.slices import ROW, Slices
 from app.delivery.parked_lanes import START
 from app.errors import StoreUnavailable
 from app.interfaces import (
@@ -33,7 +34,7 @@ WALKED = 100_000  # rows of the pull queues, which have no index by event
 
 
 class Rows(msgspec.Struct):
-    """Of one id; ``source`` of each is looked at where it is used."""
+    """Rows of one event id, of any source."""
 
     attempts: Sequence[Attempt] = ()
     letters: Sequence[DeadLetter] = ()
@@ -41,21 +42,43 @@ class Rows(msgspec.Struct):
     offered: Sequence[Offered] = ()
     waiting: Sequence[Waiting] = ()
 
-    def of_source(self, source: str) -> Rows:
-        return Rows(
-            [each for each in self.attempts if each.event_source == source],
-            [each for each in self.letters if each.event.source == source],
-            [each for each in self.parked if each.event.source == source],
-            [each for each in self.offered if each.event.source == source],
-            [each for each in self.waiting if each.event.source == source],
-        )
+    def by_source(self) -> Mapping[str, Rows]:
+        """Return the rows of each source, in one pass."""
+        return _grouped(self.tables(), _source)
+
+    def by_subscription(self) -> Mapping[str, Rows]:
+        """Return the rows of each subscription, in one pass."""
+        return _grouped(self.tables(), lambda each: str(each.subscription))
+
+    def tables(self) -> tuple[Sequence[Any], ...]:
+        return self.attempts, self.letters, self.parked, self.offered, self.waiting
+
+    @property
+    def stored(self) -> bool:
+        """Whether a row of the store, or an attempt, names the event."""
+        return any((self.attempts, self.letters, self.parked, self.offered))
 
     def kept(self) -> list[DeadLetter | Parked | Offered]:
         """Those that hold the record."""
         return [*self.letters, *self.parked, *self.offered]
 
 
-async def rows_of(running: Running, wanted: Wanted, now_ms: int) -> tuple[Rows, list[Looked]]:
+def _source(row: Any) -> str:
+    source: str = row.event_source if isinstance(row, Attempt) else row.event.source
+    return source
+
+
+def _grouped(tables: Sequence[Sequence[Any]], of: Callable[[Any], str]) -> Mapping[str, Rows]:
+    found: dict[str, tuple[list[Any], ...]] = {}
+    for number, table in enumerate(tables):
+        for row in table:
+            found.setdefault(of(row), tuple([] for _ in tables))[number].append(row)
+    return {name: Rows(*each) for name, each in found.items()}
+
+
+async def rows_of(
+    running: Running, wanted: Wanted, now_ms: int, slices: Slices
+) -> tuple[Rows, list[Looked]]:
     """A table that does not answer says so in ``looked``."""
     store, looked = running.store, list[Looked]()
     since = wanted.since_ms or 0
@@ -82,9 +105,8 @@ async def rows_of(running: Running, wanted: Wanted, now_ms: int) -> tuple[Rows, 
     choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
     letters = LetterChoice(event_id=wanted.id, source=wanted.source)
     stored = await ask("attempts", lambda: store.attempts.find(choice, MOST))
-    rows.attempts = [
-        each for each in reversed(kept.merged(stored, remembered)) if each.started_ms >= since
-    ]
+    merged = await kept.merged(stored, remembered, slices)
+    rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
     rows.letters = await ask("dead_letters", lambda: store.letters.find(letters, MOST))
     rows.parked = await ask("parked", lambda: store.parked.find(limit=MOST, event_id=wanted.id))
     if any(isinstance(each.sink, Pull) for each in await running.declared()):
@@ -118,10 +140,11 @@ async def ahead_of(store: Store, row: Parked) -> EventName | None:
     return next((head.event for head in heads if head.id != row.id), None)
 
 
-def sighted(running: Running, rows: Rows, wanted: Wanted) -> list[Sighting]:
-    """The records that rows hold."""
+async def sighted(running: Running, rows: Rows, wanted: Wanted, slices: Slices) -> list[Sighting]:
+    """Return the records that rows hold."""
     found = []
     for row in rows.kept():
+        await slices.spend(ROW + (len(row.message.record.body or b"") >> 10))
         decoded = event_in(running, row.broker, row.message)
         if decoded is not None and wanted.is_in(decoded):
             found.append(Sighting(row.broker, row.message, decoded))

@@ -14,11 +14,13 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
+from app.api.bodies import json_answer
 from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
 from app.api.operations import Here, To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.shown import Shown
+from app.api.slices import Slices
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS
 from app.errors import BrokerError, BrokerUnavailable, SenderError
@@ -96,7 +98,7 @@ async def peek(
     kind = running.kinds[broker]
     wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
     page = await follow.peek(log, topic, ends, start, bounds, wanted)
-    return Response(_page(page, kind, raw, shown), media_type="application/json")
+    return await _page(page, kind, raw, shown)
 
 
 @routes.operation(
@@ -176,13 +178,13 @@ def already() -> asyncio.Event:
     return event
 
 
-def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> bytes:
-    return msgspec.json.encode(
+async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Response:
+    return json_answer(
         {
-            "messages": [
-                msgspec.Raw(messages.to_json(each, kind, raw=raw, shown=shown))
-                for each in page.messages
-            ],
+            "messages": await Slices().rows(
+                page.messages,
+                lambda each: msgspec.Raw(messages.to_json(each, kind, raw=raw, shown=shown)),
+            ),
             "next": start_points.text_of(page.next),
             "complete": page.complete,
             "looked_at": page.looked_at,

@@ -15,12 +15,12 @@ from app.api.answers import (
     DiskView,
     KafkaListenerView,
     Outcome,
-    PlanView,
     RoleReadiness,
     SpoolView,
 )
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Halt, Log, Notify, Store, Waiting
+from app.model.judgement import Judgement
 from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -77,7 +77,7 @@ class Configured(Protocol):
 
     async def reload(self, cause: Cause) -> Reload: ...
 
-    async def judge(self, proposed: bytes) -> PlanView:
+    async def judge(self, proposed: bytes) -> Judgement:
         """Of a text in YAML. Nothing is changed."""
 
 

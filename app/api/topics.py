@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api import start_points
 from app.api.answers import View
+from app.api.bodies import json_answer
 from app.api.operations import Here, router
 from app.api.problems import Refused
 from app.api.running import Running
+from app.api.slices import Slices
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -109,11 +111,11 @@ async def offsets(
     )
 
 
-@routes.operation("GET", "topics", (404, 503))
+@routes.operation("GET", "topics", (404, 503), response_model=list[TopicView])
 async def topics(
     running: Here,
     broker: Annotated[str | None, Query(description="all by default")] = None,
-) -> list[TopicView]:
+) -> Response:
     """Every topic of every broker that answers, or of one broker (Metadata)."""
     names = list(running.kinds) if broker is None else [broker]
     logs = [log_of(running, name) for name in names]
@@ -121,12 +123,14 @@ async def topics(
     refusals = [each for each in found if isinstance(each, BrokerError)]
     if refusals and len(refusals) == len(found):
         raise refusals[0]
-    return [
-        TopicView.of(each, broker=name)
+    every = [
+        (name, each)
         for name, metadata in zip(names, found, strict=True)
         if isinstance(metadata, LogMetadata)
         for each in metadata.topics
     ]
+    rows = await Slices().rows(every, lambda pair: TopicView.of(pair[1], broker=pair[0]))
+    return json_answer(rows)
 
 
 @routes.operation("GET /{broker}/{topic:path}", "topic", (403, 404, 503))
