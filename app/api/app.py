@@ -115,7 +115,16 @@ def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
     problem_handlers.install(app)
     app.router.routes.extend(_operations())
     app.include_router(_self_description(app), dependencies=[Depends(parameters.known_only)])
+    _match_once(app)
     return app
+
+
+def _match_once(app: FastAPI) -> None:
+    """Match a path that no route has. FastAPI looks at the parameters of all routes when it first matches a
+    request, which takes a second: here that is done in the thread that makes the application."""
+    scope = {"type": "http", "method": "GET", "path": "/\0", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(scope)
 
 
 @functools.cache

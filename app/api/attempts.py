@@ -39,7 +39,7 @@ async def attempts(
     slices = Slices()
     remembered = [
         each
-        for each in running.attempts(subscription, REMEMBERED)
+        for each in await slices.each(running.attempts(subscription, REMEMBERED))
         if _is_wanted(each, event_id, word)
     ]
     found = (await kept.merged(stored, remembered, slices))[:limit]

@@ -232,7 +232,7 @@ async def _history(
     message = letter.message
     choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
     stored = await store.attempts.find(choice, HISTORY)
-    recent = running.attempts(letter.subscription, HISTORY)
+    recent = await slices.each(running.attempts(letter.subscription, HISTORY))
     return [
         each
         for each in await kept.merged(stored, recent, slices)

@@ -8,6 +8,7 @@ of it at each subscription; here it is put together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -83,7 +84,7 @@ async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Quer
     guide = Guide(
         running.routes, now.subscriptions, running.resources, running.kinds, running.manners
     )
-    ways, of_source = _Ways(guide, running, slices), rows.by_source()
+    ways, of_source = _Ways(guide, running, slices), await rows.by_source(slices)
     events = [
         await _event(
             now, ways, wanted, source, by_source.get(source, ()), of_source.get(source, Rows())
@@ -116,13 +117,14 @@ async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
     """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     brokers = {each.id: each.source.broker for each in now.subscriptions}
-    places = {
+    places = dict.fromkeys(
         (brokers[each.subscription], each.partition, each.position)
         for each in rows.attempts
         if each.subscription in brokers
-    }
+    )
+    unknown = (each for each in places if each not in known)
     more: list[Sighting] = []
-    for broker, partition, position in sorted(places - known, key=str)[:MOST]:
+    for broker, partition, position in islice(unknown, MOST):
         log = now.running.logs.get(broker)
         if log is None or not log.capabilities.replayable:
             continue

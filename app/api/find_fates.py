@@ -82,7 +82,7 @@ async def fates(
     """One for each subscription and record that it reads; and those of subscriptions that are gone, by their
     rows."""
     found: list[FateView] = []
-    of_subscription = rows.by_subscription()
+    of_subscription = await rows.by_subscription(slices)
     for subscription in now.subscriptions:
         await slices.spend(1 + len(sightings))
         places = [each for each in sightings if _reads(subscription, each)]

@@ -42,13 +42,13 @@ class Rows(msgspec.Struct):
     offered: Sequence[Offered] = ()
     waiting: Sequence[Waiting] = ()
 
-    def by_source(self) -> Mapping[str, Rows]:
+    async def by_source(self, slices: Slices) -> Mapping[str, Rows]:
         """Return the rows of each source, in one pass."""
-        return _grouped(self.tables(), _source)
+        return await _grouped(self.tables(), _source, slices)
 
-    def by_subscription(self) -> Mapping[str, Rows]:
+    async def by_subscription(self, slices: Slices) -> Mapping[str, Rows]:
         """Return the rows of each subscription, in one pass."""
-        return _grouped(self.tables(), lambda each: str(each.subscription))
+        return await _grouped(self.tables(), lambda each: str(each.subscription), slices)
 
     def tables(self) -> tuple[Sequence[Any], ...]:
         return self.attempts, self.letters, self.parked, self.offered, self.waiting
@@ -68,11 +68,17 @@ def _source(row: Any) -> str:
     return source
 
 
-def _grouped(tables: Sequence[Sequence[Any]], of: Callable[[Any], str]) -> Mapping[str, Rows]:
+async def _grouped(
+    tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
+) -> Mapping[str, Rows]:
     found: dict[str, tuple[list[Any], ...]] = {}
     for number, table in enumerate(tables):
         for row in table:
-            found.setdefault(of(row), tuple([] for _ in tables))[number].append(row)
+            name = of(row)
+            if name not in found:
+                found[name] = tuple([] for _ in tables)
+            found[name][number].append(row)
+            await slices.spend(1)
     return {name: Rows(*each) for name, each in found.items()}
 
 
@@ -84,7 +90,7 @@ async def rows_of(
     since = wanted.since_ms or 0
     remembered = [
         each
-        for each in running.attempts(None, REMEMBERED)
+        for each in await slices.each(running.attempts(None, REMEMBERED))
         if each.event_id == wanted.id and wanted.source in (None, each.event_source)
     ]
     rows = Rows(remembered, waiting=running.waiting(None, wanted.id))

@@ -20,9 +20,10 @@ from app.api.operations import Here, To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.shown import Shown
-from app.api.slices import Slices
+from app.api.slices import ROW, Slices
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS
+from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerUnavailable, SenderError
 from app.interfaces import Log
 from app.model.message import Message
@@ -222,10 +223,12 @@ async def _events(
     """The first block has no data: it tells the client that it is heard, and where "latest" was. Among much
     that is not wanted, a block without data tells the place now and then."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
-    spoke = time.monotonic()
+    spoke, slices = time.monotonic(), Slices()
     try:
         async with aclosing(tail.items()) as items:
             async for item in items:
+                if isinstance(item, Message):
+                    await slices.spend(ROW + (size_of(item.record) >> 10))
                 passed_over = isinstance(item, Message) and not wanted(item)
                 if passed_over and time.monotonic() - spoke < HEARTBEAT_EVERY:
                     continue

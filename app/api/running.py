@@ -3,7 +3,7 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -178,8 +178,9 @@ class Running(Protocol):
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 
-    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
-        """What this process remembers of one subscription, or all; the newest first."""
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
+        """Return what this process remembers of one subscription, or all; the newest first. Each is made when it is
+        asked for."""
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         """The events of this id that this process holds and has not tried, for one subscription or all."""

@@ -74,13 +74,14 @@ async def subscriptions(
 ) -> Response:
     """All subscriptions, of the file and of the API, each with its status."""
     every = await running.registry.entries()
-    entries = [
-        each
+    wanted = [
+        (each, now)
         for each, now in zip(every, running.states(every), strict=True)
         if broker in (None, _broker(each)) and state in (None, now.state)
     ]
+    entries, states = [each for each, _ in wanted], [now for _, now in wanted]
     slices = Slices()
-    found = await views.standings(running, entries, Listed, shown, slices)
+    found = await views.standings(running, entries, states, Listed, shown, slices)
     return bodies.json_answer(await slices.rows(found, lambda each: each))
 
 

@@ -75,7 +75,12 @@ routes = router("/v1/topics", tags=["topics"])
 it unless another route takes it."""
 
 
-@routes.operation("GET /{broker}/{topic:path}/offsets", "offsets", (400, 403, 404, 501, 503))
+@routes.operation(
+    "GET /{broker}/{topic:path}/offsets",
+    "offsets",
+    (400, 403, 404, 501, 503),
+    response_model=OffsetsView,
+)
 async def offsets(
     running: Here,
     broker: Broker,
@@ -88,7 +93,7 @@ async def offsets(
         list[str] | None, Query(description="by default the groups of the subscriptions")
     ] = None,
     partition: OnePartition = None,
-) -> OffsetsView:
+) -> Response:
     """Earliest, latest and by-time positions of each partition, and positions of groups
     (Offset)."""
     log = log_of(running, broker)
@@ -98,16 +103,24 @@ async def offsets(
     ends = _ends(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}
-    return OffsetsView(
-        broker=broker,
-        topic=topic,
-        time_ms=time_ms,
-        partitions=[PartitionOffsets.of(each, at_time=at.get(each.number)) for each in ends],
-        groups=[
-            GroupOffset.of(each, subscription=ours.get(each.group))
-            for each in metadata.groups
-            if each.topic == topic and partition in (None, each.partition)
-        ],
+    groups = (
+        each
+        for each in metadata.groups
+        if each.topic == topic and partition in (None, each.partition)
+    )
+    slices = Slices()
+    return json_answer(
+        {
+            "broker": broker,
+            "topic": topic,
+            "time_ms": time_ms,
+            "partitions": await slices.rows(
+                ends, lambda each: PartitionOffsets.of(each, at_time=at.get(each.number))
+            ),
+            "groups": await slices.rows(
+                groups, lambda each: GroupOffset.of(each, subscription=ours.get(each.group))
+            ),
+        }
     )
 
 

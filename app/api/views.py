@@ -177,18 +177,20 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
 async def standings(
     running: Running,
     entries: Sequence[Entry],
+    states: Sequence[SubscriptionStatus],
     kind: type[StandingT],
     shown: Shown,
     slices: Slices,
 ) -> list[StandingT]:
-    """Return the status of each."""
-    found = await _views(running, running.states(entries), shown, slices)
+    """Return the status of each. ``states``: of each, as ``running`` knows them."""
+    found = await _views(running, states, shown, slices)
     pairs = zip(entries, found, strict=True)
     return await slices.each((kind.of(each, health=health) for each, health in pairs), ROW)
 
 
 async def standing(running: Running, entry: Entry, shown: Shown) -> Standing:
-    (found,) = await standings(running, [entry], Standing, shown, Slices())
+    states = running.states([entry])
+    (found,) = await standings(running, [entry], states, Standing, shown, Slices())
     return found
 
 

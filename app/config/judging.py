@@ -7,6 +7,7 @@ program: it reads the two configurations from its standard input and writes the 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from app.config.finding import BadConfiguration, Finding
 from app.config.proposal import propose
 from app.config.shown import Tree, digest_of, view_of, view_of_shown
 from app.model.judgement import MOST, Judgement, PlannedChange, Remark
+
+_NICE = 10  # the service goes first, where processors are few
 
 
 def judge(proposed: bytes, shown: Tree) -> Judgement:
@@ -63,6 +66,7 @@ def _more(every: Sequence[Any]) -> int:
 
 def main() -> None:
     """Read the length of the proposal on a line, the proposal, and the tree in force as JSON; write the judgement."""
+    os.nice(_NICE)
     source = sys.stdin.buffer
     proposed = source.read(int(source.readline()))
     sys.stdout.buffer.write(

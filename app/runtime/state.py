@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -114,18 +114,22 @@ class State:
         return dict(zip(logs, told, strict=True))
 
     def subscriptions(self) -> Sequence[SubscriptionStatus]:
+        return self._running(None)
+
+    def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
+        """Return the status of these subscriptions, or of all, as far as they run here."""
         supervisor = self._parts.supervisor
         if supervisor is None:
             return ()
         wanted = {each.id for each in self._parts.catalog.subscriptions}
         return [
             replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
-            for each in supervisor.status()
+            for each in supervisor.status(names)
             if each.id in wanted  # else it is just leaving
         ]
 
     def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
-        here = {each.id: each for each in self.subscriptions()}
+        here = {each.id: each for each in self._running({each.id for each in entries})}
         return [here.get(each.id) or self._not_here(each) for each in entries]
 
     def _not_here(self, entry: Entry) -> SubscriptionStatus:
@@ -152,9 +156,9 @@ class State:
             return "paused", BY_CONFIGURATION
         return "elsewhere", ""
 
-    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         supervisor = self._parts.supervisor
-        return [] if supervisor is None else supervisor.attempts(subscription, limit)
+        return () if supervisor is None else supervisor.remembered(subscription, limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         supervisor = self._parts.supervisor

@@ -21,7 +21,7 @@ from app.config.credentials import marks, texts
 from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded
-from app.config.shown import digest_of, view_of
+from app.config.shown import View, digest_of, view_of
 from app.config.source import Source
 from app.errors import Fault, SetupError, SkybridgeError
 from app.interfaces import Clock
@@ -119,8 +119,7 @@ class Reloader:
         except BadConfiguration as bad:
             faults = [_of_finding(each) for each in bad.findings]
             return self._refused(cause, "invalid-configuration", faults)
-        view = view_of(loaded)
-        found = difference(self._view, view)
+        view, found = await asyncio.to_thread(_compared, self._view, loaded)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
@@ -169,6 +168,11 @@ class Reloader:
         for change in told.changes:
             _log.info("changed: %s", change)
         _log.info("%s is in force (%s), digest %s", self.source, told.outcome, told.digest)
+
+
+def _compared(before: View, loaded: Loaded) -> tuple[View, Difference]:
+    view = view_of(loaded)
+    return view, difference(before, view)
 
 
 def digest_of_bytes(raw: bytes | None) -> str:
