@@ -9,6 +9,7 @@ import msgspec
 
 from app.api import kept
 from app.api.find_records import Looked, Sighting, Wanted, event_in
+from app.api.parameters import read_page
 from app.api.running import Running
 from app.api.slices import ROW, Slices
 from app.delivery.parked_lanes import START
@@ -98,26 +99,39 @@ async def rows_of(
         looked.append(_looked("store", wanted, None, "this process has no store"))
         return rows, looked
 
-    async def ask(table: str, asked: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    async def ask(table: str, asked: Awaitable[tuple[list[T], bool]]) -> list[T]:
         try:
-            found = await asked()
+            found, more = await asked
         except StoreUnavailable as error:
             looked.append(_looked(f"store {table}", wanted, None, str(error)))
             return []
-        why = f"more than {MOST} rows: name the source of the event" if len(found) >= MOST else ""
+        why = f"there are more than {len(found)} rows: name the source of the event" if more else ""
         looked.append(_looked(f"store {table}", wanted, now_ms, why))
         return found
 
     choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
     letters = LetterChoice(event_id=wanted.id, source=wanted.source)
-    stored = await ask("attempts", lambda: store.attempts.find(choice, MOST))
+    stored = await ask("attempts", _most(store.attempts.find(choice, MOST)))
     merged = await kept.merged(stored, remembered, slices)
     rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
-    rows.letters = await ask("dead_letters", lambda: store.letters.find(letters, MOST))
-    rows.parked = await ask("parked", lambda: store.parked.find(limit=MOST, event_id=wanted.id))
+
+    async def of_letters(limit: int, before: int | None) -> list[DeadLetter]:
+        return await store.letters.find(letters, limit, before)
+
+    async def of_parked(limit: int, after: int | None) -> list[Parked]:
+        return await store.parked.find(limit=limit, after=after or 0, event_id=wanted.id)
+
+    rows.letters = await ask("dead_letters", read_page(of_letters, MOST, None))
+    rows.parked = await ask("parked", read_page(of_parked, MOST, None))
     if any(isinstance(each.sink, Pull) for each in await running.declared()):
-        rows.offered = await ask("pulled", lambda: store.pulled.named(wanted.id, WALKED))
+        rows.offered = await ask("pulled", _most(store.pulled.named(wanted.id, WALKED)))
     return rows, looked
+
+
+async def _most(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
+    """Return the rows, and whether there may be more."""
+    found = await asked
+    return found, len(found) >= MOST
 
 
 def _looked(where: str, wanted: Wanted, until: int | None, why: str) -> Looked:

@@ -124,7 +124,7 @@ class State:
         wanted = {each.id for each in self._parts.catalog.subscriptions}
         return [
             replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
-            for each in supervisor.status(names)
+            for each in (supervisor.status() if names is None else supervisor.status(names))
             if each.id in wanted  # else it is just leaving
         ]
 

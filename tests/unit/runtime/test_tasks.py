@@ -285,7 +285,7 @@ BARE = {
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
     "brokers/rabbitmq/stream.py": ENDS,
-    "api/front.py": WAITED_FOR,
+    "api/slices.py": WAITED_FOR,
     "brokers/sharing.py": WAITED_FOR,
     "cli/pull_consumer.py": WAITED_FOR,
     "cli/rehearsal/play.py": WAITED_FOR,
