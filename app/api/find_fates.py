@@ -51,7 +51,7 @@ class Now(NamedTuple):
 async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
     subscriptions = await running.declared()
     entries = await running.registry.entries()
-    states = running.states(entries)
+    states = await running.states(entries)
     lag = await running.lag()
     return Now(
         running,

@@ -176,7 +176,7 @@ class Running(Protocol):
     async def certificates(self) -> Mapping[str, float]:
         """When those end that we show, in seconds since the epoch, by the setting that names the file."""
 
-    def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
+    async def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         """Return what this process remembers of one subscription, or all; the newest first. Each is made when it is
@@ -185,7 +185,7 @@ class Running(Protocol):
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         """The events of this id that this process holds and has not tried, for one subscription or all."""
 
-    def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
         """One for each, whether it runs here or not: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
 
     async def declared(self) -> Sequence[Subscription]:

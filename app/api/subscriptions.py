@@ -76,7 +76,7 @@ async def subscriptions(
     every = await running.registry.entries()
     wanted = [
         (each, now)
-        for each, now in zip(every, running.states(every), strict=True)
+        for each, now in zip(every, await running.states(every), strict=True)
         if broker in (None, _broker(each)) and state in (None, now.state)
     ]
     entries, states = [each for each, _ in wanted], [now for _, now in wanted]
@@ -250,7 +250,7 @@ async def made(running: Running, document: dict[str, Any]) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
     entry = await running.registry.make(document)
     for _ in range(int(BEGUN_WITHIN / TURN)):
-        if running.states([entry])[0].state != "starting":
+        if (await running.states([entry]))[0].state != "starting":
             break
         await asyncio.sleep(TURN)
     return entry

@@ -30,7 +30,7 @@ StandingT = TypeVar("StandingT", bound=Standing)
 async def status(running: Running, shown: Shown) -> msgspec.Raw:
     """Return the status as JSON. Its subscriptions are made and encoded in slices."""
     slices = Slices()
-    subscriptions = await _views(running, running.subscriptions(), shown, slices)
+    subscriptions = await _views(running, await running.subscriptions(), shown, slices)
     found = await _status(running, subscriptions)
     rows = await slices.rows(found.subscriptions, lambda each: each)
     members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
@@ -189,7 +189,7 @@ async def standings(
 
 
 async def standing(running: Running, entry: Entry, shown: Shown) -> Standing:
-    states = running.states([entry])
+    states = await running.states([entry])
     (found,) = await standings(running, [entry], states, Standing, shown, Slices())
     return found
 

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 
 from app.errors import SetupError, StoreUnavailable
 from app.interfaces import (
@@ -169,10 +169,14 @@ class Supervisor:
 
     def status(self, names: Collection[str] | None = None) -> list[SubscriptionStatus]:
         """Return the status of these subscriptions, or of all."""
-        if names is None:
-            return [*(run.status() for run in self._runs.values()), *self._broken.values()]
-        runs = [self._runs[name].status() for name in names if name in self._runs]
-        return [*runs, *(self._broken[name] for name in names if name in self._broken)]
+        return list(self.statuses(names))
+
+    def statuses(self, names: Collection[str] | None = None) -> Iterator[SubscriptionStatus]:
+        """Return the same. Each is made when it is asked for."""
+        every = [*self._runs, *self._broken] if names is None else names
+        runs = [self._runs[name] for name in every if name in self._runs]
+        broken = [self._broken[name] for name in every if name in self._broken]
+        return chain((run.status() for run in runs), broken)
 
     def attempts(self, subscription: str | None = None, limit: int = 100) -> list[Attempt]:
         """The newest first; of one subscription or all."""
