@@ -96,7 +96,7 @@ class FateView(BaseModel):
     dead_letter: int | None = Field(description="id of the dead letter")
     consumer: str | None = Field(description="pulled: name of the token of the consumer")
     locked_until_ms: int | None = Field(description="pulled: end of the lock")
-    attempts: list[AttemptView] = Field(description="the oldest first")
+    attempts: list[AttemptView] = Field(description="the newest 100, the oldest of them first")
 
 
 class EventFoundView(BaseModel):
