@@ -127,7 +127,6 @@ parked = Table(
         "parked_redriven",
         *("subscription", "lane", "letter"),
         sqlite_where=sa_text("redriven = 1"),
-        postgresql_where=sa_text("redriven"),
     ),
     sqlite_autoincrement=True,
 )
@@ -282,3 +281,5 @@ HASHED = [
 ]
 """Hashes on PostgreSQL, whose trees hold no long ids. Said where a schema is made: said with the index, it imports
 that dialect into every process."""
+(OF_REDRIVEN,) = [index for index in parked.indexes if index.name == "parked_redriven"]
+"""It has these rows alone, on PostgreSQL too."""
