@@ -126,7 +126,7 @@ parked = Table(
     Index(
         "parked_redriven",
         *("subscription", "lane", "letter"),
-        sqlite_where=sa_text("redriven = 1"),  # PostgreSQL: see REDRIVEN
+        sqlite_where=sa_text("redriven = 1"),
     ),
     sqlite_autoincrement=True,
 )
@@ -273,9 +273,6 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
-REDRIVEN = next(index for index in parked.indexes if index.name == "parked_redriven")
-"""The index of redriven rows alone; PostgreSQL is given its condition where a schema is made, as for HASHED."""
-
 HASHED = [
     index
     for table in (dead_letters, parked)
@@ -284,3 +281,5 @@ HASHED = [
 ]
 """Hashes on PostgreSQL, whose trees hold no long ids. Said where a schema is made: said with the index, it imports
 that dialect into every process."""
+(OF_REDRIVEN,) = [index for index in parked.indexes if index.name == "parked_redriven"]
+"""It has these rows alone, on PostgreSQL too."""
