@@ -150,9 +150,7 @@ def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_ca
     stage: Shop, pages: Pages
 ) -> None:
     data = r'{"\ud83d":"cut \uD83D","n":1e400,"m":[1.10,12345678901234567890]}'
-    document = (
-        f'{{"specversion":"1.0","id":"odd","source":"/shop","type":"{ORDERS}created","data":{data}}}'
-    )
+    document = f'{{"specversion":"1.0","id":"odd","source":"/shop","type":"{ORDERS}created","data":{data}}}'
     url = f"http://127.0.0.1:{stage.service.events}/events"
     headers = {
         "content-type": "application/cloudevents+json",
