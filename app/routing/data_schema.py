@@ -99,7 +99,7 @@ def _of_schema(text: bytes, at: str) -> Check:
 
 
 def _value(data: bytes) -> Any:
-    """The data as the library takes it. Numbers beyond a double are exact; an unpaired surrogate is a stand-in."""
+    """Return data as the library takes it. Numbers beyond a double are exact; a stand-in is an unpaired surrogate."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
