@@ -11,11 +11,13 @@ import aio_pika
 import pytest
 
 from app.brokers.portable import PortableLog
+from app.config.load import load
 from app.errors import BrokerError, BrokerRefused
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
+from app.runtime.connections import check_connections
 from contract_tools import (
     PATIENCE,
     Member,
@@ -346,3 +348,43 @@ async def test_counting_makes_nothing_for_those_who_only_look(queues: RabbitHarn
     async with channel_to(queues.address) as channel:
         with pytest.raises(aio_pika.exceptions.ChannelNotFoundEntity):
             await channel.declare_queue(f"{topic}.0", passive=True)
+
+
+CHECKED = """
+version: 1
+store: {{kind: sqlite, path: {folder}/store.db}}
+brokers:
+  main:
+    kind: rabbitmq
+    addresses: "{address}"
+    queue: "{queue}"
+    topics: {{create: {create}, partitions: 2}}
+routes: [{{name: all, to: {{broker: main, exchange: amq.topic, routing_key: x}}}}]
+subscriptions: [{{id: s, source: {{broker: main, topics: ["{topic}"]}}, sink: "https://example.org/"}}]
+"""
+
+
+async def test_check_names_queues_that_nobody_will_make(
+    queues: RabbitHarness, tmp_path: Path
+) -> None:
+    """One of others that is missing, whatever ``topics.create`` says, and a gap."""
+    log = await queues.make_log()
+    gap = await queues.fresh_topic(log, 3)
+    await deleted(queues, f"{gap}.1")
+    none = f"foreign-{uuid4().hex[:12]}"
+
+    async def messages(**settings: str) -> list[str]:
+        file = tmp_path / "sky.yaml"
+        file.write_text(CHECKED.format(folder=tmp_path, address=queues.address, **settings))
+        found = await check_connections(load(file, {}), 60.0)
+        return [f"{each.setting}: {each.message}" for each in found.findings]
+
+    at = "subscriptions[0].source.topics[0]: RabbitMQ main has no"
+    shared, own = "{topic}.{partition}", "{topic}.{group}.{partition}"
+    assert await messages(queue=own, create="true", topic=f"queue:{none}") == [
+        f"{at} queue {none}: create it"
+    ]
+    assert await messages(queue=shared, create="false", topic=gap) == [
+        f"{at} queue {gap}.1: create it, or set topics.create"
+    ]
+    assert await messages(queue=shared, create="true", topic=gap) == []

@@ -52,6 +52,9 @@ class Topics(Asking[Topic]):
             if partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # the next publisher asks, and is told for certain
+            elif len(partitions) < len(topic.lanes):
+                words = f"topic {name} was made again, with {len(partitions)} partitions"
+                self._forget(name, BrokerUnavailable(words, broker=self._settings.name))
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))
 
