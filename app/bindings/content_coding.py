@@ -1,6 +1,6 @@
 """The content coding of a message: a header of that name, which stands for RabbitMQ's property too.
 
-No binding knows one, so an event is read from the content. A coding that is not undone makes the message
+No binding defines one, so an event is read from the content. A coding that is not undone makes the message
 foreign, and stays beside it: bytes that have one are never passed on as if they had none.
 """
 

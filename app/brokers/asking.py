@@ -94,7 +94,7 @@ class Asking(Generic[Found]):
         self.give_up(BrokerUnavailable("stopped", broker=self._broker))
 
     def work_on(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Begin work that nobody waits for and that says itself what went wrong; once at a time for a name."""
+        """Start a background task that reports its own errors; one at a time for each name."""
         if name not in self._work:
             self._work[name] = task = asyncio.create_task(work())
             task.add_done_callback(lambda _: self._work.pop(name, None))

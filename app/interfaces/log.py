@@ -104,11 +104,11 @@ class Consumer(Protocol):
 
 @runtime_checkable
 class Lacking(Protocol):
-    """A consumer that knows of parts of its topics that nobody in its group reads."""
+    """A consumer that knows which parts of its topics no member of its group reads."""
 
     @property
     def trouble(self) -> str:
-        """Which are not read, why, and the cure, in words for an operator; "" where all are."""
+        """Name the parts that are not read, why, and the cure; "" where all are."""
 
 
 class Log(Protocol):

@@ -91,7 +91,7 @@ class RabbitConsumer(Member):
 
     @property
     def trouble(self) -> str:
-        """Which queues of the topics are not read, and why; "" where all are."""
+        """Name the queues of the topics that are not read, and why; "" where all are."""
         return self._queues.unread
 
     def holds(self, message: Message) -> bool:
@@ -184,7 +184,7 @@ class RabbitConsumer(Member):
             return False
 
     def _vanished(self, partition: Partition) -> None:
-        """The queue is not there."""
+        """Note that the queue is not there."""
         self._queues.vanished(partition)
 
     async def _look_after_owned(self, wire: Wire) -> None:

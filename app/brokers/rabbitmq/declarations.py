@@ -1,4 +1,4 @@
-"""How the exchange and the queues of a topic of ours are declared, and what others declared otherwise."""
+"""Declare the exchange and the queues of a topic of ours, and find queues that others declared otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queues of a group's topics as a member sees them: which there are, and which are not read."""
+"""A member's view of the queues of its topics: those that are there, and those that are not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many queues a topic has: counted again while the topic is in use, for queues come and go (ADR 0013).
+"""Count the queues of a topic, again and again while it is in use, for queues come and go (ADR 0013).
 
 Producer, members and admin of one process share what was seen, and one of them asks for all.
 """
@@ -38,7 +38,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class Look(NamedTuple):
-    """What to ask for: numbers below ``least`` that are not ``there``, and ``ahead`` more after the last."""
+    """The queues to ask for: numbers below ``least`` that are not ``there``, and ``ahead`` more after the last."""
 
     least: int = 0
     there: frozenset[int] = frozenset()
@@ -55,7 +55,7 @@ def look_after(known: Layout | None, *, wide: bool) -> Look:
 
 
 class Seen:
-    """What was seen of one topic, and when, by the loop's clock."""
+    """The last layout of one topic, and the time of it by the loop's clock."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()

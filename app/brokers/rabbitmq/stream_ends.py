@@ -1,4 +1,5 @@
-"""Where a stream begins and ends, and what is at an offset: AMQP has no question for it, a short read shows it."""
+"""Find where a stream begins and ends, and which message is at an offset. AMQP has no question for it, so a few
+messages are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Where a group begins in each stream: at its commit, at the start of the subscription, or anew."""
+"""Find where a group begins in each stream: at its commit, at the start of the subscription, or, in a stream
+that took the place of another, at its first message."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamPlaces:
-    """Those of one group on one broker. A stream that is deleted and made again has its offsets again: a place
+    """Positions of one group on one broker. A stream that is deleted and made again has its offsets again: a place
     in the old one must hide nothing of the new one. Raises StoreUnavailable, PositionOutOfRange, and what
     ``errors.EXPECTED`` names."""
 

@@ -103,8 +103,8 @@ class Targets(Asking[Batchers]):
             self.work_on(ALL, self._refresh)
 
     def came_back(self, exchange: str) -> None:
-        """A record was returned from there: a queue of the topic is gone, or its binding. It is made again
-        where the settings say so, once at a time."""
+        """Make the queues of the topic again, where the settings say so: a record was returned from there, so one
+        is gone, or its binding."""
         for name, batchers in self.known.items():
             if batchers.target.exchange == exchange and batchers.target.is_numbered:
                 self._topology.expire(name)
@@ -112,12 +112,12 @@ class Targets(Asking[Batchers]):
                     self.work_on(name, partial(self._mend, name))
 
     def is_made(self, batchers: Batchers) -> bool:
-        """Whether queues that are missing there are made again by us."""
+        """Return True if queues that are missing there are made again by us."""
         target = batchers.target
         return target.is_numbered and self._topology.makes(target.topic)
 
     async def _refresh(self) -> None:
-        """Queues may have come or gone. A failed question changes nothing. Templates may have made a thousand
+        """Count queues that may have come or gone. A failed question changes nothing. Templates may have made a thousand
         topics, so this rests for most of the time."""
         age, now = self._settings.metadata_age / 2, asyncio.get_running_loop().time
         for name, batchers in list(self.known.items()):
