@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from app.bindings import wrapping
+from app.bindings.content_coding import without_coding
 from app.bindings.record import Decoded, Record
 from app.delivery.lane_id import lane_id
 from app.delivery.plan import SETTLE
@@ -29,6 +30,7 @@ class DeliveryReader:
 
     ``decode``   of the binding of its source's broker.
     ``names``    of that binding: what a record that is no event is found by.
+    ``content``  a record without its content coding, where that is undone.
     ``lasting``  whether positions are the same when a message is delivered again.
     ``failed``   is told of each filter expression that fails.
     """
@@ -38,12 +40,14 @@ class DeliveryReader:
         subscription: Subscription,
         decode: Callable[[Record], Decoded],
         *,
+        content: Callable[[Record], Record] = without_coding,
         lasting: bool = True,
         names: Callable[[Record], Mapping[str, str]] = lambda _: {},
         failed: Failed = lambda *_: None,
     ) -> None:
         self._decode = decode
         self._names = names
+        self._uncode = content
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
@@ -121,7 +125,14 @@ class DeliveryReader:
     def _wrapped(self, message: Message) -> Decoded:
         topic, number = message.partition.topic, message.partition.number
         at = (message.position, message.time_ms) if self._lasting else ()
-        return wrapping.wrap(message.record, wrapping.Origin(self._broker, topic, number, *at))
+        record = self._content(message.record)
+        return wrapping.wrap(record, wrapping.Origin(self._broker, topic, number, *at))
+
+    def _content(self, record: Record) -> Record:
+        try:
+            return self._uncode(record)
+        except SenderError:
+            return record
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
         """Rule 3: the key of the record, within its partition; or the value that the subscription orders by,
