@@ -254,7 +254,8 @@ class CheckView(BaseModel):
     """What is wrong, or looks wrong, with a proposed configuration."""
 
     valid: bool = Field(description="false: one remark is an error")
-    remarks: list[RemarkView]
+    remarks: list[RemarkView] = Field(description="errors before warnings, the first 1,000")
+    more_remarks: int = Field(0, description="how many remarks are not listed")
 
 
 class PlanView(View):
@@ -264,12 +265,17 @@ class PlanView(View):
         description="needs-restart: a reload would be refused"
     )
     digest: str = Field(description="digest of the proposed configuration")
-    changes: list[PlannedChangeView]
+    changes: list[PlannedChangeView] = Field(description="the first 1,000")
+    more_changes: int = Field(0, description="how many changes are not listed")
     restarted: list[str] = Field(
         description="subscriptions that would end and continue at their position"
     )
-    warnings: list[str] = Field(description="effects of the changes on events that wait")
-    remarks: list[RemarkView] = Field(description="warnings of the check")
+    warnings: list[str] = Field(
+        description="effects of the changes on events that wait, the first 1,000"
+    )
+    more_warnings: int = Field(0, description="how many warnings are not listed")
+    remarks: list[RemarkView] = Field(description="warnings of the check, the first 1,000")
+    more_remarks: int = Field(0, description="how many remarks are not listed")
 
 
 class SenderView(View):

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import BaseRoute
@@ -42,9 +43,11 @@ from app.api import (
     views,
 )
 from app.api.audit_trail import Trail
+from app.api.bodies import JSON, json_answer
 from app.api.operations import Here, To, router
 from app.api.pull_receive import HandingOut
 from app.api.running import Running
+from app.api.slices import OnceInThread
 
 DESCRIPTION = (
     "Two listeners. The events listener accepts CloudEvents at `/events`. The admin "
@@ -80,10 +83,10 @@ async def ready(
     return _response(await front.probed(running, role, looks=access.may_look(request.scope)))
 
 
-@routes.operation("GET /status", "status")
-async def status(running: Here, shown: To) -> answers.Status:
+@routes.operation("GET /status", "status", response_model=answers.Status)
+async def status(running: Here, shown: To) -> Response:
     """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
-    return await views.status(running, shown)
+    return json_answer(await views.status(running, shown))
 
 
 @routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
@@ -112,7 +115,16 @@ def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
     problem_handlers.install(app)
     app.router.routes.extend(_operations())
     app.include_router(_self_description(app), dependencies=[Depends(parameters.known_only)])
+    _match_once(app)
     return app
+
+
+def _match_once(app: FastAPI) -> None:
+    """Match a path that no route has. FastAPI looks at the parameters of all routes when it first matches a
+    request, which takes a second: here that is done in the thread that makes the application."""
+    scope = {"type": "http", "method": "GET", "path": "/\0", "root_path": "", "headers": []}
+    for route in app.routes:
+        route.matches(scope)
 
 
 @functools.cache
@@ -158,13 +170,20 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 def _self_description(app: FastAPI) -> APIRouter:
     router = APIRouter(include_in_schema=False)
+    pages = OnceInThread(lambda: _pages(app))
 
     @router.get("/openapi.json")
-    async def openapi() -> dict[str, Any]:
-        return document(app)
+    async def openapi() -> Response:
+        return Response((await pages.value())[0], media_type=JSON)
 
     @router.get("/docs", response_class=HTMLResponse)
-    async def docs() -> str:
-        return docs_page.render(document(app))
+    async def docs() -> Response:
+        return HTMLResponse((await pages.value())[1])
 
     return router
+
+
+def _pages(app: FastAPI) -> tuple[bytes, bytes]:
+    """Return the OpenAPI document and its page. To make them takes a second."""
+    described = document(app)
+    return msgspec.json.encode(described), docs_page.render(described).encode()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Response
 
 from app.api import kept
+from app.api.bodies import json_answer
 from app.api.find_rows import ahead_of
 from app.api.operations import Here, To, router
-from app.api.parameters import LIMIT, LIMIT_MAX, Text
+from app.api.parameters import LIMIT, LIMIT_MAX, PAGE_BYTES, Text
 from app.api.running import store_of
+from app.api.slices import Slices
 from app.delivery.outcomes import Fate
 from app.interfaces import Attempt, AttemptChoice, Store, Waiting
 
@@ -20,7 +22,7 @@ REMEMBERED = 10_000  # attempts that this process is asked for
 routes = router("/v1/attempts", tags=["attempts"])
 
 
-@routes.operation("GET", "attempts", (422, 503))
+@routes.operation("GET", "attempts", (422, 503), response_model=kept.AttemptsView)
 async def attempts(
     running: Here,
     shown: To,
@@ -28,25 +30,30 @@ async def attempts(
     event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
     outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-) -> kept.AttemptsView:
+) -> Response:
     """The newest attempts, in the store and in the memory of this process. An event that waits
     behind another has no attempt: `waiting` names the other event."""
     word = None if outcome is None else outcome.value
     choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
     stored = await store_of(running).attempts.find(choice, limit)
+    slices = Slices()
     remembered = [
         each
-        for each in running.attempts(subscription, REMEMBERED)
+        for each in await slices.each(running.attempts(subscription, REMEMBERED))
         if _is_wanted(each, event_id, word)
     ]
-    found = kept.merged(stored, remembered)[:limit]
+    found = (await kept.merged(stored, remembered, slices))[:limit]
     waiting: list[Waiting] = []
     if event_id is not None and outcome is None:
         waiting += await _parked(store_of(running), subscription, event_id)
         waiting += running.waiting(subscription, event_id)
-    return kept.AttemptsView(
-        attempts=[kept.attempt(each, shown) for each in found],
-        waiting=list(map(kept.waiting, waiting)),
+    return json_answer(
+        {
+            "attempts": await slices.rows(
+                found, lambda each: kept.attempt(each, shown), PAGE_BYTES
+            ),
+            "waiting": await slices.rows(waiting, kept.waiting),
+        }
     )
 
 

@@ -46,10 +46,12 @@ def _roles(status: Status, command: str) -> Iterator[Attention]:
     """What only readiness knows: a target that is missing, a task that fails. Brokers, the store and
     subscriptions that run here are named on their own."""
     told = {f"broker {name}:" for name, health in status.brokers.items() if not health.healthy}
-    told |= {"store:"} | {f"subscription {each.id} is " for each in status.subscriptions}
+    told.add("store:")
+    subscriptions = {f"subscription {each.id}" for each in status.subscriptions}
     for role, fares in status.readiness.items():
         for cause in fares.causes:
-            if not any(each in cause for each in told):
+            named = cause.partition(" is ")[0] in subscriptions  # there may be a thousand of each
+            if not named and not any(each in cause for each in told):
                 yield Attention(subject=f"role {role}", detail=cause, next=command)
 
 

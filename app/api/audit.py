@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from fastapi import Query, Request
+from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import parameters
 from app.api.answers import View
+from app.api.bodies import json_answer
 from app.api.operations import Here, router
 from app.api.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
 from app.api.running import store_of
+from app.api.slices import Slices
 from app.interfaces import AuditChoice, AuditKind
 
 
@@ -63,17 +65,17 @@ class AuditPage(BaseModel):
 routes = router(prefix="/v1/audit", tags=["audit"])
 
 
-@routes.operation("GET", "audit", (422, 503))
-async def audit(
-    running: Here, request: Request, query: Annotated[AuditQuery, Query()]
-) -> AuditPage:
+@routes.operation("GET", "audit", (422, 503), response_model=AuditPage)
+async def audit(running: Here, request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
     """Changes, looks at event data and refusals, the newest first. The store keeps a bounded number
     of each kind (`store.audit`)."""
     choice = msgspec.convert(query, AuditChoice, from_attributes=True)
     found = await store_of(running).audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]
     more = len(found) > query.limit
-    return AuditPage(
-        entries=[AuditEntryView.of(each) for each in page],
-        next=parameters.next_page(request, before=page[-1].id) if more else None,
+    return json_answer(
+        {
+            "entries": await Slices().rows(page, AuditEntryView.of),
+            "next": parameters.next_page(request, before=page[-1].id) if more else None,
+        }
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fastapi import Request
+import msgspec
+from fastapi import Request, Response
 
 from app.api import bodies
-from app.api.answers import CheckView, ConfigurationView, PlanView, ReloadView, RemarkView
+from app.api.answers import CheckView, ConfigurationView, PlanView, ReloadView
 from app.api.audit_trail import RELOAD
+from app.api.bodies import json_answer
 from app.api.operations import By, Here, router
 from app.api.running import STATUS_OF_REFUSAL, Refusal
 from app.errors import Fault, SenderError
+from app.model.judgement import Judgement, Remark
 
 _TITLES: Mapping[Refusal, str] = {
     "invalid-configuration": "The file is refused",
@@ -52,25 +55,37 @@ async def reload(running: Here, by: By) -> ReloadView:
 
 
 @routes.operation(
-    "POST /config:check", "check_configuration", (413, 415), openapi_extra=_CONFIGURATION_BODY
+    "POST /config:check",
+    "check_configuration",
+    (413, 415, 503),
+    response_model=CheckView,
+    openapi_extra=_CONFIGURATION_BODY,
 )
-async def check(running: Here, request: Request) -> CheckView:
-    """Check a proposed configuration: every error and warning with its line. Its references
+async def check(running: Here, request: Request) -> Response:
+    """Check a proposed configuration: errors and warnings with their lines. Its references
     `${env:NAME}` and `${file:/path}` are not resolved, and no file is looked for."""
-    remarks = (await running.configured.judge(await _proposed(request))).remarks
-    return CheckView(valid=not _errors(remarks), remarks=remarks)
+    found = await running.configured.judge(await _proposed(request))
+    return json_answer(
+        {"valid": found.valid, "remarks": found.remarks, "more_remarks": found.more_remarks}
+    )
 
 
 @routes.operation(
-    "POST /config:plan", "plan_configuration", (413, 415, 422), openapi_extra=_CONFIGURATION_BODY
+    "POST /config:plan",
+    "plan_configuration",
+    (413, 415, 422, 503),
+    response_model=PlanView,
+    openapi_extra=_CONFIGURATION_BODY,
 )
-async def plan(running: Here, request: Request) -> PlanView:
+async def plan(running: Here, request: Request) -> Response:
     """Show what a reload to a proposed configuration would change. References are compared as their
-    text and never resolved, and secrets are not compared. 422 with every error."""
+    text and never resolved, and secrets are not compared. 422 with the errors."""
     found = await running.configured.judge(await _proposed(request))
-    if faults := list(map(_fault, _errors(found.remarks))):
-        raise _refusal("invalid-configuration", faults)
-    return found
+    if not found.valid:
+        raise _refusal("invalid-configuration", _faults(found))
+    plan = msgspec.structs.asdict(found)
+    del plan["valid"]
+    return json_answer(plan)
 
 
 async def _proposed(request: Request) -> bytes:
@@ -78,11 +93,15 @@ async def _proposed(request: Request) -> bytes:
     return await bodies.bounded(request, LARGEST)
 
 
-def _errors(remarks: Sequence[RemarkView]) -> list[RemarkView]:
-    return [each for each in remarks if each.level == "error"]
+def _faults(found: Judgement) -> list[Fault]:
+    """Return the listed errors, and the number of the remarks that are not listed."""
+    faults = [_fault(each) for each in found.remarks if each.level == "error"]
+    if found.more_remarks:
+        faults.append(Fault("more", f"and {found.more_remarks} more"))
+    return faults
 
 
-def _fault(each: RemarkView) -> Fault:
+def _fault(each: Remark) -> Fault:
     where = f"line {each.line}: " if each.line else ""
     cure = f" Cure: {each.cure}" if each.cure else ""
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)

@@ -17,10 +17,20 @@ from pydantic import Field
 from app.api import kept, parameters
 from app.api.bodies import json_answer
 from app.api.operations import By, Here, To, router
-from app.api.parameters import BODY, GREATEST_ID, LIMIT, LIMIT_MAX, Id, LetterFilter, Rate
+from app.api.parameters import (
+    BODY,
+    GREATEST_ID,
+    LIMIT,
+    LIMIT_MAX,
+    PAGE_BYTES,
+    Id,
+    LetterFilter,
+    Rate,
+)
 from app.api.problems import Refused
 from app.api.running import Running, now_ms, store_of
 from app.api.shown import Shown
+from app.api.slices import Slices
 from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
 from app.model.spool import drained_route
 
@@ -90,7 +100,9 @@ async def dead_letters(
 
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
-        "dead_letters": [_listed(running, each, shown, query) for each in found],
+        "dead_letters": await Slices().rows(
+            found, lambda each: _listed(running, each, shown, query)
+        ),
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
     return json_answer(page)
@@ -120,9 +132,10 @@ async def dead_letter(running: Here, shown: To, letter: LetterId) -> Response:
     """One dead letter: its event, its record as it was on the wire, its attempts."""
     store = store_of(running)
     found = await _found(store, letter)
-    history = [kept.attempt(each, shown) for each in await _history(running, store, found)]
-    dumped = [each.model_dump() for each in history]
-    return json_answer(kept.dead_letter(running, found, shown, raw=True, history=dumped))
+    slices = Slices()
+    attempts = await _history(running, store, found, slices)
+    history = await slices.rows(attempts, lambda each: kept.attempt(each, shown), PAGE_BYTES)
+    return json_answer(kept.dead_letter(running, found, shown, raw=True, history=history))
 
 
 @routes.operation("POST /{letter}:resend", "resend_dead_letter", (404, 409, 422, 503))
@@ -210,17 +223,19 @@ async def _found(store: Store, letter: int) -> DeadLetter:
     return found[0]
 
 
-async def _history(running: Running, store: Store, letter: DeadLetter) -> list[Attempt]:
+async def _history(
+    running: Running, store: Store, letter: DeadLetter, slices: Slices
+) -> list[Attempt]:
     """Of this message alone: others may bear the same id."""
     if not letter.event.id:
         return []
     message = letter.message
     choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
     stored = await store.attempts.find(choice, HISTORY)
-    recent = running.attempts(letter.subscription, HISTORY)
+    recent = await slices.each(running.attempts(letter.subscription, HISTORY))
     return [
         each
-        for each in kept.merged(stored, recent)
+        for each in await kept.merged(stored, recent, slices)
         if (each.partition, each.position) == (message.partition, message.position)
     ]
 

@@ -12,11 +12,13 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api import bodies
+from app.api.bodies import json_answer
 from app.api.openapi_subscriptions import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.operations import By, Here, router
 from app.api.preconditions import Conditions, IfMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Running
+from app.api.slices import Slices
 from app.api.subscriptions import Id, allow, answered, entry_of, made
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
@@ -63,8 +65,9 @@ async def create(running: Here, by: By, request: Request) -> Response:
 )
 async def query(running: Here) -> Response:
     """Query all subscriptions that the draft can express."""
-    found = [to_draft(each.document) for each in await running.registry.entries()]
-    return JSONResponse([each for each in found if each is not None])
+    found = (to_draft(each.document) for each in await running.registry.entries())
+    rows = await Slices().rows((each for each in found if each is not None), lambda each: each)
+    return json_answer(rows)
 
 
 @routes.operation(

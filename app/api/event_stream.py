@@ -35,6 +35,7 @@ from app.api.records import (
     streamed,
 )
 from app.api.running import Running
+from app.api.slices import ROW, Slices
 from app.api.start_points import StartPoints
 from app.api.subscriptions import subscription_of
 from app.api.topics import ends_of
@@ -42,7 +43,7 @@ from app.bindings.record import Decoded
 from app.errors import BrokerError
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
-from app.filters.explain import explain_filters
+from app.filters.explain import Explainer
 from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
@@ -147,6 +148,9 @@ class EventStream:
         self._kind = running.kinds[subscription.source.broker]
         self._tails = tails
         self._spoke = time.monotonic()
+        self._slices = Slices()
+        self._explain = Explainer(subscription.filters)
+        self._units = self._explain.units
 
     async def lines(self, items: AsyncGenerator[Item, None]) -> AsyncGenerator[bytes, None]:
         """The first block has no data: it tells the client that it is heard, and where it begins."""
@@ -155,6 +159,7 @@ class EventStream:
             async with aclosing(items):
                 async for item in items:
                     block = self._written(item)
+                    await self._slices.spend(ROW + self._units + (len(block) >> 10))
                     if block:
                         yield block
                         self._spoke = time.monotonic()
@@ -194,6 +199,8 @@ class VerdictStream(EventStream):
     def __init__(self, running: Running, subscription: Subscription, tails: Sequence[Tail]) -> None:
         super().__init__(running, subscription, tails)
         self._subscription = subscription
+        self._failed: list[str] = []
+        self._wanting = compile_filters(subscription.filters, lambda *_: self._failed.append(""))
 
     def _event(self, message: Message) -> bytes:
         place = {
@@ -212,7 +219,7 @@ class VerdictStream(EventStream):
 
     def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
         event = decoded.event
-        filters = explain_filters(self._subscription.filters, event)
+        filters = self._explain(event)
         attributes = event.attributes
         return {
             "event": {name: attributes.get(name) for name in ("id", "source", "type")},
@@ -224,8 +231,7 @@ class VerdictStream(EventStream):
 
     def _word(self, event: CloudEvent) -> str:
         """As the worker counts it: an expression that failed is told where the event is not wanted."""
-        failed: list[str] = []
-        wants = compile_filters(self._subscription.filters, lambda *_: failed.append(""))
-        if wants(event):
+        self._failed.clear()
+        if self._wanting(event):
             return "wanted"
-        return FILTER_ERROR if failed else FILTERED
+        return FILTER_ERROR if self._failed else FILTERED

@@ -77,7 +77,7 @@ async def explain(
             journey = of_producer(journey, each.own_attributes, rights, route)
         journeys.append(journey)
     partitions = await ask_partitions(running.logs, journeys)
-    states = {each.id: each.state for each in running.subscriptions()}
+    states = {each.id: each.state for each in await running.subscriptions()}
     content = []
     for journey in journeys:
         content.append(

@@ -8,14 +8,18 @@ of it at each subscription; here it is put together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Annotated
 
 import msgspec
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.bodies import json_answer
+from app.api.explain import UNITS
 from app.api.find_fates import Now, asked, fates
 from app.api.find_records import (
+    Looked,
     Sighting,
     Wanted,
     bound_for,
@@ -29,9 +33,9 @@ from app.api.found import EventFoundView, FoundView, LookedView, PlaceView, Rout
 from app.api.journeys import FilterView
 from app.api.operations import Here, To, router
 from app.api.parameters import Moment, Text
-from app.api.problems import Refused
 from app.api.running import Running, now_ms
 from app.api.shown import Shown
+from app.api.slices import Slices
 from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
 from app.model.message import Message
@@ -57,44 +61,52 @@ class FindQuery(BaseModel):
     )
 
 
-@routes.get("", operation_id="find_events", responses=Refused.responses(422, 503))
-async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Query()]) -> FoundView:
+@routes.operation("GET", "find_events", (422, 503), response_model=FoundView)
+async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Query()]) -> Response:
     """Where an event came from, which route it took, its place in each log, and what became of it at each
     subscription. `looked` says how far each search went."""
     wanted, moment = Wanted(query.id, query.source, query.since), now_ms(running)
-    rows, looked = await rows_of(running, wanted, moment)
+    slices = Slices()
+    rows, looked = await rows_of(running, wanted, moment, slices)
     searched = await search(running, wanted, moment)
     now = await asked(running, shown, moment)
-    found = [*searched.sightings, *sighted(running, rows, wanted)]
+    found = [*searched.sightings, *await sighted(running, rows, wanted, slices)]
     every = once([*found, *await _tried(now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source, every)} - {*map(_source, sightings)}
     tried = [each.event_source for each in rows.attempts if each.event_source not in before]
-    sources = dict.fromkeys([*map(_source, sightings), *tried])
+    by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
+    for each in sightings:
+        by_source[_source(each)].append(each)
+    sources = sorted(
+        dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
+    )
     guide = Guide(
         running.routes, now.subscriptions, running.resources, running.kinds, running.manners
     )
+    ways, of_source = _Ways(guide, running, slices), await rows.by_source(slices)
     events = [
         await _event(
-            now,
-            guide,
-            wanted,
-            source,
-            [each for each in sightings if _source(each) == source],
-            rows,
+            now, ways, wanted, source, by_source.get(source, ()), of_source.get(source, Rows())
         )
-        for source in sources
+        for source in sources[:MOST]
     ]
-    events.sort(key=lambda each: -(each.received_ms or 0))
-    return FoundView(
-        looked=[
-            LookedView.model_validate(
-                {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
-            )
-            for each in (*looked, *searched.looked)
-        ],
-        events=events[:MOST],
+    return json_answer(
+        {
+            "looked": [_looked(each) for each in (*looked, *searched.looked, *ways.looked)],
+            "events": await slices.rows(events, lambda each: each),
+        }
     )
+
+
+def _looked(each: Looked) -> dict[str, object]:
+    members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
+    return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
+
+
+def _received(sightings: Sequence[Sighting]) -> int:
+    """Return when the oldest record of these was stored, 0 without any."""
+    return min((each.message.time_ms for each in sightings), default=0)
 
 
 def _source(sighting: Sighting) -> str:
@@ -105,13 +117,14 @@ async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
     """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     brokers = {each.id: each.source.broker for each in now.subscriptions}
-    places = {
+    places = dict.fromkeys(
         (brokers[each.subscription], each.partition, each.position)
         for each in rows.attempts
         if each.subscription in brokers
-    }
+    )
+    unknown = (each for each in places if each not in known)
     more: list[Sighting] = []
-    for broker, partition, position in sorted(places - known, key=str)[:MOST]:
+    for broker, partition, position in islice(unknown, MOST):
         log = now.running.logs.get(broker)
         if log is None or not log.capabilities.replayable:
             continue
@@ -124,18 +137,17 @@ async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
 
 async def _event(
     now: Now,
-    guide: Guide,
+    ways: _Ways,
     wanted: Wanted,
     source: str,
     sightings: Sequence[Sighting],
-    rows: Rows,
+    mine: Rows,
 ) -> EventFoundView:
-    mine = rows.of_source(source)
     attributes: Mapping[str, str] = {}
     journey = None
     if sightings:
         attributes = sightings[0].decoded.event.attributes
-        journey = _journey(guide, now.running, sightings)
+        journey = await ways.journey(sightings)
     return EventFoundView(
         id=wanted.id,
         source=source,
@@ -146,7 +158,7 @@ async def _event(
         producer=_producer(sightings),
         route=None if journey is None else _route(journey, now.shown),
         places=list(_places(now, sightings, journey)),
-        subscriptions=await fates(now, mine, sightings),
+        subscriptions=await fates(now, mine, sightings, ways.slices),
     )
 
 
@@ -158,18 +170,38 @@ def _producer(sightings: Sequence[Sighting]) -> str | None:
     return None
 
 
-def _journey(guide: Guide, running: Running, sightings: Sequence[Sighting]) -> Journey | None:
-    """By the rules in force; where they would not bring it to any place that it is in, by a route that does:
-    the request may have named it. None: it came by no route."""
-    places = {bound_for(each.broker, each.message)[:2] for each in sightings}
-    first = sightings[0]
-    key = first.message.record.key
-    names = [None, *(route.name for route in running.routes)]
-    for name in names:
-        journey = guide.explain(first.decoded, key, name)
-        if places & {(hop.broker, hop.topic) for hop in journey.hops}:
-            return journey
-    return None
+class _Ways:
+    """Computes the way of each event, in slices, until ``UNITS`` filters were evaluated for one request."""
+
+    def __init__(self, guide: Guide, running: Running, slices: Slices) -> None:
+        self._guide = guide
+        self._running = running
+        self.slices = slices
+        self._left = UNITS
+        self.looked: list[Looked] = []
+
+    async def journey(self, sightings: Sequence[Sighting]) -> Journey | None:
+        """Explain by the rules in force; where they would not bring the event to any place that it is in, by a route
+        that does: the request may have named it. None: it came by no route."""
+        places = {bound_for(each.broker, each.message)[:2] for each in sightings}
+        first = sightings[0]
+        key = first.message.record.key
+        for name in [None, *(route.name for route in self._running.routes)]:
+            if self._left <= 0:
+                self._stop()
+                return None
+            self._left -= self._guide.units
+            journey = await self.slices.run(self._guide.steps(first.decoded, key, name))
+            if places & {(hop.broker, hop.topic) for hop in journey.hops}:
+                return journey
+        return None
+
+    def _stop(self) -> None:
+        if not self.looked:
+            why = f"one request evaluates {UNITS} filters: name the source of the event"
+            self.looked.append(
+                Looked(where="routes", start_ms=None, until_ms=None, complete=False, detail=why)
+            )
 
 
 def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:

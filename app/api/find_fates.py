@@ -12,9 +12,10 @@ from app.api.find_rows import Rows, ahead_of, offered_at
 from app.api.found import FateView
 from app.api.running import Entry, Running
 from app.api.shown import Shown
+from app.api.slices import ROW, Slices
 from app.delivery.event_age import Ages
 from app.errors import StoreUnavailable
-from app.filters.explain import Verdict, explain_filters
+from app.filters.explain import Explainer, Verdict, explain_filters
 from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Waiting
 from app.model.message import Partition
 from app.model.metadata import GroupLag
@@ -25,6 +26,8 @@ from app.model.subscription_status import SubscriptionStatus
 
 Committed = Mapping[tuple[str, str, int], str]
 """By subscription, topic and partition: the position of the first message that is not known to be finished."""
+
+ATTEMPTS = 100  # of one event at one subscription that are shown: the newest
 
 _GONE = (
     "it was given up, and its dead letter is stored no more: it was redriven and delivered, or "
@@ -48,7 +51,7 @@ class Now(NamedTuple):
 async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
     subscriptions = await running.declared()
     entries = await running.registry.entries()
-    states = running.states(entries)
+    states = await running.states(entries)
     lag = await running.lag()
     return Now(
         running,
@@ -73,36 +76,36 @@ def _owned(
     return ((names[each.group], each) for each in lag if each.group in names)
 
 
-async def fates(now: Now, rows: Rows, sightings: Sequence[Sighting]) -> list[FateView]:
+async def fates(
+    now: Now, rows: Rows, sightings: Sequence[Sighting], slices: Slices
+) -> list[FateView]:
     """One for each subscription and record that it reads; and those of subscriptions that are gone, by their
     rows."""
     found: list[FateView] = []
+    of_subscription = await rows.by_subscription(slices)
     for subscription in now.subscriptions:
+        await slices.spend(1 + len(sightings))
         places = [each for each in sightings if _reads(subscription, each)]
-        mine = _of(rows, subscription.id)
+        mine = of_subscription.get(subscription.id, Rows())
         if places:
             found += [
-                await _Fate(now, subscription, _at(mine, each), each).view() for each in places
+                await _Fate(now, subscription, _at(mine, each), each).view(slices)
+                for each in places
             ]
         elif any((mine.attempts, mine.waiting, mine.kept())):
-            found.append(await _Fate(now, subscription, mine, None).view())
+            found.append(await _Fate(now, subscription, mine, None).view(slices))
     known = {each.id for each in now.subscriptions}
-    gone = sorted(_named(rows) - known)
-    return found + [await _Fate(now, name, _of(rows, name), None).view() for name in gone]
+    gone = sorted(of_subscription.keys() - known)
+    return found + [
+        await _Fate(now, name, of_subscription[name], None).view(slices)
+        for name in gone
+        if of_subscription[name].stored
+    ]
 
 
 def _reads(subscription: Subscription, place: Sighting) -> bool:
     source = subscription.source
     return source.broker == place.broker and place.message.partition.topic in source.topics
-
-
-def _named(rows: Rows) -> set[str]:
-    every = (rows.attempts, rows.letters, rows.parked, rows.offered)
-    return {each.subscription for table in every for each in table}
-
-
-def _of(rows: Rows, name: str) -> Rows:
-    return Rows(*([each for each in table if each.subscription == name] for table in _tables(rows)))
 
 
 def _at(rows: Rows, place: Sighting) -> Rows:
@@ -111,11 +114,7 @@ def _at(rows: Rows, place: Sighting) -> Rows:
     if not message.position.isdecimal():
         return rows
     at = message.partition, message.position
-    return Rows(*([each for each in table if _place(each) == at] for table in _tables(rows)))
-
-
-def _tables(rows: Rows) -> tuple[Sequence[Any], ...]:
-    return rows.attempts, rows.letters, rows.parked, rows.offered, rows.waiting
+    return Rows(*([each for each in table if _place(each) == at] for table in rows.tables()))
 
 
 def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
@@ -136,11 +135,22 @@ class _Fate:
         self._rows = rows
         self._sighting = place
 
-    async def view(self) -> FateView:
-        return self._view(**(await self._known() or self._by_attempts() or self._computed()))
+    async def view(self, slices: Slices) -> FateView:
+        newest = self._rows.attempts[-ATTEMPTS:]
+        attempts = await slices.each((kept.attempt(each, self._now.shown) for each in newest), ROW)
+        filters = () if self._subscription is None else self._subscription.filters
+        await slices.spend(ROW + Explainer(filters).units)
+        found = await self._known() or self._by_attempts() or self._computed()
+        return self._view(attempts, **found)
 
     def _view(
-        self, *, fate: str, detail: str = "", computed: bool = False, **more: Any
+        self,
+        attempts: Sequence[kept.AttemptView],
+        *,
+        fate: str,
+        detail: str = "",
+        computed: bool = False,
+        **more: Any,
     ) -> FateView:
         place, position = self._where()
         state = self._now.states.get(self._id)
@@ -166,7 +176,7 @@ class _Fate:
                 "topic": None if place is None else place.topic,
                 "partition": None if place is None else place.number,
                 "position": position,
-                "attempts": [kept.attempt(each, self._now.shown) for each in self._rows.attempts],
+                "attempts": attempts,
             }
             | more,
             from_attributes=True,
@@ -175,7 +185,7 @@ class _Fate:
     def _where(self) -> tuple[Partition | None, str | None]:
         if self._sighting is not None:
             return self._sighting.message.partition, self._sighting.message.position
-        for table in _tables(self._rows):
+        for table in self._rows.tables():
             for row in table:
                 return _place(row)
         return None, None

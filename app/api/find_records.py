@@ -10,11 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from app.api import start_points
-from app.api.follow import partitions_of, read
+from app.api.follow import READ, partitions_of, read
 from app.api.running import Running
+from app.api.slices import Slices
 from app.bindings.record import Decoded, Record
 from app.bindings.spooled import restored
 from app.bindings.table import BINDINGS
+from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log
 from app.model.message import Message, Partition
@@ -241,7 +243,9 @@ async def _read_partition(
 async def _sighted(
     running: Running, broker: str, messages: AsyncIterator[Message], wanted: Wanted
 ) -> AsyncIterator[Sighting]:
+    slices = Slices()
     async for message in messages:
+        await slices.spend(READ + (size_of(message.record) >> 10))
         if wanted.may_be_in(message.record):
             decoded = event_in(running, broker, message)
             if decoded is not None and wanted.is_in(decoded):

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.api.slices import Slices
 from app.api.start_points import StartPoint, text_of
 from app.brokers.portable import size_of
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
@@ -20,6 +21,7 @@ from app.interfaces import Log
 from app.model.message import Message, Partition
 from app.model.metadata import PartitionMetadata
 
+READ = 4  # units of a record that is read and perhaps passed over
 LOOK_EVERY = 0.25  # seconds between two looks at a topic that rests
 HEARTBEAT_EVERY = 15.0  # seconds; a comment then keeps proxies from closing the stream
 
@@ -111,10 +113,12 @@ async def peek(
 
 
 async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetadata]) -> bool:
+    slices = Slices()
     for each in ends:
         place = page.next[each.number]
         async with aclosing(read(log, topic, each, place)) as messages:
             async for message in messages:
+                await slices.spend(READ + (size_of(message.record) >> 10))
                 if not page.take(message):
                     return False
         page.next[each.number] = StartPoint(each.latest)

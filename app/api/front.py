@@ -17,6 +17,7 @@ from app.api.audit_trail import Outcomes, Trail
 from app.api.callers import Access, caller_of
 from app.api.recorder import Recorder
 from app.api.running import Running
+from app.api.slices import OnceInThread
 from app.errors import SkybridgeError
 
 METRICS = "/metrics"
@@ -58,17 +59,14 @@ class Front:
 
     def __init__(self, running: Running, make: Callable[[], Asgi]) -> None:
         self._running = running
-        self._make = make
-        self._application: asyncio.Future[Asgi] | None = None
+        self._application = OnceInThread(make)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         answer = await self._probe(scope)
         if answer is not None:
             await _send(answer, send)
             return
-        if self._application is None or _has_failed(self._application):
-            self._application = asyncio.ensure_future(asyncio.to_thread(self._make))
-        app = await asyncio.shield(self._application)  # the others wait for it too
+        app = await self._application.value()
         await app(scope, receive, send)
 
     async def _probe(self, scope: Scope) -> Answer | None:
@@ -86,10 +84,6 @@ class Front:
         except SkybridgeError:
             return None
         return None
-
-
-def _has_failed(made: asyncio.Future[Asgi]) -> bool:
-    return made.done() and (made.cancelled() or made.exception() is not None)
 
 
 ALIVE = Answer(200, "text/plain; charset=utf-8", b"ok\n")
@@ -119,7 +113,9 @@ async def measure(running: Running) -> Answer:
     from app.api.metrics import render  # noqa: PLC0415 - many a process is never scraped
     from app.api.snapshot import snapshot  # noqa: PLC0415
 
-    return Answer(200, METRICS_TYPE, render(await snapshot(running)))
+    found = await snapshot(running)
+    counts = found.counters.values()  # copied here: the loop goes on counting
+    return Answer(200, METRICS_TYPE, await asyncio.to_thread(render, found, counts))
 
 
 def _may_measure(scope: Scope) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -13,6 +14,7 @@ from app.api import messages
 from app.api.answers import MessageView, View
 from app.api.running import Running
 from app.api.shown import Shown
+from app.api.slices import Slices
 from app.interfaces import (
     Attempt,
     DeadLetter,
@@ -340,10 +342,15 @@ def _row(row: Parked, shown: Shown) -> dict[str, object]:
     }
 
 
-def merged(stored: Sequence[Attempt], remembered: Sequence[Attempt]) -> list[Attempt]:
-    """The newest first, each once: a failure is in both, and the store has more of it."""
-    once = {_try(each): each for each in (*remembered, *stored)}
-    return sorted(once.values(), key=lambda each: (-each.started_ms, -each.number))
+async def merged(
+    stored: Sequence[Attempt], remembered: Sequence[Attempt], slices: Slices
+) -> list[Attempt]:
+    """Return the newest first, each once: a failure is in both, and the store has more of it."""
+    once: dict[tuple[object, ...], Attempt] = {}
+    for each in (*remembered, *stored):
+        once[_try(each)] = each
+        await slices.spend(1)
+    return sorted(once.values(), key=attrgetter("started_ms", "number"), reverse=True)
 
 
 def _try(each: Attempt) -> tuple[object, ...]:

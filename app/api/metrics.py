@@ -138,11 +138,12 @@ class Snapshot(NamedTuple):
 
 
 class _Snapshots(Collector):
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, counts: Counts) -> None:
         self._snapshot = snapshot
+        self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        counts = by_broker(self._snapshot.counters.values())
+        counts = by_broker(self._counts)
         yield from _counters(counts)
         yield from _histograms(counts)
         yield from _gauges(self._snapshot)
@@ -159,10 +160,12 @@ def by_broker(counts: Counts) -> Counts:
     return found
 
 
-def render(snapshot: Snapshot) -> bytes:
+def render(snapshot: Snapshot, counts: Counts | None = None) -> bytes:
+    """Return Prometheus text. ``counts``: of the counters, where these change meanwhile."""
+    counts = snapshot.counters.values() if counts is None else counts
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Snapshots(snapshot))
+    registry.register(_Snapshots(snapshot, counts))
     return generate_latest(registry)
 
 

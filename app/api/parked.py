@@ -11,6 +11,7 @@ from app.api.bodies import json_answer
 from app.api.operations import Here, To, router
 from app.api.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
 from app.api.running import store_of
+from app.api.slices import Slices
 from app.interfaces import Parked
 
 Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]
@@ -39,23 +40,27 @@ async def parked(
 
     found, more = await parameters.read_page(ask, limit, after)
     page = {
-        "parked": [kept.parked(running, each, shown, with_message=messages) for each in found],
+        "parked": await Slices().rows(
+            found, lambda each: kept.parked(running, each, shown, with_message=messages)
+        ),
         "next": parameters.next_page(request, after=found[-1].id) if more else None,
     }
     return json_answer(page)
 
 
-@routes.operation("GET /keys", "parked_keys", (422, 503))
+@routes.operation("GET /keys", "parked_keys", (422, 503), response_model=kept.ParkedKeys)
 async def keys(
     running: Here,
     shown: To,
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
-) -> kept.ParkedKeys:
+) -> Response:
     """Each parked key: number of messages; start, cause and end of the wait of its oldest
     message."""
     found = await store_of(running).parked.keys(subscription, limit)
-    return kept.ParkedKeys(keys=[kept.parked_key(each, shown) for each in found])
+    return json_answer(
+        {"keys": await Slices().rows(found, lambda each: kept.parked_key(each, shown))}
+    )
 
 
 @routes.operation("GET /count", "count_parked", (503,))

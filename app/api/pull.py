@@ -27,6 +27,7 @@ from app.api.pull_answers import (
 )
 from app.api.pull_receive import Caller, Handed, HandingOut, tell_received
 from app.api.running import Running, now_ms, store_of
+from app.api.slices import Slices
 from app.api.subscriptions import subscription_of
 from app.errors import BrokerError
 from app.model.pull import HANDED_OUT, Pull, PullSettings
@@ -85,9 +86,8 @@ async def receive(running: Here, hands: Hands, request: Request, name: Name) -> 
     if handed:
         running.counters.add("attempts", name, HANDED_OUT, by=len(handed))
         tell_received(request.headers, subscription, kind, handed, began)
-    events = b",".join([_view(each, kind) for each in handed])
-    content = b'{"events":[%b],"lock":%b}' % (events, msgspec.json.encode(settings.lock))
-    return Response(content, media_type=bodies.JSON)
+    events = await Slices().rows(handed, lambda each: msgspec.Raw(_view(each, kind)))
+    return bodies.json_answer({"events": events, "lock": settings.lock})
 
 
 @_verb("acknowledge", Tokens)

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from app.api.messages import Reading
 from app.api.running import Running, now_ms, store_of
+from app.api.slices import ROW, Slices
 from app.bindings.record import Decoded
 from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
@@ -126,6 +127,7 @@ class HandingOut:
     ) -> list[Handed]:
         """A page of which none is to be had any more is passed over, for there may be others behind it."""
         reading, recent = Reading(self._running, subscription), self._running.wakeups.recent
+        slices = Slices()
         while True:
             rows = await store_of(self._running).pulled.receive(
                 subscription.id,
@@ -135,7 +137,9 @@ class HandingOut:
                 now_ms=now_ms(self._running),
                 consumer=consumer,
             )
-            handed = [(row, reading.read(row.message, recent.take(row))) for row in rows]
+            handed = await slices.each(
+                ((row, reading.read(row.message, recent.take(row))) for row in rows), ROW
+            )
             fit = await self._fit(subscription, settings, handed)
             if fit or not rows:
                 return fit

@@ -14,13 +14,16 @@ from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api import answers, follow, messages, problems, start_points
+from app.api.bodies import json_answer
 from app.api.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
 from app.api.operations import Here, To, router, stream_answer
 from app.api.parameters import Text
 from app.api.problems import Refused
 from app.api.shown import Shown
+from app.api.slices import ROW, Slices
 from app.api.topics import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS
+from app.brokers.portable import size_of
 from app.errors import BrokerError, BrokerUnavailable, SenderError
 from app.interfaces import Log
 from app.model.message import Message
@@ -96,7 +99,7 @@ async def peek(
     kind = running.kinds[broker]
     wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
     page = await follow.peek(log, topic, ends, start, bounds, wanted)
-    return Response(_page(page, kind, raw, shown), media_type="application/json")
+    return await _page(page, kind, raw, shown)
 
 
 @routes.operation(
@@ -176,13 +179,13 @@ def already() -> asyncio.Event:
     return event
 
 
-def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> bytes:
-    return msgspec.json.encode(
+async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Response:
+    return json_answer(
         {
-            "messages": [
-                msgspec.Raw(messages.to_json(each, kind, raw=raw, shown=shown))
-                for each in page.messages
-            ],
+            "messages": await Slices().rows(
+                page.messages,
+                lambda each: msgspec.Raw(messages.to_json(each, kind, raw=raw, shown=shown)),
+            ),
             "next": start_points.text_of(page.next),
             "complete": page.complete,
             "looked_at": page.looked_at,
@@ -220,10 +223,12 @@ async def _events(
     """The first block has no data: it tells the client that it is heard, and where "latest" was. Among much
     that is not wanted, a block without data tells the place now and then."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
-    spoke = time.monotonic()
+    spoke, slices = time.monotonic(), Slices()
     try:
         async with aclosing(tail.items()) as items:
             async for item in items:
+                if isinstance(item, Message):
+                    await slices.spend(ROW + (size_of(item.record) >> 10))
                 passed_over = isinstance(item, Message) and not wanted(item)
                 if passed_over and time.monotonic() - spoke < HEARTBEAT_EVERY:
                     continue

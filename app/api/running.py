@@ -3,7 +3,7 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -15,12 +15,12 @@ from app.api.answers import (
     DiskView,
     KafkaListenerView,
     Outcome,
-    PlanView,
     RoleReadiness,
     SpoolView,
 )
 from app.errors import Fault, StoreUnavailable
 from app.interfaces import Attempt, Clock, Halt, Log, Notify, Store, Waiting
+from app.model.judgement import Judgement
 from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -77,7 +77,7 @@ class Configured(Protocol):
 
     async def reload(self, cause: Cause) -> Reload: ...
 
-    async def judge(self, proposed: bytes) -> PlanView:
+    async def judge(self, proposed: bytes) -> Judgement:
         """Of a text in YAML. Nothing is changed."""
 
 
@@ -176,15 +176,16 @@ class Running(Protocol):
     async def certificates(self) -> Mapping[str, float]:
         """When those end that we show, in seconds since the epoch, by the setting that names the file."""
 
-    def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
+    async def subscriptions(self) -> Sequence[SubscriptionStatus]: ...
 
-    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
-        """What this process remembers of one subscription, or all; the newest first."""
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
+        """Return what this process remembers of one subscription, or all; the newest first. Each is made when it is
+        asked for."""
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         """The events of this id that this process holds and has not tried, for one subscription or all."""
 
-    def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
         """One for each, whether it runs here or not: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
 
     async def declared(self) -> Sequence[Subscription]:

@@ -1,14 +1,24 @@
-"""Long computations of the API, in slices: between two of them the event loop serves everybody else."""
+"""Long computations of the API: in slices, between which the event loop serves everybody else; or in a thread.
+
+A thread is no cure for a long call of C, which holds the interpreter wherever it runs. So rows are made and
+encoded one by one.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+from pydantic import BaseModel
 
 T = TypeVar("T")
+Item = TypeVar("Item")
 
 SLICE = 64  # units between two turns of the loop: some tenths of a millisecond
+ROW = 8  # units of one row of an answer, beside one for each KiB
+_KIB = 10  # binary digits
 
 
 class Slices:
@@ -36,3 +46,51 @@ class Slices:
         if self._done >= SLICE:
             self._done = 0
             await asyncio.sleep(0)
+
+    async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
+        """Return the items of a lazy computation, of which each takes so many units."""
+        found = []
+        for item in items:
+            found.append(item)
+            await self.spend(units)
+        return found
+
+    async def rows(
+        self, items: Iterable[Item], view: Callable[[Item], object], most_bytes: int | None = None
+    ) -> list[msgspec.Raw]:
+        """Return the views of the items as JSON. With ``most_bytes`` the row that goes beyond is the last."""
+        found: list[msgspec.Raw] = []
+        size = 0
+        for item in items:
+            row = encoded(view(item))
+            found.append(msgspec.Raw(row))
+            await self.spend(ROW + (len(row) >> _KIB))
+            size += len(row)
+            if most_bytes is not None and size > most_bytes:
+                break
+        return found
+
+
+def encoded(view: object) -> bytes:
+    """Return JSON of a model, or of what ``msgspec`` knows."""
+    if isinstance(view, BaseModel):
+        return view.model_dump_json(by_alias=True).encode()
+    return msgspec.json.encode(view)
+
+
+class OnceInThread(Generic[T]):
+    """A value that is made once, in a thread, when it is first needed; after a failure it is made again."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: asyncio.Future[T] | None = None
+
+    async def value(self) -> T:
+        """Return the value. Several that wait for it share the making."""
+        if self._made is None or _has_failed(self._made):
+            self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._made)
+
+
+def _has_failed(made: asyncio.Future[T]) -> bool:
+    return made.done() and (made.cancelled() or made.exception() is not None)

@@ -17,7 +17,7 @@ async def snapshot(running: Running) -> Snapshot:
         counters=running.counters,
         roles=await running.readiness(),
         brokers=await brokers_of(running),
-        subscriptions=running.subscriptions(),
+        subscriptions=await running.subscriptions(),
         lag=await running.lag(),
         dead_letters=await letters_of(running),
         parked=await parked_of(running),

@@ -28,6 +28,7 @@ from app.api.operations import By, Here, Router, To, router
 from app.api.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.problems import Refused
 from app.api.running import Entry, Running
+from app.api.slices import Slices
 from app.delivery.backoff import shortened
 from app.model.subscription import Subscription
 
@@ -62,7 +63,7 @@ async def create(running: Here, by: By, request: Request) -> Response:
     return answered(entry, entry.document, made_at=PATH)
 
 
-@routes.operation("GET", "subscriptions", (503,))
+@routes.operation("GET", "subscriptions", (503,), response_model=list[Listed])
 async def subscriptions(
     running: Here,
     shown: To,
@@ -70,15 +71,18 @@ async def subscriptions(
         str | None, Query(description="only subscriptions that read from this broker")
     ] = None,
     state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
-) -> list[Listed]:
+) -> Response:
     """All subscriptions, of the file and of the API, each with its status."""
-    found = await running.registry.entries()
-    entries = [
-        each
-        for each, now in zip(found, running.states(found), strict=True)
+    every = await running.registry.entries()
+    wanted = [
+        (each, now)
+        for each, now in zip(every, await running.states(every), strict=True)
         if broker in (None, _broker(each)) and state in (None, now.state)
     ]
-    return await views.standings(running, entries, Listed, shown)
+    entries, states = [each for each, _ in wanted], [now for _, now in wanted]
+    slices = Slices()
+    found = await views.standings(running, entries, states, Listed, shown, slices)
+    return bodies.json_answer(await slices.rows(found, lambda each: each))
 
 
 @routes.operation(
@@ -246,7 +250,7 @@ async def made(running: Running, document: dict[str, Any]) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
     entry = await running.registry.make(document)
     for _ in range(int(BEGUN_WITHIN / TURN)):
-        if running.states([entry])[0].state != "starting":
+        if (await running.states([entry]))[0].state != "starting":
             break
         await asyncio.sleep(TURN)
     return entry

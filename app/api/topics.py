@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.api import start_points
 from app.api.answers import View
+from app.api.bodies import json_answer
 from app.api.operations import Here, router
 from app.api.problems import Refused
 from app.api.running import Running
+from app.api.slices import Slices
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -73,7 +75,12 @@ routes = router("/v1/topics", tags=["topics"])
 it unless another route takes it."""
 
 
-@routes.operation("GET /{broker}/{topic:path}/offsets", "offsets", (400, 403, 404, 501, 503))
+@routes.operation(
+    "GET /{broker}/{topic:path}/offsets",
+    "offsets",
+    (400, 403, 404, 501, 503),
+    response_model=OffsetsView,
+)
 async def offsets(
     running: Here,
     broker: Broker,
@@ -86,7 +93,7 @@ async def offsets(
         list[str] | None, Query(description="by default the groups of the subscriptions")
     ] = None,
     partition: OnePartition = None,
-) -> OffsetsView:
+) -> Response:
     """Earliest, latest and by-time positions of each partition, and positions of groups
     (Offset)."""
     log = log_of(running, broker)
@@ -96,24 +103,32 @@ async def offsets(
     ends = _ends(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}
-    return OffsetsView(
-        broker=broker,
-        topic=topic,
-        time_ms=time_ms,
-        partitions=[PartitionOffsets.of(each, at_time=at.get(each.number)) for each in ends],
-        groups=[
-            GroupOffset.of(each, subscription=ours.get(each.group))
-            for each in metadata.groups
-            if each.topic == topic and partition in (None, each.partition)
-        ],
+    groups = (
+        each
+        for each in metadata.groups
+        if each.topic == topic and partition in (None, each.partition)
+    )
+    slices = Slices()
+    return json_answer(
+        {
+            "broker": broker,
+            "topic": topic,
+            "time_ms": time_ms,
+            "partitions": await slices.rows(
+                ends, lambda each: PartitionOffsets.of(each, at_time=at.get(each.number))
+            ),
+            "groups": await slices.rows(
+                groups, lambda each: GroupOffset.of(each, subscription=ours.get(each.group))
+            ),
+        }
     )
 
 
-@routes.operation("GET", "topics", (404, 503))
+@routes.operation("GET", "topics", (404, 503), response_model=list[TopicView])
 async def topics(
     running: Here,
     broker: Annotated[str | None, Query(description="all by default")] = None,
-) -> list[TopicView]:
+) -> Response:
     """Every topic of every broker that answers, or of one broker (Metadata)."""
     names = list(running.kinds) if broker is None else [broker]
     logs = [log_of(running, name) for name in names]
@@ -121,12 +136,14 @@ async def topics(
     refusals = [each for each in found if isinstance(each, BrokerError)]
     if refusals and len(refusals) == len(found):
         raise refusals[0]
-    return [
-        TopicView.of(each, broker=name)
+    every = [
+        (name, each)
         for name, metadata in zip(names, found, strict=True)
         if isinstance(metadata, LogMetadata)
         for each in metadata.topics
     ]
+    rows = await Slices().rows(every, lambda pair: TopicView.of(pair[1], broker=pair[0]))
+    return json_answer(rows)
 
 
 @routes.operation("GET /{broker}/{topic:path}", "topic", (403, 404, 503))

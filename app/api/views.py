@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from app import __version__
 from app.access.caller import Tally
 from app.api import answers
@@ -14,6 +16,7 @@ from app.api.front import readiness
 from app.api.metrics import HISTOGRAMS, by_broker
 from app.api.running import Counts, Entry, Running
 from app.api.shown import Shown
+from app.api.slices import ROW, Slices
 from app.api.snapshot import brokers_of, letters_of, parked_of
 from app.model.metadata import GroupLag, Health
 from app.model.route import Route
@@ -24,7 +27,19 @@ SenderT = TypeVar("SenderT", answers.ProducerView, answers.IntakeView)
 StandingT = TypeVar("StandingT", bound=Standing)
 
 
-async def status(running: Running, shown: Shown) -> answers.Status:
+async def status(running: Running, shown: Shown) -> msgspec.Raw:
+    """Return the status as JSON. Its subscriptions are made and encoded in slices."""
+    slices = Slices()
+    subscriptions = await _views(running, await running.subscriptions(), shown, slices)
+    found = await _status(running, subscriptions)
+    rows = await slices.rows(found.subscriptions, lambda each: each)
+    members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
+    return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
+
+
+async def _status(
+    running: Running, subscriptions: Sequence[answers.SubscriptionView]
+) -> answers.Status:
     totals = by_broker(running.counters.values())
     fares = await readiness(running)
     found = answers.Status.of(
@@ -38,7 +53,7 @@ async def status(running: Running, shown: Shown) -> answers.Status:
         routes=_routes(running.routes, totals),
         brokers=await brokers_of(running),
         store=await _store(running),
-        subscriptions=await _views(running, running.subscriptions(), shown),
+        subscriptions=subscriptions,
         counters={
             name: {",".join(labels): count for labels, count in series.items()}
             for name, series in totals.items()
@@ -109,15 +124,15 @@ def _route(
 
 
 async def _views(
-    running: Running, states: Sequence[SubscriptionStatus], shown: Shown
+    running: Running, states: Sequence[SubscriptionStatus], shown: Shown, slices: Slices
 ) -> list[answers.SubscriptionView]:
     """How each of these fares."""
     if not states:
         return []
     counts = running.counters.values()
     now = _Now(
-        lag=await running.lag(),
-        dead=await letters_of(running),
+        lag=_by_group(await running.lag()),
+        dead=_by_owner(await letters_of(running)),
         parked=await parked_of(running),
         failed=_filter_errors(counts),
         delivered=_grouped(counts, "deliveries"),
@@ -125,14 +140,14 @@ async def _views(
         brokers=await brokers_of(running),
         shown=shown,
     )
-    return [_subscription(each, now) for each in states]
+    return await slices.each((_subscription(each, now) for each in states), ROW)
 
 
 class _Now(NamedTuple):
     """What is asked once for all subscriptions."""
 
-    lag: Sequence[GroupLag]
-    dead: Mapping[tuple[str, str], int]
+    lag: Mapping[str, Sequence[int | None]]
+    dead: Mapping[str, Mapping[str, int]]
     parked: Mapping[str, answers.ParkedOfSubscription]
     failed: Mapping[tuple[str, ...], int]
     delivered: Grouped
@@ -150,11 +165,9 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
         broker_health=now.brokers.get(state.broker, _UNKNOWN),
         partitions=list(map(str, state.partitions)),
         last_error=now.shown.text(state.last_error),
-        lag=_lag_of(state.group, now.lag),
+        lag=_lag_of(now.lag.get(state.group, ())),
         parked=now.parked.get(state.id, answers.ParkedOfSubscription()),
-        dead_letters={
-            cause: count for (owner, cause), count in now.dead.items() if owner == state.id
-        },
+        dead_letters=now.dead.get(state.id, {}),
         delivered=now.delivered.get(state.id, {}).get("delivered", 0),
         answers=now.answered.get(state.id, {}),
         filter_errors=now.failed.get(("subscription", state.id), 0),
@@ -162,23 +175,43 @@ def _subscription(state: SubscriptionStatus, now: _Now) -> answers.SubscriptionV
 
 
 async def standings(
-    running: Running, entries: Sequence[Entry], kind: type[StandingT], shown: Shown
+    running: Running,
+    entries: Sequence[Entry],
+    states: Sequence[SubscriptionStatus],
+    kind: type[StandingT],
+    shown: Shown,
+    slices: Slices,
 ) -> list[StandingT]:
-    """How each of these fares."""
-    found = await _views(running, running.states(entries), shown)
-    return [kind.of(each, health=health) for each, health in zip(entries, found, strict=True)]
+    """Return the status of each. ``states``: of each, as ``running`` knows them."""
+    found = await _views(running, states, shown, slices)
+    pairs = zip(entries, found, strict=True)
+    return await slices.each((kind.of(each, health=health) for each, health in pairs), ROW)
 
 
 async def standing(running: Running, entry: Entry, shown: Shown) -> Standing:
-    (found,) = await standings(running, [entry], Standing, shown)
+    states = await running.states([entry])
+    (found,) = await standings(running, [entry], states, Standing, shown, Slices())
     return found
 
 
-def _lag_of(group: str, lag: Sequence[GroupLag]) -> int | None:
-    """None where one of its partitions cannot be asked: a part of the truth would mislead."""
-    each = [entry.lag for entry in lag if entry.group == group]
-    known = [count for count in each if count is not None]
-    return sum(known) if known and len(known) == len(each) else None
+def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
+    found: dict[str, list[int | None]] = {}
+    for each in lag:
+        found.setdefault(each.group, []).append(each.lag)
+    return found
+
+
+def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (owner, cause), count in letters.items():
+        found.setdefault(owner, {})[cause] = count
+    return found
+
+
+def _lag_of(partitions: Sequence[int | None]) -> int | None:
+    """Return None where one of the partitions cannot be asked: a part of the truth would mislead."""
+    known = [count for count in partitions if count is not None]
+    return sum(known) if known and len(known) == len(partitions) else None
 
 
 async def _store(running: Running) -> Health:

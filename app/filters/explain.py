@@ -50,10 +50,14 @@ def explain_filter(one: Filter, event: CloudEvent) -> Verdict:
     return compile_explanation(one)(event)
 
 
+_OF_UNIT = 64  # characters of an expression that count as one filter
+
+
 class Explainer:
     """The filters of one route or subscription, compiled when an event first asks for them.
 
-    ``units``: filters that one event evaluates, those inside ``all``, ``any`` and ``not`` counted.
+    ``units``: filters that one event evaluates, those inside ``all``, ``any`` and ``not`` counted, and long
+    expressions by their length.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -71,7 +75,7 @@ def _size(one: Filter) -> int:
     dialect, argument = written(one)
     if dialect in {"all", "any", "not_"}:
         return 1 + sum(map(_size, one.inner))
-    return 1 if dialect == "sql" else len(argument)
+    return 1 + len(argument) // _OF_UNIT if dialect == "sql" else len(argument)
 
 
 def compile_explanation(one: Filter) -> Explain:

@@ -120,7 +120,8 @@ class ParkedMessages(Protocol):
         """In order of id, above ``after``."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
-        """Those whose oldest row was written first come first; redriven rows included."""
+        """Return the keys whose oldest row was written first; redriven rows included. The oldest row of each has no
+        body: a thousand may have a MiB each."""
 
 
 class Attempts(Protocol):

@@ -4,12 +4,15 @@ setting cannot be forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
+from typing import Any, ForwardRef, TypeVar, get_args
 
 from pydantic import BaseModel
 
 Path = tuple[str | int, ...]
+
+_ANYTHING = frozenset({object, dict, list, tuple, Mapping, MutableMapping, Sequence})
 
 
 def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
@@ -17,14 +20,38 @@ def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
     if isinstance(value, kind):
         yield at
     elif isinstance(value, BaseModel):
-        for name, field in type(value).model_fields.items():
-            yield from places_of(kind, getattr(value, name), (*at, field.alias or name))
+        for name, written in _fields_with(type(value), kind):
+            yield from places_of(kind, getattr(value, name), (*at, written))
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from places_of(kind, inner, (*at, key))
     elif isinstance(value, list | tuple):
         for n, inner in enumerate(value):
             yield from places_of(kind, inner, (*at, n))
+
+
+@cache
+def _fields_with(model: type[BaseModel], kind: type) -> tuple[tuple[str, str], ...]:
+    """Return name and written name of each field that may hold a value of that kind, by its type: a thousand filters
+    are not searched for secrets."""
+    return tuple(
+        (name, field.alias or name)
+        for name, field in model.model_fields.items()
+        if _may_hold(field.annotation, kind, frozenset({model}))
+    )
+
+
+def _may_hold(annotation: Any, kind: type, seen: frozenset[type]) -> bool:
+    if inner := get_args(annotation):
+        return any(_may_hold(each, kind, seen) for each in inner)
+    if not isinstance(annotation, type):
+        return isinstance(annotation, TypeVar | ForwardRef) or annotation is Any
+    if issubclass(annotation, BaseModel):
+        fields = () if annotation in seen else annotation.model_fields.values()
+        return issubclass(annotation, kind) or any(
+            _may_hold(each.annotation, kind, seen | {annotation}) for each in fields
+        )
+    return issubclass(annotation, kind) or annotation in _ANYTHING
 
 
 def value_at(document: Any, path: Path) -> Any:

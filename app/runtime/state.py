@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
 from app.api.running import Configured, Entry, Registry
+from app.api.slices import ROW, Slices
 from app.brokers.sharing import Shared
 from app.config.kinds import kinds_of, manners_of
 from app.config.model import Config
@@ -101,7 +102,7 @@ class State:
             ready, causes = routes_fare(self.routes, healths, faults)
             found["gateway"] = self._ready(ready, causes)
         if "worker" in self.roles:
-            ready, causes = _subscriptions_fare(self.subscriptions())
+            ready, causes = _subscriptions_fare(await self.subscriptions())
             mirrored, missing = _sinks_fare(self._parts.catalog.subscriptions, faults)
             causes = causes + self._broken() + missing + await self._store_fares()
             found["worker"] = self._ready(ready and mirrored, causes)
@@ -113,19 +114,24 @@ class State:
         told = await asyncio.gather(*(log.health() for log in logs.values()))
         return dict(zip(logs, told, strict=True))
 
-    def subscriptions(self) -> Sequence[SubscriptionStatus]:
+    async def subscriptions(self) -> Sequence[SubscriptionStatus]:
+        return await self._running(None)
+
+    async def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
+        """Return the status of these subscriptions, or of all, as far as they run here."""
         supervisor = self._parts.supervisor
         if supervisor is None:
             return ()
         wanted = {each.id for each in self._parts.catalog.subscriptions}
-        return [
+        found = (
             replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
-            for each in supervisor.status()
+            for each in supervisor.statuses(names)
             if each.id in wanted  # else it is just leaving
-        ]
+        )
+        return await Slices().each(found, ROW)
 
-    def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
-        here = {each.id: each for each in self.subscriptions()}
+    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+        here = {each.id: each for each in await self._running({each.id for each in entries})}
         return [here.get(each.id) or self._not_here(each) for each in entries]
 
     def _not_here(self, entry: Entry) -> SubscriptionStatus:
@@ -152,9 +158,9 @@ class State:
             return "paused", BY_CONFIGURATION
         return "elsewhere", ""
 
-    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         supervisor = self._parts.supervisor
-        return [] if supervisor is None else supervisor.attempts(subscription, limit)
+        return () if supervisor is None else supervisor.remembered(subscription, limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         supervisor = self._parts.supervisor

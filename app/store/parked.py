@@ -17,6 +17,7 @@ from sqlalchemy import (
     exists,
     false,
     func,
+    null,
     select,
     tuple_,
     update,
@@ -157,10 +158,10 @@ class ParkedMessages(Storing):
         if subscription is not None:
             lanes = lanes.where(_c.subscription == subscription)
         found = lanes.subquery()
+        columns: list[Any] = [each for each in parked.c if each.name != _c.body.name]
+        columns += [null().label(_c.body.name), found.c.rows, found.c.given_back]
         rows = connection.execute(
-            select(parked, found.c.rows, found.c.given_back)
-            .join_from(parked, found, _c.id == found.c.oldest)
-            .order_by(_c.id)
+            select(*columns).join_from(parked, found, _c.id == found.c.oldest).order_by(_c.id)
         )
         return [ParkedKey(row.rows, row.given_back, kept_of(Parked, row)) for row in rows]
 

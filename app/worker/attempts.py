@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import islice
 from typing import ClassVar
@@ -182,9 +182,9 @@ class AttemptLog:
         """One message went from the log to the store, to be delivered from there."""
         self.counters.add("parked", self._subscription)
 
-    def recent(self, limit: int) -> list[Attempt]:
-        """The newest first."""
-        return [attempt_of(each) for each in islice(reversed(self._recent), limit)]
+    def recent(self, limit: int) -> Iterator[Attempt]:
+        """Return the newest first. Each is made when it is asked for; later attempts are not among them."""
+        return map(attempt_of, islice(reversed(list(self._recent)), limit))
 
 
 class OfferLog(AttemptLog):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import chain, islice
 
 from app.errors import SetupError, StoreUnavailable
 from app.interfaces import (
@@ -165,16 +167,29 @@ class Supervisor:
             if run.dispatcher is not None:
                 run.dispatcher.look(replays=name in replayed)
 
-    def status(self) -> list[SubscriptionStatus]:
-        return [*(run.status() for run in self._runs.values()), *self._broken.values()]
+    def status(self, names: Collection[str] | None = None) -> list[SubscriptionStatus]:
+        """Return the status of these subscriptions, or of all."""
+        return list(self.statuses(names))
+
+    def statuses(self, names: Collection[str] | None = None) -> Iterator[SubscriptionStatus]:
+        """Return the same. Each is made when it is asked for."""
+        every = [*self._runs, *self._broken] if names is None else names
+        runs = [self._runs[name] for name in every if name in self._runs]
+        broken = [self._broken[name] for name in every if name in self._broken]
+        return chain((run.status() for run in runs), broken)
 
     def attempts(self, subscription: str | None = None, limit: int = 100) -> list[Attempt]:
         """The newest first; of one subscription or all."""
-        runs = [
-            run for name, run in self._runs.items() if subscription is None or subscription == name
-        ]
-        found = [attempt for run in runs for attempt in run.attempts.recent(limit)]
-        return sorted(found, key=lambda attempt: -attempt.started_ms)[:limit]
+        return sorted(self.remembered(subscription, limit), key=_newest_first)
+
+    def remembered(self, subscription: str | None, limit: int) -> Iterator[Attempt]:
+        """Return the newest attempts first, about: as they ended. Each is made when it is asked for."""
+        if subscription is None:
+            runs = list(self._runs.values())
+        else:
+            runs = [self._runs[subscription]] if subscription in self._runs else []
+        recent = [run.attempts.recent(limit) for run in runs]
+        return islice(merge(*recent, key=_newest_first), limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> list[Waiting]:
         """The events of this id that are held here and not tried yet, for one subscription or all."""
@@ -288,3 +303,7 @@ class Supervisor:
         bound = subscription.sink.pull.max_waiting
         queue = self._store.pulled
         return PullQueueSink(subscription, queue, self._clock, self._wakeups, bound, self._jitter)
+
+
+def _newest_first(attempt: Attempt) -> int:
+    return -attempt.started_ms

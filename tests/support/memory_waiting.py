@@ -144,7 +144,8 @@ class ParkedRows:
             if subscription in (None, row.subscription):
                 of.setdefault((claim_of(row)[0], row.lane), []).append(row)
         keys = [
-            ParkedKey(len(rows), sum(r.redriven for r in rows), rows[0]) for rows in of.values()
+            ParkedKey(len(rows), sum(r.redriven for r in rows), _without_body(rows[0]))
+            for rows in of.values()
         ]
         return keys[:limit]
 
@@ -346,3 +347,8 @@ def _is_behind(row: Parked, rows: Iterable[Parked]) -> bool:
 
 def _under(row: Parked, epoch: int) -> Parked:
     return replace(row, message=replace(row.message, epoch=epoch))
+
+
+def _without_body(row: Parked) -> Parked:
+    record = replace(row.message.record, body=None)
+    return replace(row, message=replace(row.message, record=record))

@@ -156,6 +156,7 @@ class ParkedContract:
             (b"a", 1, 1),
             (b"c", 1, 1),
         ]
+        assert {key.oldest.message.record.body for key in keys} == {None}
         assert [key.oldest.lane for key in await store.parked.keys("billing", 1)] == [b"b"]
 
     async def test_all_rows_are_found_page_by_page(self, store):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 
 import apsw
@@ -41,6 +42,7 @@ CAPABILITIES = Capabilities(
     remembers=True,
 )
 SEARCH = 2.0  # seconds for what the index of events does not have
+_GROUPS_AT_ONCE = 32  # whose positions are looked at between two turns of the loop
 NODE = 0  # the one that leads everything
 
 
@@ -142,7 +144,7 @@ class EmbeddedDriver:
             topics=tuple(
                 TopicMetadata(name, tuple(map(_ends, known[name].partitions))) for name in names
             ),
-            groups=tuple(lag for group in groups for lag in self._lags(group, topics)),
+            groups=await self._lags_of(groups, topics),
         )
 
     async def create_topic(self, topic: str, partitions: int) -> None:
@@ -225,7 +227,19 @@ class EmbeddedDriver:
                     return log.earliest  # nothing may be passed over that nobody named
                 return checked(log.place, text, log.earliest, log.next_offset)
 
-    def _lags(self, group: str, topics: Sequence[str] | None) -> Iterator[GroupLag]:
+    async def _lags_of(
+        self, groups: Sequence[str], topics: Sequence[str] | None
+    ) -> tuple[GroupLag, ...]:
+        """Return the positions of all groups. There may be thousands: the loop turns in between."""
+        found: list[GroupLag] = []
+        wanted = None if topics is None else frozenset(topics)
+        for number, group in enumerate(groups):
+            found += self._lags(group, wanted)
+            if number % _GROUPS_AT_ONCE == _GROUPS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+        return tuple(found)
+
+    def _lags(self, group: str, topics: Collection[str] | None) -> Iterator[GroupLag]:
         known = self.engine.positions.started(group)
         for place in sorted(known, key=lambda place: (place.topic, place.number)):
             committed = known[place]

@@ -14,19 +14,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.answers import Cause, Outcome, PlanView
+from app.api.answers import Cause, Outcome
 from app.api.audit_trail import Trail
 from app.api.running import Refusal, Reload
 from app.config.credentials import marks, texts
-from app.config.difference import Difference, difference, without_overrides
+from app.config.difference import Difference, difference
 from app.config.finding import BadConfiguration, Finding
 from app.config.load import Loaded
-from app.config.proposal import propose
-from app.config.shown import Tree, digest_of, view_of, view_of_shown
+from app.config.shown import View, digest_of, view_of
 from app.config.source import Source
 from app.errors import Fault, SetupError, SkybridgeError
 from app.interfaces import Clock
+from app.model.judgement import Judgement
 from app.model.scopes import BY_FILE, BY_SIGNAL
+from app.runtime.reload.judges import Judges
 from app.runtime.reload.renewal import Renewal
 from app.telemetry import Counters
 
@@ -56,6 +57,7 @@ class Reloader:
         self._clock = clock
         self._counters = counters
         self._lock = asyncio.Lock()
+        self._judges = Judges()
         self._loaded = loaded
         self._view = view_of(loaded)
         self.digest = digest_of(self._view.shown)
@@ -101,8 +103,8 @@ class Reloader:
             await self._trail.reloaded(_AUDITED[cause], told.status, told.summary)
         return told
 
-    async def judge(self, proposed: bytes) -> PlanView:
-        return await asyncio.to_thread(judge, proposed, self.shown)
+    async def judge(self, proposed: bytes) -> Judgement:
+        return await self._judges.judge(proposed, self.shown)
 
     async def _reload(self, cause: Cause) -> Reload:
         if self._source is None:
@@ -117,8 +119,7 @@ class Reloader:
         except BadConfiguration as bad:
             faults = [_of_finding(each) for each in bad.findings]
             return self._refused(cause, "invalid-configuration", faults)
-        view = view_of(loaded)
-        found = difference(self._view, view)
+        view, found = await asyncio.to_thread(_compared, self._view, loaded)
         if found.restarts:
             faults = [_needs_restart(each.setting, loaded) for each in found.restarts]
             return self._refused(cause, "needs-restart", faults)
@@ -169,15 +170,9 @@ class Reloader:
         _log.info("%s is in force (%s), digest %s", self.source, told.outcome, told.digest)
 
 
-def judge(proposed: bytes, shown: Tree) -> PlanView:
-    """What a proposed configuration would change in the one in force, ``shown`` as it may be read."""
-    try:
-        loaded, remarks = propose(proposed)
-    except BadConfiguration as bad:
-        return PlanView.of(Difference(()), digest="", remarks=bad.findings)
-    new = view_of(loaded).shown
-    found = without_overrides(difference(view_of_shown(shown), view_of_shown(new)))
-    return PlanView.of(found, digest=digest_of(new), remarks=remarks)
+def _compared(before: View, loaded: Loaded) -> tuple[View, Difference]:
+    view = view_of(loaded)
+    return view, difference(before, view)
 
 
 def digest_of_bytes(raw: bytes | None) -> str:

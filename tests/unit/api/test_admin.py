@@ -103,7 +103,7 @@ class Service:
     async def readiness(self) -> dict[str, RoleReadiness]:
         return self.roles_now
 
-    def subscriptions(self) -> list[SubscriptionStatus]:
+    async def subscriptions(self) -> list[SubscriptionStatus]:
         return [
             SubscriptionStatus(
                 id="billing",

@@ -42,15 +42,18 @@ async def service() -> Service:
     async def declared() -> Sequence[Subscription]:
         return [Subscription.model_validate(billing)]
 
+    async def states() -> Sequence[SubscriptionStatus]:
+        return [
+            SubscriptionStatus(
+                id="billing", sink="x", broker="log", group="g", state="paused", cause="by a person"
+            )
+        ]
+
     given: dict[str, Any] = {
         "routes": [Route.model_validate(each) for each in routes],
         "resources": NO_RESOURCES,
         "declared": declared,
-        "subscriptions": lambda: [
-            SubscriptionStatus(
-                id="billing", sink="x", broker="log", group="g", state="paused", cause="by a person"
-            )
-        ],
+        "subscriptions": states,
     }
     vars(service).update(given)
     return service

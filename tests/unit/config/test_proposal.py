@@ -13,9 +13,9 @@ import pytest
 
 from app.config import lint_routes
 from app.config.finding import BadConfiguration
+from app.config.judging import judge
 from app.config.proposal import propose
 from app.config.shown import view_of
-from app.runtime.reload.reloader import judge
 
 BROKERS = b"brokers: {log: {kind: embedded, path: ./log}}\n"
 BEGIN = b"version: 1\n" + BROKERS
@@ -103,9 +103,11 @@ def test_a_plan_compares_references_as_text() -> None:
     assert not [each for each in same.remarks if each.level == "error"]
     assert same.changes == []
     other = judge(BEGIN + b"server: {admin: {token: '${env:B}', port: 9}}\n", now)
-    assert [(each.setting, each.effect, each.old, each.new) for each in other.changes] == [
-        ("server.admin.port", "restart", "${env:P}", 9),
-        ("server.admin.token", "live", "${env:A}", "${env:B}"),
+    assert [
+        (each.setting, each.effect, bytes(each.old), bytes(each.new)) for each in other.changes
+    ] == [
+        ("server.admin.port", "restart", b'"${env:P}"', b"9"),
+        ("server.admin.token", "live", b'"${env:A}"', b'"${env:B}"'),
     ]
     overridden = {**now, "installation": "${env:SKYBRIDGE_INSTALLATION}"}  # type: ignore[dict-item]
     assert judge(BEGIN, overridden).changes[0].setting.startswith("server.admin")

@@ -41,11 +41,11 @@ class Broker(FakeLog):
 
 class Subscriptions:
     def __init__(self, *statuses: SubscriptionStatus) -> None:
-        self.statuses = statuses
+        self._statuses = statuses
         self.tried: list[Attempt] = []
 
-    def status(self) -> Sequence[SubscriptionStatus]:
-        return self.statuses
+    def statuses(self, _: object = None) -> Sequence[SubscriptionStatus]:
+        return self._statuses
 
     def attempts(self, subscription: str, limit: int) -> list[Attempt]:
         return self.tried
@@ -296,7 +296,7 @@ async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) ->
     """A success in between must not hide what went wrong before it."""
     worker = Subscriptions(_status("running"))
     worker.tried = [_attempt("delivered", 204, ""), _attempt("retry", 503, "try later")]
-    (subscription,) = _state(document, worker=worker).subscriptions()
+    (subscription,) = await _state(document, worker=worker).subscriptions()
     assert subscription.last_error == "retry 503 try later"
     assert list(map(str, subscription.partitions)) == ["events/0"]
 

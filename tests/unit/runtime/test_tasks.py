@@ -157,7 +157,7 @@ async def test_each_task_of_a_service_is_begun_again(
     await until(lambda: loops.again == names)
     assert counted() == logged() == dict.fromkeys(names, 1)
     assert service.parts.counters is FAILURES.counters
-    [subscription] = service.state.subscriptions()
+    [subscription] = await service.state.subscriptions()
     assert subscription.restarts == 1
     for role in (await service.state.readiness()).values():
         told = {cause.split()[1] for cause in role.causes if cause.startswith("task ")}
@@ -285,7 +285,7 @@ BARE = {
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
     "brokers/rabbitmq/stream.py": ENDS,
-    "api/front.py": WAITED_FOR,
+    "api/slices.py": WAITED_FOR,
     "brokers/sharing.py": WAITED_FOR,
     "cli/pull_consumer.py": WAITED_FOR,
     "cli/rehearsal/play.py": WAITED_FOR,

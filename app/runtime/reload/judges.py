@@ -1,0 +1,67 @@
+"""Judge proposed configurations without stopping the event loop: small ones in a thread, others in a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from app.api.problems import Refused
+from app.config.judging import judge
+from app.model.judgement import Judgement
+
+IN_THREAD = 16 << 10  # bytes of both configurations: their longest call of C is some milliseconds
+WITHIN = 120.0  # seconds of a process, its start included
+_RETRY = "Cure: try again, or run `skybridge check FILE` and `skybridge plan` beside the file."
+
+
+class Judges:
+    """One process at a time, so that its memory is bounded; other requests wait for their turn.
+
+    The process has neither the environment nor an open file of the service: it cannot read what the service may
+    read.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def judge(self, proposed: bytes, shown: Mapping[str, Any]) -> Judgement:
+        """Return the judgement. Raises Refused, 503, when the process fails or takes too long."""
+        in_force = await asyncio.to_thread(msgspec.json.encode, shown)
+        if len(proposed) + len(in_force) <= IN_THREAD:
+            return await asyncio.to_thread(judge, proposed, shown)
+        async with self._turn:
+            answer = await _asked(b"%d\n%b%b" % (len(proposed), proposed, in_force))
+        return msgspec.json.decode(answer, type=Judgement)
+
+
+async def _asked(question: bytes) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "app.config.judging"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    try:
+        async with asyncio.timeout(WITHIN):
+            answer, _ = await process.communicate(question)
+    except TimeoutError:
+        raise _failed(f"it took more than {WITHIN:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise _failed(f"its process ended with {process.returncode}")
+    return answer
+
+
+def _failed(why: str) -> Refused:
+    return Refused(
+        503, "not-now", f"The proposed configuration could not be judged: {why}. {_RETRY}"
+    )

@@ -1,0 +1,212 @@
+"""Good senders beside the hostile mixture: none gets a 5xx, and their slowest answer is written down beside a control.
+
+``make nightly ARGS="--part e2e"`` runs an hour; ``MIXTURE_SECONDS`` sets another length. A run that was broken off
+goes on where it was: each slice is a line of ``.servers/nightly/hostile-mixture.jsonl``, with the commit it ran on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attackers
+from attackers import CONFIGURE, READ, SENDER
+from checkout import git
+from kafka_install import SERVERS
+from large_requests import EVENT
+from raw_http import RawConnection, request
+from service_process import ServiceProcess, free_ports
+
+HOUR = 3_600.0
+SLICE = 60.0  # seconds of one line of the journal; a tenth of it is the control
+SENDERS, EVENTS, EVERY = 10, 5, 0.1  # 500 events/s: 100 requests of five events each second
+SLOWEST = 10.0  # seconds: a third of the time-out that senders usually have
+GROWTH = (
+    200 << 20
+)  # bytes of memory over a slice: connections and unfinished bodies have bounds below
+JOURNAL = SERVERS / "nightly" / "hostile-mixture.jsonl"
+QUICK = {"bad token": {"401"}, "wrong login": {"401", "429"}, "stranger at an intake": {"401"}}
+MET = {**QUICK, "explain": {"200"}, "check": {"200"}, "idle": {"0"}, "Kafka junk": {"0"}}
+"""What attackers are answered, one of these at least. In some seconds only quick ones are sure to be."""
+SECRET = "a-secret-of-both-sides"
+
+
+def settings(folder: Path, events: int, admin: int, kafka: int) -> dict[str, Any]:
+    tokens = [
+        {"name": each, "token": token, "scopes": [each]}
+        for each, token in (("read", READ), ("configure", CONFIGURE))
+    ]
+    filters = [{"any": [{"exact": {"type": f"other-{number}"}} for number in range(20)]}]
+    return {
+        "version": 1,
+        "server": {
+            "events": {"host": "127.0.0.1", "port": events, "access": "producers"},
+            "admin": {"host": "127.0.0.1", "port": admin, "token": "the-token-of-the-operator", "tokens": tokens},
+        },
+        "producers": [{"name": "sender", "keys": [SENDER], "may": {"routes": ["all"]}}],
+        "intakes": [{"name": "shop", "preset": "github", "secret": SECRET, "route": "all"}],
+        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
+        "brokers": {
+            "log": {
+                "kind": "embedded",
+                "path": str(folder / "log"),
+                "kafka_listener": {"listen": f"127.0.0.1:{kafka}", "sasl": {"users": {"ann": "a password of ann"}}},
+            }
+        },
+        "routes": [
+            *({"name": f"r{number}", "filters": filters, "to": {"broker": "log", "topic": "rare"}} for number in range(10)),
+            {"name": "all", "to": {"broker": "log", "topic": "events"}, "key": {"mapper": "partitionkey"}},
+        ],
+        "timeouts": {"not_ready": "0s", "publish": "60s", "store": "60s"},
+    }  # fmt: skip
+
+
+class Answers:
+    """What the good senders were answered."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, int] = {}
+        self.seconds: list[float] = []
+
+    def note(self, status: int, seconds: float) -> None:
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.seconds.append(seconds)
+
+    @property
+    def told(self) -> dict[str, object]:
+        found = sorted(self.seconds)
+        ms = {
+            name: round(found[int(share * (len(found) - 1))] * 1000, 1)
+            for name, share in (("p50", 0.5), ("p99", 0.99), ("slowest", 1.0))
+        }
+        return {"statuses": self.statuses, "events": len(found) * EVENTS, **ms}  # fmt: skip
+
+
+async def send_for(seconds: float, port: int) -> Answers:
+    """Send 500 events a second, each sender in turn and over a connection that it keeps."""
+    answers = Answers()
+    ends = time.monotonic() + seconds
+    await asyncio.gather(*(_send(number, ends, port, answers) for number in range(SENDERS)))
+    return answers
+
+
+async def _send(number: int, ends: float, port: int, answers: Answers) -> None:
+    connection = await RawConnection.open(port)
+    headers = [
+        ("authorization", f"Bearer {SENDER}"),
+        ("content-type", "application/cloudevents-batch+json"),
+    ]
+    due, sent = time.monotonic() + EVERY * number / SENDERS, 0
+    try:
+        while due < ends:
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            sent += 1
+            events = [
+                {**EVENT, "id": f"{number}-{sent}-{each}", "partitionkey": str(each)}
+                for each in range(EVENTS)
+            ]
+            begun = time.monotonic()
+            await connection.send(request(body=json.dumps(events).encode(), headers=headers))
+            answer = await connection.answer()
+            answers.note(answer.status, time.monotonic() - begun)
+            due = max(
+                due + EVERY, time.monotonic() - 1.0
+            )  # late by a second at most: no flood of our own
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def attacked(events: int, admin: int, kafka: int) -> Iterator[dict[str, dict[str, int]]]:
+    ports = map(str, (events, admin, kafka))
+    process = subprocess.Popen(
+        [sys.executable, attackers.__file__, *ports], stdout=subprocess.PIPE, text=True
+    )
+    tries: dict[str, dict[str, int]] = {}
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline(), "the attackers are at work"
+        yield tries
+        assert process.poll() is None
+    finally:
+        process.kill()
+        said, _ = process.communicate()
+        tries |= json.loads(said.splitlines()[-2])  # the last one may be half a line
+
+
+def resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def one_slice(folder: Path, seconds: float) -> dict[str, Any]:
+    """Start a service, send without attackers for a tenth of the time, then beside them."""
+    events, admin, kafka = free_ports(3)
+    config = folder / "skybridge.json"
+    config.write_text(json.dumps(settings(folder, events, admin, kafka)))
+    service = ServiceProcess(config, folder, admin)
+    service.start()
+    try:
+        asyncio.run(send_for(1.0, events))  # the first requests make what later ones use
+        control = asyncio.run(send_for(max(2.0, seconds / 10), events))
+        before = resident(service.pid)
+        with attacked(events, admin, kafka) as tries:
+            answers = asyncio.run(send_for(seconds, events))
+        return {
+            "seconds": seconds,
+            "control": control.told,
+            "attacked": answers.told,
+            "grown": resident(service.pid) - before,
+            "tries": tries,
+        }
+    finally:
+        service.stop()
+
+
+def demand_good(slice_: dict[str, Any], met: Mapping[str, set[str]]) -> None:
+    for part in ("control", "attacked"):
+        assert set(slice_[part]["statuses"]) <= {202, "202"}, slice_
+    assert slice_["attacked"]["slowest"] < SLOWEST * 1000, slice_
+    assert slice_["grown"] < GROWTH, slice_
+    for name, statuses in met.items():
+        assert statuses & slice_["tries"][name].keys(), (name, slice_)
+
+
+def test_good_senders_are_served_beside_the_hostile_mixture(tmp_path: Path) -> None:
+    """Some seconds of it."""
+    found = one_slice(tmp_path, 4.0)
+    print(json.dumps(found))
+    demand_good(found, QUICK)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+def test_good_senders_are_served_for_an_hour_beside_the_hostile_mixture(tmp_path: Path) -> None:
+    wanted = float(os.environ.get("MIXTURE_SECONDS", HOUR))
+    commit = git("rev-parse", "HEAD").strip()
+    JOURNAL.parent.mkdir(parents=True, exist_ok=True)
+    lines = JOURNAL.read_text().splitlines() if JOURNAL.exists() else []
+    done = [each for each in map(json.loads, lines) if each["commit"] == commit]
+    while (left := wanted - sum(each["seconds"] for each in done)) > 0:
+        folder = tmp_path / str(len(done))
+        folder.mkdir()
+        found = {"commit": commit, **one_slice(folder, min(SLICE, left))}
+        with JOURNAL.open("a") as journal:
+            journal.write(json.dumps(found) + "\n")
+        done.append(found)
+    for part in ("control", "attacked"):
+        slowest = max(each[part]["slowest"] for each in done)
+        print(
+            f"{part}: {sum(each[part]['events'] for each in done)} events, slowest answer {slowest} ms"
+        )
+    for each in done:
+        demand_good(each, MET)

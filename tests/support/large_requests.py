@@ -1,0 +1,273 @@
+"""The largest request of every operation of the admin listener, and a service with much to answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.interfaces import Offered
+from app.store import open_store
+from letters_service import a_letter, a_message, a_row, an_attempt
+
+S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/t0"
+PULLED, REPLAYED, CHANGED = "s0", "s1", "made"
+YAML = {"content-type": "application/yaml"}
+JSON = {"content-type": "application/json"}
+PATCH = {"content-type": "application/merge-patch+json"}
+CLOUDEVENT = {"content-type": "application/cloudevents+json"}
+BATCH = {"content-type": "application/cloudevents-batch+json"}
+MATCH = {"if-match": "*"}
+EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "com.example.order"}
+TOKENS = {"tokens": [f"no-such-lock-{number}" for number in range(1_000)]}
+DOCUMENT_BYTES = 60_000  # below limits.document
+DEEP = 100 << 10  # bytes of a body that FastAPI reads, beyond its bound
+
+
+class Asked(NamedTuple):
+    """A request. ``{letter}``, ``{draft}`` and ``{replay}`` in a path are ids of what earlier answers made; ``also``: a status that the
+    largest body is refused with, because a bound is below it."""
+
+    method: str
+    path: str
+    body: Any = None
+    headers: Mapping[str, str] = {}
+    also: tuple[int, ...] = ()
+
+
+def a_subscription(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "source": {"broker": "log", "topics": ["events"]},
+        "handshake": "off",
+        "sink": "http://127.0.0.1:9/hook",
+        "paused": True,
+        "ordering": "none",
+        **more,
+    }
+
+
+def _many_filters(bytes_: int) -> list[dict[str, Any]]:
+    one = {"exact": {"type": "com.example.0000"}}
+    count = bytes_ // len(json.dumps(one) + ", ")
+    return [{"any": [{"exact": {"type": f"com.example.{number:04}"}} for number in range(count)]}]
+
+
+def _draft() -> dict[str, Any]:
+    config = {"broker": "log", "topics": ["events"], "handshake": "off", "paused": True}
+    filters = _many_filters(DOCUMENT_BYTES - 1_000)
+    return {
+        "protocol": "HTTP",
+        "sink": "http://127.0.0.1:9/hook",
+        "config": config,
+        "filters": filters,
+    }
+
+
+def _configuration(subscriptions: int) -> str:
+    many = [a_subscription(f"q{number}") for number in range(subscriptions)]
+    return json.dumps(
+        {
+            "version": 1,
+            "brokers": {"log": {"kind": "embedded", "path": "log"}},
+            "webhooks": {"allow_private": ["127.0.0.0/8"]},
+            "subscriptions": many,
+        }
+    )
+
+
+def _wrong(routes: int) -> str:
+    return "version: 1\nroutes: [" + ", ".join(["{x: 1}"] * routes) + "]\n"
+
+
+def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
+    """Return the table, by operation id, in an order that works. ``proposed``: subscriptions of a proposed
+    configuration; ``events``: of one explanation."""
+    big = a_subscription(CHANGED, filters=_many_filters(DOCUMENT_BYTES))
+    many = [{**EVENT, "id": str(number)} for number in range(events)]
+    large = {**EVENT, "data": ["y" * 100] * 9_000}
+    page = "limit=1000"
+    return {
+        "health": Asked("GET", "/healthz"),
+        "readiness": Asked("GET", "/readyz"),
+        "metrics": Asked("GET", "/metrics"),
+        "status": Asked("GET", "/status"),
+        "configuration": Asked("GET", "/v1/config"),
+        "check_configuration": Asked("POST", "/v1/config:check", _wrong(proposed * 10), YAML),
+        "plan_configuration": Asked("POST", "/v1/config:plan", _configuration(proposed), YAML),
+        "reload_configuration": Asked("POST", "/v1/config:reload"),
+        "topics": Asked("GET", "/v1/topics"),
+        "topic": Asked("GET", T),
+        "offsets": Asked("GET", f"{T}/offsets?time=0"),
+        "peek": Asked("GET", f"{T}/records?{page}&max_bytes=16777216&raw=true"),
+        "tail": Asked("GET", f"{T}/tail?from=earliest&follow=false&raw=true"),
+        "produce": Asked("POST", f"{T}/records", large, CLOUDEVENT),
+        "explain": Asked("POST", "/v1/explain", many, BATCH),
+        "find_events": Asked("GET", "/v1/events?id=1"),
+        "subscriptions": Asked("GET", S),
+        "subscriptions_allow": Asked("OPTIONS", S),
+        "create_subscription": Asked("POST", S, big, JSON),
+        "replace_subscription": Asked("PUT", f"{S}/{CHANGED}", big, {**JSON, **MATCH}),
+        "patch_subscription": Asked(
+            "PATCH", f"{S}/{CHANGED}", {"filters": _many_filters(DOCUMENT_BYTES - 1_000)}, {**PATCH, **MATCH}
+        ),
+        "subscription": Asked("GET", f"{S}/{CHANGED}"),
+        "subscription_status": Asked("GET", f"{S}/{CHANGED}/status"),
+        "subscription_allow": Asked("OPTIONS", f"{S}/{CHANGED}"),
+        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, CLOUDEVENT),
+        "pause_subscription": Asked("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
+        "resume_subscription": Asked("POST", f"{S}/{CHANGED}:resume", also=(409,)),
+        "delete_subscription": Asked("DELETE", f"{S}/{CHANGED}"),
+        "draft_query": Asked("GET", D),
+        "draft_allow": Asked("OPTIONS", D),
+        "draft_create": Asked("POST", D, _draft(), JSON),
+        "draft_retrieve": Asked("GET", f"{D}/{{draft}}"),
+        "draft_allow_one": Asked("OPTIONS", f"{D}/{{draft}}"),
+        "draft_update": Asked("PUT", f"{D}/{{draft}}", _draft(), JSON),
+        "draft_delete": Asked("DELETE", f"{D}/{{draft}}"),
+        "replay_subscription": Asked("POST", f"{S}/{REPLAYED}:replay", {"from": "earliest"}, JSON),
+        "replays": Asked("GET", f"{S}/{REPLAYED}/replays"),
+        "cancel_replay": Asked("DELETE", f"{S}/{REPLAYED}/replays/{{replay}}", also=(404,)),
+        "cancel_replays": Asked("DELETE", f"{S}/{REPLAYED}/replays"),
+        "subscription_events": Asked("GET", f"{S}/{REPLAYED}/events?start=earliest&follow=false&explain=true"),
+        "receive": Asked("POST", f"{S}/{PULLED}:receive", {"max_events": 1_000, "max_wait": 0}, JSON),
+        "acknowledge": Asked("POST", f"{S}/{PULLED}:acknowledge", TOKENS, JSON),
+        "release": Asked("POST", f"{S}/{PULLED}:release", TOKENS, JSON),
+        "renew": Asked("POST", f"{S}/{PULLED}:renew", TOKENS, JSON),
+        "reject": Asked("POST", f"{S}/{PULLED}:reject", TOKENS, JSON),
+        "dead_letters": Asked("GET", f"/v1/dead-letters?{page}&raw=true"),
+        "count_dead_letters": Asked("GET", "/v1/dead-letters/count"),
+        "dead_letter": Asked("GET", "/v1/dead-letters/{letter}", also=(404,)),
+        "resend_dead_letter": Asked("POST", "/v1/dead-letters/{letter}:resend", also=(404,)),
+        "parked": Asked("GET", f"/v1/parked?{page}&messages=true"),
+        "parked_keys": Asked("GET", f"/v1/parked/keys?{page}"),
+        "count_parked": Asked("GET", "/v1/parked/count"),
+        "attempts": Asked("GET", f"/v1/attempts?{page}"),
+        "redrive_dead_letters": Asked(
+            "POST", "/v1/dead-letters:redrive", {"subscription": REPLAYED, "dry_run": False, "limit": 1_000}, JSON
+        ),
+        "discard_dead_letters": Asked("POST", "/v1/dead-letters:discard", {"dry_run": False}, JSON),
+        "history": Asked("GET", "/v1/history"),
+        "history_live": Asked("GET", "/v1/history/live?follow=false"),
+        "session": Asked("GET", "/v1/session"),
+        "log_in": Asked("POST", "/v1/session", {f"k{number}": 1 for number in range(700)}, JSON, (422,)),
+        "log_out": Asked("DELETE", "/v1/session"),
+        "audit": Asked("GET", f"/v1/audit?{page}"),
+    }  # fmt: skip
+
+
+def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]:
+    """A configuration with so many of each; ``PULLED`` has a pull sink."""
+    others = [
+        {
+            "name": f"r{number}",
+            "filters": [{"prefix": {"type": f"com.other.{number}."}}],
+            "to": {"broker": "log", "topic": f"t{number}"},
+        }
+        for number in range(routes - 1)
+    ]
+    made = [
+        a_subscription(f"s{number}", filters=[{"sql": f"id = '{number}' OR TRUE"}])
+        for number in range(1, subscriptions)
+    ]
+    made[0]["source"] = {"broker": "log", "topics": ["t0"]}  # REPLAYED
+    pulled = {
+        key: value
+        for key, value in a_subscription(PULLED, sink={"pull": {}}).items()
+        if key not in {"handshake", "ordering"}
+    }
+    return {
+        "version": 1,
+        "server": {"events": {"port": 0}, "admin": {"port": 0}},
+        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
+        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}},
+        "routes": [*others, {"name": "all", "to": {"broker": "log", "topic": "events"}}],
+        "subscriptions": [{**pulled, "paused": False}, *made],
+        "webhooks": {"allow_private": ["127.0.0.0/8"]},
+        "timeouts": {"not_ready": "0s", "store": "60s", "publish": "60s"},
+    }
+
+
+async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{}") -> None:
+    """Write so many dead letters, parked events, attempts and events to be pulled into the store; the first of them belong to
+    event ``1``."""
+    store: Any = open_store(folder / "store.db", timeout=60)
+    await store.start()
+    try:
+        for number in range(1, rows + 1):
+            name = f"s{1 + number % (subscriptions - 1)}"
+            await store.letters.add(
+                a_letter(
+                    number,
+                    subscription=name,
+                    cause=f"status-{number % 50}",
+                    message=a_message(number, body=body),
+                )
+            )
+        for begin in range(1, rows + 1, 500):
+            numbers = range(begin, min(rows + 1, begin + 500))
+            await store.parked.park(
+                [a_row(each, subscription=REPLAYED, key=str(each).encode()) for each in numbers]
+            )
+            await store.attempts.add(
+                [
+                    an_attempt(
+                        each,
+                        event=1,
+                        subscription=f"s{1 + each % (subscriptions - 1)}",
+                        detail="d" * 200,
+                    )
+                    for each in numbers
+                ]
+            )
+            await store.pulled.offer(
+                [
+                    Offered(
+                        subscription=PULLED,
+                        broker="log",
+                        message=a_message(each, body=body),
+                        lane=str(each).encode(),
+                    )
+                    for each in numbers
+                ]
+            )
+    finally:
+        await store.stop()
+
+
+class Made:
+    """Ids out of answers, for the paths of later requests."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {"letter": "1"}
+
+    def path(self, asked: Asked) -> str:
+        return re.sub(r"\{(\w+)\}", lambda found: self._ids[found[1]], asked.path)
+
+    def note(self, operation: str, answer: bytes) -> None:
+        found: Mapping[str, Callable[[Any], Any]] = {
+            "draft_create": lambda given: given["id"],
+            "replay_subscription": lambda given: given["replays"][0]["id"],
+            "dead_letters": lambda given: (
+                given["dead_letters"][-1]["id"] if given["dead_letters"] else 1
+            ),
+        }
+        name = {"draft_create": "draft", "replay_subscription": "replay", "dead_letters": "letter"}
+        if operation in found:
+            self._ids[name[operation]] = str(found[operation](json.loads(answer)))
+
+
+def events(count: int, data: str = "y" * 200) -> Asked:
+    """Return a batch for the events listener; every event has the id ``1`` and a source of its own. One subscription
+    alone reads them: what workers do with events is not measured here."""
+    about = {**EVENT, "type": "com.other.0.order", "data": data}
+    many = [{**about, "source": f"/shop/{number}"} for number in range(count)]
+    return Asked("POST", "/events", many, BATCH)
+
+
+def body_of(asked: Asked) -> bytes | None:
+    if asked.body is None or isinstance(asked.body, bytes):
+        return asked.body
+    return asked.body.encode() if isinstance(asked.body, str) else json.dumps(asked.body).encode()

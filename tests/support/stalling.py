@@ -1,0 +1,104 @@
+"""A service in a process of its own that says how long its event loop stood still.
+
+On its standard input a line asks for the longest stall since the last answer, in milliseconds; ``end`` stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvloop
+
+from app.config.source import Source
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.heap import settle_heap
+from app.runtime.service import Service
+
+BEAT = 0.001  # seconds
+
+
+class Stalling:
+    """The process as the test sees it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        _, self.admin, self.events = self._line().split()
+
+    def worst(self) -> float:
+        """Return the longest stall since the last call, in milliseconds."""
+        self._say("worst")
+        return float(self._line())
+
+    def end(self) -> None:
+        self._say("end")
+        self._process.communicate(timeout=120)
+
+    def _say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+@contextmanager
+def stalling(config: Path) -> Iterator[Stalling]:
+    """Run the service of a configuration until the block ends."""
+    with (config.parent / "service.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(config)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        try:
+            service = Stalling(process)
+            yield service
+            service.end()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+async def _serve(config: Path) -> None:
+    source = Source(config, {})
+    loaded, _ = source.judge(source.read())
+    service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+    await service.start()
+    settle_heap()
+    print("ready", service.admin_url, service.events_url, flush=True)
+    await _beat()
+    await service.stop()
+
+
+async def _beat() -> None:
+    lines = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    asked = asyncio.ensure_future(lines.readline())
+    worst, last = 0.0, time.perf_counter()
+    while True:
+        await asyncio.sleep(BEAT)
+        now = time.perf_counter()
+        worst, last = max(worst, now - last - BEAT), now
+        if asked.done():
+            if asked.result().strip() != b"worst":
+                return
+            print(f"{worst * 1000:.1f}", flush=True)
+            worst = 0.0
+            asked = asyncio.ensure_future(lines.readline())
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(Path(sys.argv[1])))

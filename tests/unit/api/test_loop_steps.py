@@ -1,0 +1,71 @@
+"""No operation of the admin listener computes long between two turns of the loop, with its largest request."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.api.operations import RULES
+from app.api.slices import SLICE, Slices
+from app.config.load import load
+from app.config.source import Source
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.runtime.service import Service
+from large_requests import Asked, Made, body_of, events, fill, largest, settings
+from loop_steps import counted_steps
+
+ROUTES, SUBSCRIPTIONS, ROWS = 20, 100, 1_000
+CALLS = 30_000  # of one step: some milliseconds
+UNITS = 1_100  # of one step: a slice, and behind it one row of 1 MiB
+
+DESCRIPTIONS = {path: Asked("GET", path) for path in ("/openapi.json", "/docs")}
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[Service]:
+    await fill(tmp_path, rows=ROWS, subscriptions=SUBSCRIPTIONS)
+    file = tmp_path / "skybridge.json"
+    file.write_text(json.dumps(settings(tmp_path, routes=ROUTES, subscriptions=SUBSCRIPTIONS)))
+    loaded = load(file, {})
+    service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=Source(file, {}))
+    await service.start()
+    status, answer = await asyncio.to_thread(asked_of, service.events_url, Made(), events(ROWS))
+    assert status == 202, answer
+    yield service
+    await service.stop()
+
+
+def asked_of(url: str, made: Made, asked: Asked) -> tuple[int, bytes]:
+    client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=300)
+    try:
+        client.request(asked.method, made.path(asked), body_of(asked), dict(asked.headers))
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    finally:
+        client.close()
+
+
+async def test_no_operation_makes_many_calls_between_two_turns_of_the_loop(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table with a row for each operation; one without a row fails."""
+    table, made = largest(proposed=300), Made()
+    assert set(table) == set(RULES)
+    monkeypatch.setattr(Slices, "longest", 0)
+    beyond: dict[str, object] = {}
+    with counted_steps() as steps:
+        for name, asked in {**DESCRIPTIONS, **table}.items():
+            steps.begin()
+            status, answer = await asyncio.to_thread(asked_of, service.admin_url, made, asked)
+            assert status < 300 or status in asked.also, (name, status, answer[:500])
+            made.note(name, answer)
+            if steps.longest > CALLS:
+                beyond[name] = steps.longest, steps.where.most_common(6)
+    assert beyond == {}
+    assert SLICE <= Slices.longest <= UNITS
