@@ -184,10 +184,12 @@ class Intakes:
             raise UnknownIntake(name)
         return intake
 
-    def largest_body(self, name: str, default: int) -> int:
-        """Return the most bytes of a body for an intake; ``default`` for a name that does not exist."""
-        intake = self._intakes.get(name)
-        return default if intake is None else intake.largest_body(default)
+    def __len__(self) -> int:
+        return len(self._intakes)
+
+    def most_bytes(self, default: int) -> int:
+        """Return the most bytes of a body over all intakes; ``default`` is the bound of those without their own."""
+        return max([each.largest_body(default) for each in self._intakes.values()], default=0)
 
     def probe(self, name: str, method: str, query: bytes) -> Answer | None:
         """Answer a GET by which a publisher checks the listener. Return None for any other request.

@@ -27,7 +27,7 @@ from app.gateway.content_coding import decode_content
 from app.gateway.door import Door
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
-from app.gateway.listener import Listener
+from app.gateway.listener import STRANGERS, Listener
 from app.gateway.request import Pending, Request, values_of
 from app.telemetry import Counters
 
@@ -97,6 +97,7 @@ class EventsResource(Listener):
         self.counters = counters
         self._publisher = publisher
         self.intakes = intakes or Intakes((), counters)
+        self._divide()
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
@@ -130,6 +131,13 @@ class EventsResource(Listener):
             other.door.follow(self.door)
         self.door = other.door
         self.limits, self._senders = other.limits, other._senders
+        self._divide()
+
+    def _divide(self) -> None:
+        """Give each intake its share of the bytes of unfinished bodies."""
+        bounds = self.limits
+        largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
+        self.bodies.divide(bounds.receiving, len(self.intakes), largest)
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
         """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
@@ -172,15 +180,15 @@ class EventsResource(Listener):
         return answer
 
     def _wait(self, request: Request, pending: Pending, done: Done) -> Answer | None:
-        """The body is there, and the question is not answered yet: at most once a minute and issuer. Nobody
-        knows who sends it, so what waits counts as what is unfinished (reliability G4)."""
+        """Keep a whole request until its issuer has answered the question for keys. Its sender is not known yet,
+        so it is charged like an unfinished request of a stranger (reliability G4)."""
         size = len(request.body)
-        if self.receiving + size > self.limits.receiving:
+        if not self.bodies.hold(STRANGERS, size):
+            self.bodies.hold(STRANGERS, -size)
             return self.refused(busy("Too many request bodies wait for the keys of an issuer"))
-        self.receiving += size
 
         def judge(_: object) -> None:
-            self.receiving -= size
+            self.bodies.hold(STRANGERS, -size)
             verdict = None if self.door is None else self.door.judge_again(pending)
             if isinstance(verdict, Answer):
                 done(self.refused(verdict))
