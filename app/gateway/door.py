@@ -67,7 +67,7 @@ class Door:
         self._issuers = {each.rule.issuer: issuer_of(each.rule) for each in producers.rules}
         self._clock = clock
         self._monotonic = clock.monotonic
-        self._open = is_open
+        self.is_open = is_open
         self._quota = None if address_quota is None else quota_of(address_quota)
         self._tokens: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._addresses: OrderedDict[str, Caller] = OrderedDict()
@@ -100,7 +100,7 @@ class Door:
                 return self._by_bearer(headers, named, value[7:].strip(b" "))
         if sans and (found := self.producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
-        return self._stranger(address) if self._open else _NO_CREDENTIAL
+        return self._stranger(address) if self.is_open else _NO_CREDENTIAL
 
     def demand_one(self, caller: Caller) -> None:
         """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""

@@ -23,6 +23,7 @@ from app.gateway.answers import (
     NO_CODING,
     NO_HOST,
     NO_LENGTH,
+    OTHER_ORIGIN,
     TARGET_TOO_LONG,
     TUNNEL,
     Answer,
@@ -273,6 +274,8 @@ class EventsProtocol(HttpProtocol):
     def _is_hot(self) -> bool:
         if not self._is_ours:
             return False
+        if b"origin" in self._named and self._listener.refuses_origin(self.headers, self._intake):
+            self._stop(OTHER_ORIGIN)
         door = self._listener.door
         self._caller = self._pending = None
         if door is not None and self._intake is None:  # an intake verifies its own

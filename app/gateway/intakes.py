@@ -33,7 +33,7 @@ from app.intakes.compiled import (
 )
 from app.intakes.verification import Scheme
 from app.interfaces import Clock
-from app.model.intake import Intake
+from app.model.intake import Intake, VerifyNothing
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -186,6 +186,11 @@ class Intakes:
 
     def __len__(self) -> int:
         return len(self._intakes)
+
+    def is_unverified(self, name: str) -> bool:
+        """Return whether an intake accepts every request."""
+        intake = self._intakes.get(name)
+        return intake is not None and isinstance(intake.settings.verify, VerifyNothing)
 
     def most_bytes(self, default: int) -> int:
         """Return the most bytes of a body over all intakes; ``default`` is the bound of those without their own."""

@@ -77,6 +77,11 @@ class Listener:
         self.heads = 0  # bytes
         self._heads: dict[Unfinished, int] = {}  # the oldest first
 
+    def rebound(self, limits: Limits) -> None:
+        """Apply other bounds to connections from now on."""
+        self.limits = limits
+        self.bodies.divide(limits.receiving, 0, limits.receiving)
+
     @property
     def receiving(self) -> int:
         """Bytes of all requests whose body is unfinished."""

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from app.access.caller import QUOTA_EXCEEDED
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
-from app.gateway.allowed_origins import Senders
+from app.gateway.allowed_origins import Senders, is_of_other_page
 from app.gateway.answers import (
     BUG,
     METHODS,
@@ -28,7 +28,7 @@ from app.gateway.door import Door
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import STRANGERS, Listener
-from app.gateway.request import Pending, Request, values_of
+from app.gateway.request import HeaderPairs, Pending, Request, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class EventsResource(Listener):
     ``call_back``  takes the consent of webhooks that we asked ourselves.
     ``intakes``    make events of what is none yet.
     ``door``       judges who sends; None where everybody may.
+    ``on_loopback``  only this machine reaches the listener, web pages in its browsers included.
     """
 
     def __init__(
@@ -89,9 +90,12 @@ class EventsResource(Listener):
         call_back: CallBack | None = None,
         intakes: Intakes | None = None,
         door: Door | None = None,
+        *,
+        on_loopback: bool = False,
     ) -> None:
         super().__init__(limits, counters.histogram("accept_seconds"))
         self.door = door
+        self._on_loopback = on_loopback
         self._senders = senders or Senders()
         self._call_back = call_back
         self.counters = counters
@@ -138,6 +142,15 @@ class EventsResource(Listener):
         bounds = self.limits
         largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
         self.bodies.divide(bounds.receiving, len(self.intakes), largest)
+
+    def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
+        """Return whether a POST or PUT comes from a web page that must not send, because nothing else would stop it:
+        the sender needs no credential and is let in for being on this machine."""
+        if intake is None:
+            is_exposed = self._on_loopback and (self.door is None or self.door.is_open)
+        else:
+            is_exposed = self.intakes.is_unverified(intake)
+        return is_exposed and is_of_other_page(headers)
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
         """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
