@@ -151,7 +151,7 @@ def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
 
 def _order(report: Report, n: int, subscription: Subscription) -> None:
     """Rule 3: without a key there is no order."""
-    if subscription.ordering != "per_key" or subscription.order_by is not None:
+    if subscription.ordering == "none" or subscription.order_by is not None:
         return
     routes = {
         route.name: route

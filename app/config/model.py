@@ -149,7 +149,9 @@ class Limits(Strict):
     receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "256MiB",
         validate_default=True,
-        description="most bytes of requests whose body is unfinished, over all connections; beyond: 503",
+        description="most bytes of requests whose body is unfinished, over all connections; beyond: 503. Half "
+        "is for authenticated producers, a quarter is divided among the intakes and requests of unknown senders, "
+        "and a quarter is common",
     )
     connections: Annotated[Count, Field(ge=1)] = Field(
         10_000,

@@ -54,11 +54,14 @@ def to_use_group(node: Node, session: Session, group: str) -> ErrorCode:
 
 
 def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
-    """Index of each record that is no event, or one that its producer may not send, to why."""
+    """Index of each record that its producer may not send, to why: its key, or its event. Where sources or types are
+    limited, a record that is no event is one of them."""
     found: dict[int, str] = {}
     for index, record in enumerate(records):
         try:
-            faults = limits.faults_of(decode(record).own_attributes)
+            faults = limits.faults_of_key(record.key)
+            if limits.limits_events:
+                faults += limits.faults_of(decode(record).own_attributes)
         except SenderError as error:
             found[index] = str(error)[:CLIPPED]
         else:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from app.bindings import wrapping
 from app.bindings.content_coding import without_coding
+from app.bindings.forwarding import PRODUCER
 from app.bindings.record import Decoded, Record
 from app.delivery.lane_id import lane_id
 from app.delivery.plan import SETTLE
@@ -58,7 +59,8 @@ class DeliveryReader:
         self._failed = False  # an expression did, for the event that is looked at
         self._failures = 0  # of events that the log did not hand out, and has not told of
         self._skip_foreign = subscription.on_foreign == "skip"
-        self._ordered = subscription.ordering == "per_key"
+        self._ordered = subscription.ordering != "none"
+        self._by_producer = subscription.ordering == "per_producer_key"
         self._order_of = compile_order(subscription.order_by)
 
     def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
@@ -136,10 +138,18 @@ class DeliveryReader:
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
         """Rule 3: the key of the record, within its partition; or the value that the subscription orders by,
-        wherever it comes from. Without either there is no order, and each message has a lane of its own."""
+        wherever it comes from; of each producer by itself where the subscription says so. Without either there is no order,
+        and each message has a lane of its own."""
         key = value = None
         if self._ordered and self._order_of is None:
             key = message.record.key
         elif self._ordered and decoded is not None and self._order_of is not None:
             value = self._order_of(decoded.event)
-        return lane_id(key, value, message.partition, message.position)
+        producer = _producer(message.record, decoded) if self._by_producer else None
+        return lane_id(key, value, message.partition, message.position, producer)
+
+
+def _producer(record: Record, decoded: Decoded | None) -> bytes:
+    """Return the name of the producer that sent a record, as the header beside it says; empty where it says none."""
+    headers = record.headers if decoded is None else decoded.foreign
+    return next((value for name, value in headers if name.lower() == PRODUCER and value), b"")

@@ -132,7 +132,7 @@ class Renewal:
         self.state.become(config, built.resources, built.producers)
         self.guard.expect(access_of(config))
         self.console.shown = config.server.admin.console
-        self.admin.limits = limits_of(config, admin=True)
+        self.admin.rebound(limits_of(config, admin=True))
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
         if parts.supervisor is not None:
