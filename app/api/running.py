@@ -3,7 +3,7 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -142,6 +142,7 @@ class Running(Protocol):
     routes: Sequence[Route]
     logs: Mapping[str, Log]
     kinds: Mapping[str, str]  # of the brokers, by name
+    attested: Collection[str]  # brokers whose records prove which producer sent them
     manners: Mapping[str, Manner]  # how events are written to some of them
     resources: Resources  # what the routes name
     producers: Producers  # with what each has sent

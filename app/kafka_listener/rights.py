@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from app.access.rights import EVERY_RIGHT, Rights
+from app.bindings.forwarding import PRODUCER, having
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
+from app.kafka_listener.batches import Arrived
 from app.kafka_listener.gate import CLIPPED, NAMED
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.wire import ErrorCode
@@ -67,6 +71,18 @@ def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
         if len(found) >= NAMED:
             break
     return found
+
+
+def attributed(session: Session, batch: Arrived) -> Arrived:
+    """Return the batch with the name of its producer in each record, in the place of what the client wrote there.
+    A user with every right copies and replays records of others, so its batches stay as they are."""
+    if session.user is None or session.user.access is EVERY_RIGHT:
+        return batch
+    name = session.user.name.encode()
+    records = [
+        Record(each.key, having(each.headers, PRODUCER, name), each.body) for each in batch.records
+    ]
+    return msgspec.structs.replace(batch, records=tuple(records))
 
 
 def _of_topic(*, allowed: bool) -> ErrorCode:
