@@ -168,7 +168,7 @@ def sender_of(running: Running, sightings: Sequence[Sighting]) -> tuple[str | No
 
 
 def _proves(running: Running, sighting: Sighting) -> bool:
-    """Whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
+    """Return whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
         return False
     spooled = spooled_route(sighting.message.partition.topic) is not None  # no client writes there

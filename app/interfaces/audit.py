@@ -41,14 +41,14 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folds(self) -> bool:
-        """Whether an entry that is alike counts in this one. A change that succeeded always has an entry of its own."""
+        """Return whether an entry that is alike counts in this one. A change that succeeded always has an entry of its own."""
         if self.status is None:
             return False
         return self.kind != "change" or self.status >= FAILED
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """What entries have in common that are folded into one."""
+        """Return what entries have in common that are folded into one."""
         return self.kind, self.who, self.address, self.operation, self.target, self.status
 
 

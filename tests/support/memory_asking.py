@@ -45,6 +45,7 @@ class AttemptRows:
             row
             for row in self.rows
             if choice.subscription in (None, row.subscription)
+            and (not choice.subscriptions or row.subscription in choice.subscriptions)
             and choice.event_id in (None, row.event_id)
             and choice.event_source in (None, row.event_source)
             and choice.outcome in (None, row.outcome)
