@@ -17,7 +17,7 @@ from app.api.callers import Caller
 from app.api.problems import Refused
 from app.api.running import Document, Entry, Running
 from app.delivery.target_url import named_by
-from app.errors import StoreUnavailable
+from app.errors import BrokerRefused, StoreUnavailable
 from app.event.validate import clip
 from app.interfaces import (
     Attempt,
@@ -299,6 +299,11 @@ class LogWithin(_Within):
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
+        """Leave out topics beyond. Raises BrokerRefused for one that is asked for alone, so that a search can say that it
+        did not look there."""
+        if topics is not None and len(topics) == 1 and not self._has(topics[0]):
+            what = f"the token is bound, and topic {topics[0][:127]} is not within"
+            raise BrokerRefused(what, kind="not-authorised", broker=self._whole.name)
         asked = topics if topics is None else [each for each in topics if self._has(each)]
         found = await self._whole.metadata(asked, groups)
         return replace(found, topics=tuple(each for each in found.topics if self._has(each.name)))

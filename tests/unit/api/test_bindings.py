@@ -8,9 +8,15 @@ import pytest
 from pydantic import ValidationError
 
 from app.access.rights import UNBOUND, Binding
-from app.api.callers import Access, AccessToken, Callers
+from app.api.callers import Access, AccessToken, Caller, Callers
+from app.api.reach import LogWithin, OutsideBinding, Reach
+from app.api.shown import Shown
+from app.bindings.record import Record
 from app.config.model import AdminToken, Webhooks
+from app.errors import BrokerRefused
+from app.model.message import Partition
 from app.model.scopes import EVERY_SCOPE
+from fake_log import FakeLog
 
 
 @pytest.mark.parametrize(
@@ -68,3 +74,20 @@ def test_a_binding_that_says_nothing_or_something_else_is_refused(
     assert AdminToken.model_validate(settings | {field: ["a*"]})
     with pytest.raises(ValidationError):
         AdminToken.model_validate(settings | {field: patterns})
+
+
+async def test_a_log_shows_the_topics_within_alone() -> None:
+    log = FakeLog("log")
+    for topic in ("orders", "payments"):
+        await log.create_topic(topic, 1)
+        log.submit(topic, [Record(None, (), b"x")])
+    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=Binding(topics=("orders",)))
+    bound = LogWithin(log, Reach(caller, {}))
+    assert [each.name for each in (await bound.metadata()).topics] == ["orders"]
+    both = await bound.metadata(["orders", "payments"])
+    assert [each.name for each in both.topics] == ["orders"]
+    with pytest.raises(BrokerRefused, match="payments is not within"):
+        await bound.metadata(["payments"])
+    with pytest.raises(OutsideBinding):
+        bound.read(Partition("payments", 0), "0")
+    assert [each.record.body async for each in bound.read(Partition("orders", 0), "0")] == [b"x"]
