@@ -106,6 +106,45 @@ class Rights:
         return Fault(f"{name}-not-allowed", detail, at=name)
 
 
+class Binding(msgspec.Struct, frozen=True):
+    """What a token of the admin listener is bound to; None: to nothing of that kind. ``topics`` are patterns of a
+    topic's name, or of ``BROKER/NAME``. ``event_sources``: of events that it publishes."""
+
+    subscriptions: tuple[str, ...] | None = None
+    topics: tuple[str, ...] | None = None
+    event_sources: tuple[str, ...] | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether there may be subscriptions or topics that the token does not reach."""
+        return (self.subscriptions, self.topics) != (None, None)
+
+    def subscription(self, name: str) -> bool:
+        return _fits(self.subscriptions, name)
+
+    def topic(self, broker: str, name: str) -> bool:
+        return _fits(self.topics, name) or _fits(self.topics, f"{broker}/{name}")
+
+    def event_source(self, source: str) -> bool:
+        return _fits(self.event_sources, source)
+
+    def __str__(self) -> str:
+        kinds = (
+            ("subscriptions", self.subscriptions),
+            ("topics", self.topics),
+            ("event_sources", self.event_sources),
+        )
+        said = (f"{kind} {', '.join(patterns)}" for kind, patterns in kinds if patterns is not None)
+        return "; ".join(said)
+
+
+UNBOUND = Binding()
+
+
+def _fits(patterns: tuple[str, ...] | None, text: str) -> bool:
+    return patterns is None or compile_patterns(patterns)(text)
+
+
 class KafkaAccess(msgspec.Struct, frozen=True):
     """What a user may do on a Kafka listener: predicates over names of topics and groups."""
 

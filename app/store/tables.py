@@ -269,7 +269,11 @@ audit = Table(
     *_filled(Text, "who", "address", "operation", "target"),
     Column("status", Integer),
     Column("detail", Text, nullable=False),
+    Column("count", Integer, nullable=False, server_default="1"),
+    Column("last_ms", BigInteger),
+    Column("alike", Text),
     Index("audit_by_kind", "kind", "id"),
+    Index("audit_by_alike", "alike"),
     sqlite_autoincrement=True,
 )
 
