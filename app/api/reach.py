@@ -7,7 +7,7 @@ no operation judges by itself, except that ``produce`` and ``test`` ask for the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -247,11 +247,13 @@ class RunningWithin(Configuring):
     async def declared(self) -> Sequence[Subscription]:
         return [each for each in await self._whole.declared() if self._reach.subscription(each.id)]
 
-    def subscriptions(self) -> Sequence[SubscriptionStatus]:
-        return [each for each in self._whole.subscriptions() if self._reach.subscription(each.id)]
+    async def subscriptions(self) -> Sequence[SubscriptionStatus]:
+        found = await self._whole.subscriptions()
+        return [each for each in found if self._reach.subscription(each.id)]
 
-    def attempts(self, subscription: str | None, limit: int) -> Sequence[Attempt]:
-        return _of(self._reach, self._whole.attempts(subscription, limit))
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
+        found = self._whole.attempts(subscription, limit)
+        return (each for each in found if self._reach.subscription(each.subscription))
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
         return _of(self._reach, self._whole.waiting(subscription, event_id))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from app.access.rights import UNBOUND, Binding
+from app.api import reach
 from app.api.callers import Access, AccessToken, Caller, Callers
 from app.api.reach import LogWithin, OutsideBinding, Reach
+from app.api.running import Registry, Running
 from app.api.shown import Shown
 from app.bindings.record import Record
 from app.config.model import AdminToken, Webhooks
 from app.errors import BrokerRefused
+from app.interfaces import Attempts, DeadLetters, Log, ParkedMessages, PullQueue
 from app.model.message import Partition
 from app.model.scopes import EVERY_SCOPE
 from fake_log import FakeLog
@@ -91,3 +95,26 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
     with pytest.raises(OutsideBinding):
         bound.read(Partition("payments", 0), "0")
     assert [each.record.body async for each in bound.read(Partition("orders", 0), "0")] == [b"x"]
+
+
+@pytest.mark.parametrize(
+    ("view", "whole"),
+    [
+        (reach.RunningWithin, Running),
+        (reach.RegistryWithin, Registry),
+        (reach.LogWithin, Log),
+        (reach.LettersWithin, DeadLetters),
+        (reach.ParkedWithin, ParkedMessages),
+        (reach.AttemptsWithin, Attempts),
+        (reach.PulledWithin, PullQueue),
+    ],
+)
+def test_a_view_has_the_methods_of_what_it_shows(view: type, whole: type) -> None:
+    """No type checker compares them, because a view passes everything else through."""
+    methods = {name: each for name, each in vars(view).items() if name[0] != "_"}
+    assert methods
+    for name, method in methods.items():
+        shown = getattr(whole, name)
+        assert inspect.iscoroutinefunction(method) is inspect.iscoroutinefunction(shown), name
+        mine, theirs = (list(inspect.signature(each).parameters) for each in (method, shown))
+        assert mine == theirs[: len(mine)], name
