@@ -37,15 +37,15 @@ def _fields_with(model: type[BaseModel], kind: type) -> tuple[tuple[str, str], .
     return tuple(
         (name, field.alias or name)
         for name, field in model.model_fields.items()
-        if _may_hold(field.annotation, kind, frozenset({model}))
+        if _may_hold(field.annotation, kind, frozenset())
     )
 
 
 def _may_hold(annotation: Any, kind: type, seen: frozenset[type]) -> bool:
     if inner := get_args(annotation):
         return any(_may_hold(each, kind, seen) for each in inner)
-    if not isinstance(annotation, type):
-        return isinstance(annotation, TypeVar | ForwardRef) or annotation is Any
+    if annotation is Any or not isinstance(annotation, type):
+        return annotation is Any or isinstance(annotation, TypeVar | ForwardRef)
     if issubclass(annotation, BaseModel):
         fields = () if annotation in seen else annotation.model_fields.values()
         return issubclass(annotation, kind) or any(

@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from app.interfaces import Offered
+from app.runtime.clock import SystemClock
 from app.store import open_store
 from letters_service import a_letter, a_message, a_row, an_attempt
 
@@ -213,10 +216,9 @@ async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{
             )
             await store.attempts.add(
                 [
-                    an_attempt(
-                        each,
-                        event=1,
-                        subscription=f"s{1 + each % (subscriptions - 1)}",
+                    replace(
+                        an_attempt(each, subscription=f"s{1 + each % (subscriptions - 1)}"),
+                        started_ms=int(SystemClock().now() * 1000),  # older ones are deleted
                         detail="d" * 200,
                     )
                     for each in numbers
