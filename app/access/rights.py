@@ -1,4 +1,4 @@
-"""What a producer may send: sources, types and routes, as exact texts or prefixes."""
+"""What a producer may send: sources, types, record keys and routes, as exact texts or prefixes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,28 @@ def compile_patterns(patterns: Iterable[str]) -> Matches:
 
 class Rights:
     """``may`` of ``producer``, compiled. ``limited``: it may not send everything everywhere.
-    ``limits_events``: not every source or not every type."""
+    ``limits_events``: not every source or not every type. ``limits_keys``: not every record key."""
 
-    __slots__ = ("_producer", "_routes", "_sources", "_types", "limited", "limits_events")
+    __slots__ = (
+        "_keys",
+        "_producer",
+        "_routes",
+        "_sources",
+        "_types",
+        "limited",
+        "limits_events",
+        "limits_keys",
+    )
 
     def __init__(self, producer: str, may: May) -> None:
         self._producer = producer
         self._routes = compile_patterns(may.routes)
         self._sources = compile_patterns(may.sources)
         self._types = compile_patterns(may.types)
+        self._keys = compile_patterns(may.keys)
         self.limits_events = {may.sources, may.types} != {EVERYTHING}
-        self.limited = self.limits_events or may.routes != EVERYTHING
+        self.limits_keys = may.keys != EVERYTHING
+        self.limited = self.limits_events or self.limits_keys or may.routes != EVERYTHING
 
     def refusal(self, attributes: Mapping[str, str], named: str | None) -> NotAllowed | None:
         """Before a route is chosen. ``named``: the route that the request names."""
@@ -56,6 +67,22 @@ class Rights:
         """Raises NotAllowed where the rules chose another route than the producer may use."""
         if faults := self.faults_of_route(route):
             raise NotAllowed(faults)
+
+    def demand_keys(self, keys: Iterable[bytes | None]) -> None:
+        """Raise NotAllowed for a record key that the producer may not write, whichever way it was made."""
+        if faults := [fault for key in dict.fromkeys(keys) for fault in self.faults_of_key(key)]:
+            raise NotAllowed(faults)
+
+    def faults_of_key(self, key: bytes | None) -> list[Fault]:
+        """A record without a key holds up no other, so it is always allowed."""
+        if key is None:
+            return []
+        text = key.decode("utf-8", "surrogateescape")
+        if self._keys(text):
+            return []
+        shown = clip(key.decode("utf-8", "backslashreplace"))
+        detail = f"Producer {self._producer} may not write record key {shown}."
+        return [Fault("key-not-allowed", detail, at="key")]
 
     def faults_of(self, attributes: Mapping[str, str]) -> list[Fault]:
         """Of an event, by its attributes under their names of 1.0. An event whose source or type cannot
@@ -77,6 +104,45 @@ class Rights:
         what = f"an event whose {name} cannot be read" if value is None else f"{name} {clip(value)}"
         detail = f"Producer {self._producer} may not send {what}."
         return Fault(f"{name}-not-allowed", detail, at=name)
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """What a token of the admin listener is bound to; None: to nothing of that kind. ``topics`` are patterns of a
+    topic's name, or of ``BROKER/NAME``. ``event_sources``: of events that it publishes."""
+
+    subscriptions: tuple[str, ...] | None = None
+    topics: tuple[str, ...] | None = None
+    event_sources: tuple[str, ...] | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        """Return whether there may be subscriptions or topics that the token does not reach."""
+        return (self.subscriptions, self.topics) != (None, None)
+
+    def subscription(self, name: str) -> bool:
+        return _fits(self.subscriptions, name)
+
+    def topic(self, broker: str, name: str) -> bool:
+        return _fits(self.topics, name) or _fits(self.topics, f"{broker}/{name}")
+
+    def event_source(self, source: str) -> bool:
+        return _fits(self.event_sources, source)
+
+    def __str__(self) -> str:
+        kinds = (
+            ("subscriptions", self.subscriptions),
+            ("topics", self.topics),
+            ("event_sources", self.event_sources),
+        )
+        said = (f"{kind} {', '.join(patterns)}" for kind, patterns in kinds if patterns is not None)
+        return "; ".join(said)
+
+
+UNBOUND = Binding()
+
+
+def _fits(patterns: tuple[str, ...] | None, text: str) -> bool:
+    return patterns is None or compile_patterns(patterns)(text)
 
 
 class KafkaAccess(msgspec.Struct, frozen=True):

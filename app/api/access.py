@@ -296,7 +296,7 @@ def _has_csrf(scope: Scope, id_: str) -> bool:
 def may_look(scope: Scope) -> bool:
     """Whether the caller may see more than the status of a probe."""
     caller = caller_of(scope)
-    return caller is not None and "read" in caller.scopes
+    return caller is not None and "read" in caller.scopes and not caller.binding.is_bound
 
 
 def _header(scope: Scope, wanted: bytes) -> bytes:

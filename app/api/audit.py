@@ -1,4 +1,4 @@
-"""``/v1/audit``: who operated the service, who looked at event data, and with which outcome."""
+"""``/v1/audit``: who operated the service, who logged in, who looked at event data, and with which outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class AuditQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: AuditKind | None = Field(None, description="changes, looks at event data, or refusals")
+    kind: AuditKind | None = Field(
+        None, description="changes, logins, looks at event data, or refusals"
+    )
     who: Text | None = Field(None, description="name of the token")
     operation: Text | None = Field(None, description="operation id, as in this document")
     target: Text | None = Field(None, description="object of the operation")
@@ -38,11 +40,16 @@ class AuditQuery(BaseModel):
 
 
 class AuditEntryView(View):
-    """One use of the admin listener. It never holds event data or secrets."""
+    """One use of the admin listener, or several alike within an hour. It never holds event data or secrets."""
 
     id: int
     kind: AuditKind
-    at_ms: int
+    at_ms: int = Field(description="when the request came; of several, the first")
+    count: int = Field(
+        description="how many requests it stands for: with the same kind, caller, address, operation, "
+        "object and status. A change that succeeded always has an entry of its own"
+    )
+    last_ms: int | None = Field(description="when the last of several came; null: there is one")
     who: str = Field(
         description="name of the token; token for server.admin.token, loopback where none is needed, "
         "signal or file for a reload without a request"
@@ -67,8 +74,8 @@ routes = router(prefix="/v1/audit", tags=["audit"])
 
 @routes.operation("GET", "audit", (422, 503), response_model=AuditPage)
 async def audit(running: Here, request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
-    """Changes, looks at event data and refusals, the newest first. The store keeps a bounded number
-    of each kind (`store.audit`)."""
+    """Changes, logins, looks at event data and refusals, the newest first. The store keeps a bounded number
+    of each kind: 10,000 logins, the others by `store.audit`. Requests alike are one entry with a count."""
     choice = msgspec.convert(query, AuditChoice, from_attributes=True)
     found = await store_of(running).audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]

@@ -78,7 +78,7 @@ class Trail:
 
     async def told(self, scope: Scope, who: str, operation: str, status: int) -> None:
         """A login or a logout: done, whether the store answers or not: an operator must get in to see that it does not."""
-        entry = self._entry(scope, who, "change", operation)
+        entry = self._entry(scope, who, "login", operation)
         await self._add(msgspec.structs.replace(entry, status=status))
 
     async def _add(self, entry: AuditEntry) -> None:

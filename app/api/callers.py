@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from app.access.rights import UNBOUND, Binding
 from app.api.shown import Shown
 from app.event.masking import compile_mask
 from app.interfaces import AuditEntry
@@ -18,19 +19,22 @@ _KEY = "skybridge.caller"  # in a scope of ASGI
 
 
 class AccessToken(msgspec.Struct, frozen=True):
-    """``texts``: the token, and the previous one where that is still taken."""
+    """``texts``: the token, and the previous one where that is still taken. ``binding``: what it reaches."""
 
     name: str
     texts: Sequence[str]
     scopes: frozenset[Scope]
+    binding: Binding = UNBOUND
 
 
 class Access(msgspec.Struct, frozen=True):
     """The users of the admin listener. Without tokens everybody on loopback may do everything. ``mask``:
-    JSON Pointers into event data, for callers without the scope ``data``."""
+    JSON Pointers into event data, for callers without the scope ``data``. ``targets``: webhooks that subscriptions
+    of such callers may have; None: any."""
 
     tokens: Sequence[AccessToken] = ()
     mask: Sequence[str] = ()
+    targets: tuple[str, ...] | None = None
 
     @classmethod
     def by(cls, token: str | None) -> Access:
@@ -40,15 +44,24 @@ class Access(msgspec.Struct, frozen=True):
 
 class Caller:
     """One request's. ``entry``: its row in the audit, until the outcome is written there. ``token``: digest of its
-    token; empty where none is needed."""
+    token; empty where none is needed. ``binding``: what it reaches. ``targets``: what its subscriptions may send
+    to; None: anything."""
 
     def __init__(
-        self, name: str, scopes: frozenset[Scope], shown: Shown, token: bytes = b""
+        self,
+        name: str,
+        scopes: frozenset[Scope],
+        shown: Shown,
+        token: bytes = b"",
+        binding: Binding = UNBOUND,
+        targets: tuple[str, ...] | None = None,
     ) -> None:
         self.name = name
         self.scopes = scopes
         self.shown = shown
         self.token = token
+        self.binding = binding
+        self.targets = targets
         self.entry: AuditEntry | None = None
 
     def tell(self, *, target: str | None = None, detail: str = "") -> None:
@@ -66,6 +79,7 @@ class Callers:
         mask = compile_mask(access.mask)
         self._all, self._part = Shown(None), Shown(mask, access.mask)
         self.open = not access.tokens
+        self._targets = access.targets
         self._known = {
             digest_of(text.encode()): each for each in access.tokens for text in each.texts
         }
@@ -92,11 +106,17 @@ class Callers:
     def admits(self, caller: Caller) -> bool:
         """Whether one that was known before may still do, and be shown, all that it might then."""
         now = self.anybody() if self.open else self.of(caller.token)
-        return now is not None and caller.scopes <= now.scopes and now.shown.covers(caller.shown)
+        return (
+            now is not None
+            and caller.scopes <= now.scopes
+            and now.binding == caller.binding
+            and now.shown.covers(caller.shown)
+        )
 
     def _caller(self, token: AccessToken, digest: bytes) -> Caller:
-        shown = self._all if "data" in token.scopes else self._part
-        return Caller(token.name, token.scopes, shown, digest)
+        whole = "data" in token.scopes
+        shown, targets = (self._all, None) if whole else (self._part, self._targets)
+        return Caller(token.name, token.scopes, shown, digest, token.binding, targets)
 
 
 def digest_of(token: bytes) -> bytes:

@@ -245,12 +245,12 @@ async def _redrive(
 ) -> kept.Redriven:
     """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
     for a subscription that was named and is not there: its rows would wait for ever."""
+    found = await store.letters.count(choice)
     known = {each.id: each.paused for each in await running.declared()}
     gone = [name for name in choice.subscriptions if not _is_there(name, known, running)]
     if gone:
         raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NOBODY}")
     at_ms = now_ms(running)
-    found = await store.letters.count(choice)
     totals: Counter[str] = Counter()
     for (subscription, _), count in found.items():
         totals[subscription] += count

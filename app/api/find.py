@@ -41,6 +41,7 @@ from app.filters.explain import Verdict
 from app.model.message import Message
 from app.model.spool import spooled_route
 from app.routing.journey import Guide, Hop, Journey
+from app.sinks.dead_letters import MARK
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them
 
@@ -148,6 +149,7 @@ async def _event(
     if sightings:
         attributes = sightings[0].decoded.event.attributes
         journey = await ways.journey(sightings)
+    producer, claimed = sender_of(now.running, sightings)
     return EventFoundView(
         id=wanted.id,
         source=source,
@@ -155,19 +157,34 @@ async def _event(
         subject=attributes.get("subject"),
         time=attributes.get("time"),
         received_ms=min((each.message.time_ms for each in sightings), default=None),
-        producer=_producer(sightings),
+        producer=producer,
+        producer_claimed=claimed,
         route=None if journey is None else _route(journey, now.shown),
         places=list(_places(now, sightings, journey)),
         subscriptions=await fates(now, mine, sightings, ways.slices),
     )
 
 
-def _producer(sightings: Sequence[Sighting]) -> str | None:
+def sender_of(running: Running, sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
+    """Return the name of the producer, and whether only the record claims it. A record that proves it counts
+    before one that claims it."""
+    claimed = None
     for each in sightings:
         for name, value in each.decoded.foreign:
-            if name == PRODUCER and value:
-                return value.decode("utf-8", "replace")
-    return None
+            if name.lower() == PRODUCER and value:
+                text = value.decode("utf-8", "replace")
+                if _proves(running, each):
+                    return text, False
+                claimed = claimed or text
+    return claimed, claimed is not None
+
+
+def _proves(running: Running, sighting: Sighting) -> bool:
+    """Return whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
+    if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
+        return False
+    spooled = spooled_route(sighting.message.partition.topic) is not None  # no client writes there
+    return spooled or sighting.broker in running.attested
 
 
 class _Ways:

@@ -111,6 +111,9 @@ class EventFoundView(BaseModel):
     producer: str | None = Field(
         description="name of the producer that sent it; null: unknown, or nobody in particular"
     )
+    producer_claimed: bool = Field(
+        description="true: `producer` is claimed by the record, and nothing proves it"
+    )
     route: RouteTakenView | None = Field(description="null: no route took it, or it is unknown")
     places: list[PlaceView] = Field(description="its records, the oldest first")
     subscriptions: list[FateView]

@@ -120,7 +120,7 @@ async def measure(running: Running) -> Answer:
 
 def _may_measure(scope: Scope) -> bool:
     caller = caller_of(scope)
-    return caller is not None and "metrics" in caller.scopes
+    return caller is not None and "metrics" in caller.scopes and not caller.binding.is_bound
 
 
 async def _send(answer: Answer, send: Any) -> None:

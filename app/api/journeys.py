@@ -29,6 +29,10 @@ def of_producer(
     if refusal is None and named is None and chosen is not None:
         faults = rights.faults_of_route(chosen)
         refusal = NotAllowed(faults) if faults else None
+    if refusal is None:
+        keys = dict.fromkeys(hop.key for hop in journey.hops)
+        faults = [fault for key in keys for fault in rights.faults_of_key(key)]
+        refusal = NotAllowed(faults) if faults else None
     return journey if refusal is None else structs.replace(journey, hops=(), refused=refusal)
 
 

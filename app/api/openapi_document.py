@@ -31,7 +31,8 @@ _GUARD: Mapping[str, Any] = {
     "421": _problem("Without a token the listener answers only to loopback names."),
 }
 _NO_SCOPE = _problem(
-    "The token lacks the scope of the operation, or a page of another origin asks."
+    "The token lacks the scope of the operation, or is bound and does not reach what is named; or a page of another "
+    "origin asks."
 )
 _AUDITED = {"503": _problem("The store is away, so the audit cannot be written: nothing was done.")}
 _SCHEMES = {

@@ -16,6 +16,7 @@ from app.api.audit_trail import Trail
 from app.api.bodies import replayed
 from app.api.callers import Caller, caller_of
 from app.api.problems import MissingScope, Refused
+from app.api.reach import OutsideBinding, demand_path, within
 from app.api.running import Running
 from app.api.shown import Shown
 from app.model.scopes import Scope
@@ -30,10 +31,13 @@ LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses: settings of one
 
 
 class Rule(NamedTuple):
-    """``scope`` None: liveness, readiness and the session of a browser, which answer everybody."""
+    """``scope`` None: liveness, readiness and the session of a browser, which answer everybody. ``whole``: it is
+    about the whole service, and refuses a bound token. What a path names, and what lists hold, is judged for
+    every operation (``reach``)."""
 
     scope: Scope | None
     audited: Audited = ""
+    whole: bool = False
 
 
 _READ, _LOOK, _USE = Rule("read"), Rule("read", "look"), Rule("pull", "use")
@@ -42,18 +46,18 @@ _OPERATE, _CONFIGURE = Rule("operate", "change"), Rule("configure", "change")
 RULES: Mapping[str, Rule] = {
     "health": Rule(None),
     "readiness": Rule(None),
-    "metrics": Rule("metrics"),
+    "metrics": Rule("metrics", whole=True),
     "status": _READ,
     "session": Rule(None),
     "log_in": Rule(None),  # these two write themselves into the audit
     "log_out": Rule(None),
     "history": _READ,
     "history_live": _READ,
-    "audit": _READ,
-    "configuration": _READ,
-    "check_configuration": Rule("configure"),
-    "plan_configuration": Rule("configure"),
-    "reload_configuration": _CONFIGURE,
+    "audit": Rule("read", whole=True),
+    "configuration": Rule("read", whole=True),
+    "check_configuration": Rule("configure", whole=True),
+    "plan_configuration": Rule("configure", whole=True),
+    "reload_configuration": Rule("configure", "change", whole=True),
     "topics": _READ,
     "topic": _READ,
     "offsets": _READ,
@@ -125,11 +129,17 @@ class Operation(APIRoute):
 
 
 async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> None:
-    """Raises MissingScope, and StoreUnavailable where the audit cannot be written."""
+    """Raises MissingScope, OutsideBinding, and StoreUnavailable where the audit cannot be written."""
     trail = cast("Trail", request.app.state.trail)
     if rule.scope not in caller.scopes:
         await trail.refused(request.scope, caller, name)
         raise MissingScope(name, cast("Scope", rule.scope), caller.name, caller.scopes)
+    running = cast("Running", request.app.state.running)
+    try:
+        await demand_path(running, caller, name, request.path_params, whole=rule.whole)
+    except OutsideBinding:
+        await trail.refused(request.scope, caller, name)
+        raise
     if rule.audited == "change":
         await trail.begin(request.scope, caller, "change", name)
     elif rule.audited and (rule.scope == "pull" or caller.shown.some):
@@ -164,7 +174,8 @@ def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
 
 
 async def _here(request: Request) -> Running:
-    return cast("Running", request.app.state.running)
+    running, caller = cast("Running", request.app.state.running), caller_of(request.scope)
+    return running if caller is None else await within(running, caller)
 
 
 async def _caller(request: Request) -> Caller:
@@ -176,7 +187,7 @@ async def _shown(request: Request) -> Shown:
 
 
 Here = Annotated[Running, Depends(_here)]
-"""The service that an operation is asked of."""
+"""The service that an operation is asked of, as its caller reaches it."""
 By = Annotated[Caller, Depends(_caller)]
 """The caller of an operation."""
 To = Annotated[Shown, Depends(_shown)]

@@ -14,8 +14,9 @@ from fastapi import Header, Query, Request
 
 from app.api import bodies
 from app.api.answers import View
-from app.api.operations import Here, router
+from app.api.operations import By, Here, router
 from app.api.problems import Refused
+from app.api.reach import demand_source
 from app.api.topics import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
@@ -53,6 +54,7 @@ routes = router("/v1/topics", tags=["topics"])
 )
 async def publish(
     running: Here,
+    by: By,
     request: Request,
     broker: Broker,
     topic: Topic,
@@ -70,6 +72,7 @@ async def publish(
         raise BrokerRefused(what, kind="not-authorised", broker=broker)
     body = await _body(request, log)
     decoded = _one(http.decode(request.headers.raw, body))
+    demand_source(by, decoded.own_attributes.get("source"))
     manner = running.manners.get(broker, Manner())
     writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
     key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be

@@ -3,7 +3,7 @@ keeps the subscriptions of the file and those made here. ``runtime`` answers; no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -109,6 +109,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int | None = None
 
 
+Demand = Callable[[Subscription, Subscription | None], None]
+"""Raises Refused for a subscription that the caller may not make in the place of another, or of none."""
+
+
+def anything(wanted: Subscription, before: Subscription | None) -> None:
+    """Refuse nothing."""
+
+
 class Registry(Protocol):
     """Keeps subscriptions. Whatever it refuses is a SenderError with every fault, or ``problems.Refused``."""
 
@@ -117,10 +125,10 @@ class Registry(Protocol):
 
     async def entry(self, subscription: str) -> Entry | None: ...
 
-    async def make(self, document: Document) -> Entry:
+    async def make(self, document: Document, demand: Demand = anything) -> Entry:
         """Without an id it gets one."""
 
-    async def change(self, entry: Entry, document: Document) -> Entry:
+    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
         """Raises VersionConflict when ``entry`` is no longer what is kept."""
 
     async def remove(self, entry: Entry) -> None:
@@ -142,6 +150,7 @@ class Running(Protocol):
     routes: Sequence[Route]
     logs: Mapping[str, Log]
     kinds: Mapping[str, str]  # of the brokers, by name
+    attested: Collection[str]  # brokers whose records prove which producer sent them
     manners: Mapping[str, Manner]  # how events are written to some of them
     resources: Resources  # what the routes name
     producers: Producers  # with what each has sent

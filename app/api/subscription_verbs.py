@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api import bodies, views
 from app.api.answers import Standing
-from app.api.operations import Here, To, router
+from app.api.operations import By, Here, To, router
 from app.api.problems import Refused
+from app.api.reach import demand_source
 from app.api.running import Entry, Running, now_ms, store_of
 from app.api.shown import Shown
 from app.api.subscriptions import PATH, Id, entry_of
@@ -108,14 +109,17 @@ async def _standing(running: Running, entry: Entry, shown: Shown) -> Standing:
     (400, 404, 409, 413, 415, 503, 504),
     openapi_extra=_EVENT_BODY,
 )
-async def test(running: Here, request: Request, id: Id) -> TestAnswer:
+async def test(running: Here, by: By, request: Request, id: Id) -> TestAnswer:
     """Send one event to the target now, without filters, lanes, pauses and rates, and return the
     target's answer. 504 if no worker answers in time."""
     entry = await entry_of(running, id)
     subscription = runnable(entry)
     if isinstance(subscription.sink, Pull):
         raise Refused(409, "not-called", "its events are pulled: there is no target to call")
-    event = await _event(request) or _of_ours(running, entry)
+    given = await _event(request)
+    if given is not None:
+        demand_source(by, given.attributes.get("source"))
+    event = given or _of_ours(running, entry)
     command = Command(
         subscription=entry.id,
         kind="test",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from app.bindings.content_coding import coded
 from app.bindings.record import NO_NATIVES, Native, Record
 from app.bindings.values import native_text
 
@@ -24,11 +25,13 @@ def from_table(
     body: bytes,
     message_id: str | None = None,
     time_ms: int | None = None,
+    content_encoding: str | None = None,
 ) -> Record:
     """A record from a message's properties: the key is taken out of its header again, and of typed
     values the headers have the canonical text, or null where none is.
 
     ``time_ms``  the timestamp property, in milliseconds since the epoch.
+    ``content_encoding``  that property, which becomes a header: no other broker has one.
     """
     natives = {
         name: value
@@ -36,6 +39,7 @@ def from_table(
         if name != KEY_HEADER and not isinstance(value, str | None)
     }
     headers = tuple((name, _bytes_of(value)) for name, value in table.items() if name != KEY_HEADER)
+    headers = coded(headers, content_encoding)
     key = _bytes_of(table.get(KEY_HEADER))
     return Record(key, headers, body, content_type, natives or NO_NATIVES, message_id, time_ms)
 

@@ -100,7 +100,12 @@ def beside(decoded: Decoded, name: str, value: bytes) -> Decoded:
 
 def having(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
     """With this header, in the place of those of its name (lower case)."""
-    return ((name, value), *[each for each in foreign if each[0].lower() != name])
+    return ((name, value), *without(foreign, name))
+
+
+def without(headers: Sequence[Header], name: str) -> tuple[Header, ...]:
+    """Return the headers but for those of this name (lower case)."""
+    return tuple([each for each in headers if each[0].lower() != name])
 
 
 def may_hold_credential(name: str) -> bool:

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import repeat
 
 from app.bindings import profile as profiles
+from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
 from app.bindings.layout import attribute_under, layouts, read_plainly
@@ -166,11 +167,11 @@ def _older_headers(event: CloudEvent) -> tuple[Header, ...]:
     return tuple(headers)
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL) -> Decoded:
+def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
     """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
     (415) for formats that are refused.
     """
-    return _read_plainly(record) or read(record, profile(leniency))
+    return _read_plainly(record) or read(record, profile(leniency), bound)
 
 
 def names(record: Record) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache
 
 from app.bindings import profile as profiles
+from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent, header_names
 from app.bindings.layout import layouts, read_plainly
@@ -238,13 +239,13 @@ def _older_headers(event: CloudEvent, writing: Writing) -> list[Header]:
     return headers
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL) -> Decoded:
+def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
     """The event in a record. An empty payload, like a null one, is an event without data.
 
     Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (415) for formats that are
     refused.
     """
-    return _read_plainly(record) or read(record, profile(leniency))
+    return _read_plainly(record) or read(record, profile(leniency), bound)
 
 
 def names(record: Record) -> Mapping[str, str]:

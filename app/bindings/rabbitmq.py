@@ -12,6 +12,7 @@ from functools import cache
 
 from app.bindings import profile as profiles
 from app.bindings.amqp_table import KEY_HEADER
+from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent, header_names
 from app.bindings.layout import attribute_under, layouts, read_plainly
@@ -177,12 +178,12 @@ def _too_long(headers: Iterable[Header], content_type: str | None) -> Iterable[F
         yield Fault("content-type-too-long", detail, "property content_type", "AMQP 4.2.5.3")
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL) -> Decoded:
+def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
     """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
     (415) for formats that are refused.
     """
     plain = None if record.natives else _read_plainly(record)
-    return plain or read(record, profile(leniency))
+    return plain or read(record, profile(leniency), bound)
 
 
 def names(record: Record) -> Mapping[str, str]:

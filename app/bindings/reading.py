@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from app.bindings.content_coding import CONTENT, without_coding
 from app.bindings.documents import (
     is_readable,
     mirrored_event,
@@ -51,10 +52,11 @@ NAMES = ("id", "source", "type")
 """Attributes by which an event is found again."""
 
 
-def read(record: Record, profile: Profile) -> Decoded:
-    """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
-    (415) for formats that are refused.
+def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
+    """The event in a record, whose content coding is undone to at most ``bound`` bytes. Raises InvalidEvent
+    with every fault, NotACloudEvent, and SenderError (413, 415) for codings and formats that are refused.
     """
+    record = without_coding(record, bound)
     headers = _values(record)
     wire = _wire(record, headers, profile)
     if wire is not None and wire.mode is not _BINARY:  # it beats mirrored headers (K4, R3, P3)

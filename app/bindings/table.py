@@ -7,11 +7,13 @@ broker has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from app.bindings import kafka, pulsar, rabbitmq
+from app.bindings.content_coding import CONTENT
 from app.bindings.record import Decoded, Record
 from app.bindings.run import Run
 from app.bindings.transcode import Writing
@@ -25,11 +27,17 @@ def one_by_one(_run: Run, _writing: Writing, _keys: Iterable[bytes | None]) -> N
     """Of a binding that has no shorter way."""
 
 
+class Decode(Protocol):
+    """``bound``: bytes that a body may grow to when its content coding is undone."""
+
+    def __call__(self, record: Record, *, bound: int = CONTENT) -> Decoded: ...
+
+
 class Binding(msgspec.Struct, frozen=True):
     """How events and records of one kind of broker become each other.
 
     ``encode``  event, choices and key to a record. Raises SenderError where it cannot hold the event.
-    ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (415).
+    ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (413, 415).
     ``names``   id, source and type of a record that is no valid event, as far as it has them.
     ``copied``  a record of any kind, event or not, as one of this kind that says the same. Raises
                 SenderError where it would say something else.
@@ -37,7 +45,7 @@ class Binding(msgspec.Struct, frozen=True):
     """
 
     encode: Callable[[Decoded, Writing, bytes | None], Record]
-    decode: Callable[[Record], Decoded]
+    decode: Decode
     names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]
     encode_run: EncodeRun = one_by_one

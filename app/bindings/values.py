@@ -44,7 +44,9 @@ def unquote(text: str) -> str:
 
 
 def unquote_closely(text: str) -> str:
-    """``unquote``, but a JSON string with an unpaired surrogate is what it says, for the rules to refuse."""
+    """Return what ``unquote`` does, but also the text of a JSON string with an unpaired surrogate, which the
+    rules of attributes then refuse.
+    """
     found = unquote(text)
     if found is not text or not is_quoted(text):
         return found

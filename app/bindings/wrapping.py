@@ -8,7 +8,8 @@ attribute                 from
 ``source``                ``urn:skybridge:record:BROKER/TOPIC``
 ``type``                  ``dev.skybridge.record``
 ``time``                  the log's; without lasting positions the producer's, or none
-``datacontenttype``       the content type of the record, where it is a media type
+``datacontenttype``       the content type of the record, where it is a media type; octets where a content
+                          coding is not undone
 ``partitionkey``          the key, where it is text
 ``recordheaders``         the headers: a JSON array of pairs, but for those that may hold a credential
 data                      the bytes; none for a record without a value
@@ -27,6 +28,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from app.bindings.content_coding import coding_in, uncoded
 from app.bindings.forwarding import may_hold_credential
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.event.media_types import parse as parse_media_type
@@ -35,6 +37,7 @@ from app.event.value import CloudEvent
 
 TYPE = "dev.skybridge.record"
 _CONTENT_TYPE = "content-type"
+_CODED = "application/octet-stream"
 _DIGITS = 32  # of a digest in an id, 128 bits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
@@ -57,12 +60,17 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def wrap(record: Record, origin: Origin) -> Decoded:
-    """The event that stands for a record: valid whatever the record holds."""
+    """The event that stands for a record: valid whatever the record holds. What has a content coding that is
+    not undone is no document of its content type: its headers say both."""
     named = _content_type(record)
     typed = named is not None and parse_media_type(named) is not None
     headers = tuple(
         header for header in record.headers if not (typed and header[0].lower() == _CONTENT_TYPE)
     )
+    said = headers
+    if coding_in(record):
+        said += ((_CONTENT_TYPE, named.encode("utf-8", "replace")),) if named and typed else ()
+        named, typed, headers = _CODED, True, uncoded(headers)
     given = {
         "specversion": "1.0",
         "id": _id(record, origin),
@@ -71,7 +79,7 @@ def wrap(record: Record, origin: Origin) -> Decoded:
         "time": _time(record.time_ms if origin.time_ms is None else origin.time_ms),
         "datacontenttype": named if typed else None,
         "partitionkey": _text(record.key),
-        "recordheaders": _written(headers, record),
+        "recordheaders": _written(said, record),
     }
     attributes = {name: text for name, text in given.items() if text is not None}
     event = CloudEvent(attributes, record.body)

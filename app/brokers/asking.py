@@ -22,9 +22,12 @@ BOUND = 1_000  # names come from templates, templates from events (rule 8)
 Found = TypeVar("Found")
 
 
-def unknown_topic(product: str, broker: str, what: str) -> BrokerRefused:
+CREATE = "create it, or set topics.create"
+
+
+def unknown_topic(product: str, broker: str, what: str, cure: str = CREATE) -> BrokerRefused:
     return BrokerRefused(
-        f"{product} {broker} has no {what}: create it, or set topics.create",
+        f"{product} {broker} has no {what}: {cure}",
         kind="unknown-topic",
         broker=broker,
     )
@@ -79,15 +82,22 @@ class Asking(Generic[Found]):
         self._waiting: dict[str, list[Submission]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._refused: dict[str, tuple[BrokerError, float]] = {}
+        self._work: dict[str, asyncio.Task[None]] = {}
 
     async def stop(self) -> None:
-        tasks = list(self._tasks.values())
+        tasks = [*self._tasks.values(), *self._work.values()]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
         self._tasks.clear()  # one that had not begun has not ended either
         self.give_up(BrokerUnavailable("stopped", broker=self._broker))
+
+    def work_on(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start a background task that reports its own errors; one at a time for each name."""
+        if name not in self._work:
+            self._work[name] = task = asyncio.create_task(work())
+            task.add_done_callback(lambda _: self._work.pop(name, None))
 
     def ask(self, submission: Submission) -> None:
         """It waits for the answer, or has it at once where the topic was refused a moment ago."""

@@ -18,6 +18,8 @@ MOST = 1000  # entries of one page
 _ENTRIES: Sequence[Column] = (
     "id",
     ("at", printing.moment_of("at_ms")),
+    ("times", "count"),
+    ("last", printing.moment_of("last_ms")),
     "kind",
     "who",
     ("from", "address"),
@@ -31,12 +33,13 @@ _ENTRIES: Sequence[Column] = (
 @verb(
     "audit",
     "skybridge audit",
+    "skybridge audit --kind login",
     "skybridge audit --kind look --since 2026-01-01T00:00:00Z",
     "skybridge audit --who ana --operation pause_subscription",
     "skybridge audit --target billing --limit 500 --json",
 )
 def audit(
-    kind: Annotated[str, option("Only change, look or refusal.")] = "",
+    kind: Annotated[str, option("Only change, login, look or refusal.")] = "",
     who: Annotated[str, option("Only of the token with this name.")] = "",
     operation: Annotated[str, option("Only this operation, by its id in openapi.json.")] = "",
     target: Annotated[str, option("Only on this object.")] = "",
@@ -48,10 +51,11 @@ def audit(
     *,
     service: Service,
 ) -> None:
-    """Show changes, looks at event data and refused requests, the newest first: who, from where, on what, and
-    the status of the answer.
+    """Show changes, logins, looks at event data and refused requests, the newest first: who, from where, on what,
+    and the status of the answer.
 
-    An entry without a status is of a request that was never answered. Event data and secrets are never part
+    Requests alike within an hour are one entry, with how many there were and the time of the last. A change that
+    succeeded always has an entry of its own. An entry without a status is of a request that was never answered. Event data and secrets are never part
     of an entry."""
     query = {
         "kind": kind,

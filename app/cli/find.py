@@ -78,7 +78,8 @@ def _tell(found: View) -> None:
 def _event(event: View) -> Iterator[str]:
     yield f"event {_clean(event['id'])} of {_clean(event['source'])}  {_clean(event['type'])}"
     came, producer = event["received_ms"], event["producer"]
-    yield f"  {_at(came)}  came" + (f" from {_clean(producer)}" if producer else "")
+    claimed = " (claimed by the record)" if event["producer_claimed"] else ""
+    yield f"  {_at(came)}  came" + (f" from {_clean(producer)}{claimed}" if producer else "")
     if event["route"] is not None:
         yield f"  {_NO_TIME}  route {event['route']['name']}: {_clean(event['route']['why'])}"
     for each in event["places"]:

@@ -80,9 +80,11 @@ def try_(
     source: Source = "",
     type_: Annotated[str, option("A type that it would send.", "-t")] = "",
     route: Annotated[str, option("A route that it would post to.")] = "",
+    key: Annotated[str, option("A record key that its event would have.")] = "",
     as_json: Annotated[bool, option("One JSON document.", "--json")] = False,
 ) -> None:
-    """Tell which producer a key or token is of, and whether it may send to a route, from a source, of a type.
+    """Tell which producer a key or token is of, and whether it may send to a route, from a source, of a type, with
+    a record key.
 
     Nothing is sent, and the credential is never printed. Keys of token issuers are fetched, as the service
     does it. Exits with 1 if the credential would be refused, or the producer may not.
@@ -98,6 +100,8 @@ def try_(
     faults = [each for each in found.rights.faults_of(asked) if asked[each.at]]
     if route:
         faults += found.rights.faults_of_route(route)
+    if key:
+        faults += found.rights.faults_of_key(key.encode())
     _tell(as_json, {"producer": found.name, "refused": [each.detail for each in faults]})
 
 

@@ -35,6 +35,7 @@ LIVE = (
     "server.events.allowed_origins",
     "server.events.allowed_rate",
     "webhooks.allow_private",
+    "webhooks.configurable_targets",
     "webhooks.origin",
     "webhooks.proxy",
     "limits",
@@ -52,7 +53,7 @@ LIVE = (
 """Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
 verbs alone."""
 
-_WEBHOOKS = ("webhooks.", "timeouts.webhook_")
+_WEBHOOKS = ("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
 _SCHEDULE = ".retry.schedule"
 _OVERRIDE = "${env:SKYBRIDGE_"

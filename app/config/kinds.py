@@ -4,7 +4,9 @@ explains an event's way by it."""
 from __future__ import annotations
 
 from app.access.rights import Rights
-from app.config.brokers import PulsarBroker
+from app.config.brokers import EmbeddedBroker, PulsarBroker
+from app.config.kafka_listener import KafkaListener
+from app.config.kafka_logins import kafka_logins
 from app.config.model import Config
 from app.config.route_resources import load_resources
 from app.errors import SetupError
@@ -15,6 +17,24 @@ from app.routing.plan import Manner
 def kinds_of(config: Config) -> dict[str, str]:
     """The kind of each broker, by its name: it decides the binding."""
     return {name: broker.kind for name, broker in config.brokers.items()}
+
+
+def attested_brokers(config: Config) -> frozenset[str]:
+    """Return the brokers whose records prove which producer sent them: embedded logs to which only Skybridge writes
+    the header ``skybridge-producer``. A Kafka listener without logins, or with a user that has every right, lets
+    clients write it too."""
+    return frozenset(
+        name
+        for name, broker in config.brokers.items()
+        if isinstance(broker, EmbeddedBroker) and _attests(broker.kafka_listener, config)
+    )
+
+
+def _attests(listener: KafkaListener | None, config: Config) -> bool:
+    if listener is None:
+        return True
+    logins = kafka_logins(listener, config.producers)
+    return logins is not None and not (listener.sasl and listener.sasl.users)
 
 
 def manners_of(config: Config) -> dict[str, Manner]:

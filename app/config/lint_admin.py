@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from app.bindings.forwarding import is_field_value
 from app.config.finding import Path, written
-from app.config.lint_servers import is_loopback
 from app.config.model import MIN_TOKEN, Admin
 from app.config.report import Report
+from app.gateway.port import is_loopback
 from app.model.scopes import RESERVED
 
 _ADMIN: Path = ("server", "admin")

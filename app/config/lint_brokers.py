@@ -13,8 +13,9 @@ from app.config.brokers import (
     RabbitBroker,
 )
 from app.config.finding import Path, written
-from app.config.lint_servers import Body, bodies, check_tls_files, is_loopback
+from app.config.lint_servers import Body, bodies, check_tls_files
 from app.config.report import Report, check_characters, check_lasts
+from app.gateway.port import is_loopback
 from app.model.capabilities import EMBEDDED_RECORD
 
 _IN_CLEAR = "the password or token crosses the network without TLS"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.config.finding import Path, did_you_mean
-from app.config.lint_servers import is_loopback
 from app.config.report import Report
 from app.errors import SetupError
+from app.gateway.port import is_loopback
 from app.intakes.compiled import compile_intake, compile_verifiers, secrets_of
 from app.model.intake import Intake, VerifyNothing
 

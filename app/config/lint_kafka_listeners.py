@@ -8,8 +8,9 @@ from app.config.brokers import EmbeddedBroker
 from app.config.finding import Path
 from app.config.kafka_listener import KafkaListener, split
 from app.config.kafka_logins import kafka_logins
-from app.config.lint_servers import check_tls_files, is_loopback, overlap
+from app.config.lint_servers import check_tls_files, overlap
 from app.config.report import Report
+from app.gateway.port import is_loopback
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 

@@ -8,8 +8,8 @@ from pathlib import Path as FilePath
 from app.access.rights import compile_patterns
 from app.access.who import digest_of, header_of, san_of
 from app.config.finding import Path, did_you_mean
-from app.config.lint_servers import is_loopback
 from app.config.report import Report, check_characters
+from app.gateway.port import is_loopback
 from app.model.producer import JwtRule, Producer
 from app.model.quota import EventQuota
 from app.model.secret import FileSecret

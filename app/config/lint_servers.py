@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
-from ipaddress import ip_address
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
@@ -65,15 +64,6 @@ def _brokers_of(config: Config, route: str | None) -> Collection[str]:
     """Return the brokers that a route publishes to; for None, those of all routes."""
     routes = [each for each in config.routes if route in {None, each.name}]
     return {target.broker for each in routes for target in each.to}
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _port_can_be_shared(report: Report) -> None:

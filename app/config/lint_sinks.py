@@ -11,10 +11,11 @@ from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from app.config.finding import Path
-from app.config.lint_servers import check_tls_files, is_loopback
+from app.config.lint_servers import check_tls_files
 from app.config.report import Report, check_characters
 from app.delivery.address_guard import host_allowed, is_address, is_literal, may_reach
 from app.delivery.target_url import TargetUrl, read_url
+from app.gateway.port import is_loopback
 from app.model.subscription import Subscription
 from app.model.webhook import OAuth2
 

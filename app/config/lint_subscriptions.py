@@ -117,9 +117,16 @@ def _shared_queues(report: Report, n: int, subscription: Subscription) -> None:
                     ("subscriptions", n, "source", "topics", m),
                     f"{subscription.id!r} shares the queues of {topic!r} with {earlier.id!r}: each "
                     "event goes to one of the two",
-                    f'write {{group}} into brokers.{source.broker}.queue: "{{topic}}.{{group}}.{{partition}}"',
+                    _queues_apart(source.broker, topic),
                 )
                 break
+
+
+def _queues_apart(broker: str, topic: str) -> str:
+    """No template gives another name to a queue that others made."""
+    if topic.startswith(QUEUE):
+        return "bind a queue for each of them"
+    return f'write {{group}} into brokers.{broker}.queue: "{{topic}}.{{group}}.{{partition}}"'
 
 
 def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
@@ -144,7 +151,7 @@ def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
 
 def _order(report: Report, n: int, subscription: Subscription) -> None:
     """Rule 3: without a key there is no order."""
-    if subscription.ordering != "per_key" or subscription.order_by is not None:
+    if subscription.ordering == "none" or subscription.order_by is not None:
         return
     routes = {
         route.name: route

@@ -21,7 +21,7 @@ from app.event.masking import is_mask
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardedNames
 from app.model.intake import Intake
-from app.model.producer import Producer
+from app.model.producer import Patterns, Producer
 from app.model.quota import EventQuota
 from app.model.route import Name, Route, Strict, Target
 from app.model.scopes import Scope
@@ -94,6 +94,20 @@ class AdminToken(Strict):
     scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = Field(
         description="what it may do; no scope includes another"
     )
+    subscriptions: Patterns | None = Field(
+        None,
+        description="ids of the subscriptions that it reaches, or prefixes with *; without it, any",
+    )
+    topics: Patterns | None = Field(
+        None,
+        description="topics that it reaches, also by a subscription: a name, BROKER/NAME, or a prefix with "
+        "*; without it, any",
+    )
+    event_sources: Patterns | None = Field(
+        None,
+        description="values of source that events may have which it publishes, or prefixes with *; "
+        "without it, any",
+    )
 
 
 def _is_mask(pointer: str) -> str:
@@ -149,7 +163,9 @@ class Limits(Strict):
     receiving: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "256MiB",
         validate_default=True,
-        description="most bytes of requests whose body is unfinished, over all connections; beyond: 503",
+        description="most bytes of requests whose body is unfinished, over all connections; beyond: 503. Half "
+        "is for authenticated producers, a quarter is divided among the intakes and requests of unknown senders, "
+        "and a quarter is common",
     )
     connections: Annotated[Count, Field(ge=1)] = Field(
         10_000,
@@ -223,6 +239,15 @@ def _proxy(url: FileSecret) -> FileSecret:
 ProxyUrl = Annotated[Secret, AfterValidator(_proxy)]
 
 
+ConfigurableTarget = Annotated[
+    str,
+    Field(
+        pattern=r"^([^\s/:@?#]+(/\d{1,3})?|[0-9A-Fa-f:.]+(/\d{1,3})?|https?://[^\s/*?#@]+(/[^\s*]*\*?)?)$"
+    ),
+]
+"""A host, a network, or a URL: an origin, a whole URL, or the beginning of its path with ``*`` behind it."""
+
+
 class Webhooks(Strict):
     """Settings of all webhooks."""
 
@@ -230,6 +255,11 @@ class Webhooks(Strict):
         (),
         description="private networks (10.0.0.0/8) and hosts (*.svc.cluster.local) that "
         "webhooks may have; plain http is allowed only to these",
+    )
+    configurable_targets: tuple[ConfigurableTarget, ...] | None = Field(
+        None,
+        description="what subscriptions may send to that a token without the scope data makes or changes: "
+        "hosts (*.example.com), networks (10.0.0.0/8), or URLs with * at the end; [] is none; without it, any",
     )
     origin: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")] | None = Field(
         None,

@@ -10,7 +10,7 @@ lagging         dev.skybridge.subscription.lagging          what it has not deli
 dead-lettered   dev.skybridge.delivery.dead_lettered        messages were given up, counted by cause
 spooling        dev.skybridge.route.spooling                events of a route begin to wait in its spool
 spooled         dev.skybridge.route.spooled                 its spool is empty again
-audited-change  dev.skybridge.audit.change                  an operator changed something, or tried to
+audited-change  dev.skybridge.audit.change                  an operator changed something, or tried to; logins
 audited-look    dev.skybridge.audit.look                    an operator was shown event data
 audited-refusal dev.skybridge.audit.refusal                 a token lacked the scope of a request
 ==============  ==========================================  ==========================================

@@ -8,11 +8,14 @@ and an empty query keeps its mark. Only what RFC 3986 does not allow is encoded;
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 import msgspec
 from yarl import URL
+
+from app.delivery.address_guard import host_allowed
 
 _HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
 _NO_CODE = "%(?![0-9A-Fa-f]{2})"
@@ -81,6 +84,25 @@ def foreign_characters(text: str) -> str:
         *_FOREIGN_QUERY.findall(query.removeprefix("?")),
     )
     return "".join(dict.fromkeys("".join(found)))
+
+
+def named_by(entries: Iterable[str], url: str) -> bool:
+    """Return True if an entry names this URL: by its host or network, as an origin, as a whole URL, or by the beginning
+    of its path with ``*`` behind it. A path with dot segments is named by no beginning: its target may resolve them."""
+    read = read_url(url)
+    for entry in entries:
+        if "://" not in entry:
+            if host_allowed(read.host, (entry,)):
+                return True
+            continue
+        named = read_url(entry.removesuffix("*"))
+        if read.text == named.text and not entry.endswith("*"):
+            return True
+        begins = entry.endswith("*") or "/" not in entry.partition("://")[2]
+        dotted = named.target != "/" and _DOTS.search(unquote(read.target.partition("?")[0]))
+        if begins and read.text.startswith(named.text) and not dotted:
+            return True
+    return False
 
 
 def with_parameter(url: str, name: str, value: str) -> str:

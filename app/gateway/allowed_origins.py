@@ -1,10 +1,27 @@
-"""Which senders the webhook handshake consents to, as a target (spec 5.3)."""
+"""The senders that the webhook handshake consents to, as a target (spec 5.3), and the web pages that may send.
+
+A browser names the origin of a page in ``Origin`` of each POST and PUT (Fetch 3.2). Other programs send no such field.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from app.gateway.answers import AnswerHeaders
+from app.gateway.request import HeaderPairs
+
+_OCTET = rb"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_LOOPBACK = re.compile(
+    rb"https?://(?:(?:[a-z0-9_-]+\.)*localhost|127(?:\.%b){3}|\[::1\])(?::\d{1,5})?" % _OCTET,
+    re.IGNORECASE,
+)
+
+
+def is_of_other_page(headers: HeaderPairs) -> bool:
+    """Return whether ``Origin`` names a web page that does not come from loopback; ``null`` is such a page."""
+    origins = [value for name, value in headers if name == b"origin"]
+    return not all(map(_LOOPBACK.fullmatch, origins))
 
 
 class Senders:

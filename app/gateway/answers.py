@@ -170,5 +170,19 @@ NO_CODING = refusal(400, "malformed-request", "HTTP/1.0 has no Transfer-Encoding
 TRANSFER_CODING = refusal(
     400, "unsupported-transfer-encoding", "the only transfer coding is chunked"
 )
+OTHER_ORIGIN = problem(
+    403,
+    "other-origin",
+    "A web page of another origin must not send events",
+    faults=[
+        Fault(
+            "other-origin",
+            "The request comes from a web page, and its Origin is not loopback. Any page in a browser of this machine "
+            "can reach this listener. Cure: send it from another program, which sends no Origin; or set "
+            "server.events.access: producers, and at an intake another verify than none.",
+            "header origin",
+        )
+    ],
+)
 TUNNEL = method_not_allowed("CONNECT")
 BUG = refusal(500, "internal", "a defect of Skybridge; the log has it")

@@ -10,7 +10,7 @@ import abc
 import asyncio
 import logging
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NoReturn
 
 import httptools
 from uvicorn._types import ASGI3Application
@@ -89,6 +89,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
         self._before = 0  # of these, those that may be of what came before it
         self._head_size = 0  # of a request whose body did not come with its head
         self._held = 0  # bytes of this request, as the listener counts them
+        self._share: str | None = None  # that the bytes of its body are charged to
 
     # What the transport says
 
@@ -183,8 +184,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
             self._stop(BODY_TOO_LARGE)
 
     def _hold(self) -> None:
-        """What a request takes while it is unfinished is bounded over all connections together
-        (reliability G4)."""
+        """Charge what an unfinished request takes, which is bounded over all connections together (reliability G4)."""
         if self._ended:
             return
         if self._phase is HEAD:
@@ -193,18 +193,26 @@ class Connection(HttpToolsProtocol, abc.ABC):
             return
         if not self._held:
             self._head_size = sum(_FIELD + len(n) + len(v) for n, v in self.headers)
-        size = self._head_size + self._body_size
-        self._listener.receiving += size - self._held
-        self._held = size
-        if self._listener.receiving > self._limits.receiving:
+            self._share = self._body_share()
+        size = 0 if self._discards_body() else self._head_size + self._body_size
+        more, self._held = size - self._held, size
+        if not self._listener.bodies.hold(self._share, more):
             self._refuse(busy("Too many request bodies are unfinished"))
+
+    def _discards_body(self) -> bool:
+        """Return whether an ordinary request was answered before its body was whole: the rest is not kept."""
+        return self._ordinary and self.cycle.response_complete
+
+    def _body_share(self) -> str | None:
+        """Return the share that the body of this request is charged to, as ``BodyShares.hold`` has it."""
+        return None
 
     def _release(self) -> None:
         """The listener's bounds are free of this request: its head is whole, or the request is, or gone."""
         if self._phase is HEAD:
             self._listener.let_go_head(self)
         else:
-            self._listener.receiving -= self._held
+            self._listener.bodies.hold(self._share, -self._held)
         self._held = 0
 
     def _let_go(self) -> None:
@@ -305,7 +313,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
 
     # Endings
 
-    def _stop(self, answer: Answer) -> None:
+    def _stop(self, answer: Answer) -> NoReturn:
         self._refuse(answer)
         raise EndOfInput
 

@@ -32,6 +32,7 @@ REMEMBERED = 10_000  # verified tokens
 REMEMBERED_FOR = 300.0  # seconds, or until the token expires
 ADDRESSES = 10_000  # whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
+ISSUER_UNAVAILABLE = "issuer-unavailable"
 _IPV6_HOST = 64  # bits of an address that its network gives out
 
 
@@ -67,7 +68,7 @@ class Door:
         self._issuers = {each.rule.issuer: issuer_of(each.rule) for each in producers.rules}
         self._clock = clock
         self._monotonic = clock.monotonic
-        self._open = is_open
+        self.is_open = is_open
         self._quota = None if address_quota is None else quota_of(address_quota)
         self._tokens: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._addresses: OrderedDict[str, Caller] = OrderedDict()
@@ -100,7 +101,7 @@ class Door:
                 return self._by_bearer(headers, named, value[7:].strip(b" "))
         if sans and (found := self.producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
-        return self._stranger(address) if self._open else _NO_CREDENTIAL
+        return self._stranger(address) if self.is_open else _NO_CREDENTIAL
 
     def demand_one(self, caller: Caller) -> None:
         """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""
@@ -114,7 +115,7 @@ class Door:
 
     def judge_again(self, pending: Pending) -> Caller | Answer:
         """Once the question has an end."""
-        verdict = self._by_token(pending.token, pending.digest, may_ask=False)
+        verdict = self._by_token(pending.token, pending.digest, pending.since)
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
         return verdict
 
@@ -135,19 +136,22 @@ class Door:
         if _repeats(headers, named, AUTHORIZATION):
             return _REPEATED
         digest = digest_of(BEARER + credential)
-        return self._known(digest) or self._by_token(credential, digest, may_ask=True)
+        return self._known(digest) or self._by_token(credential, digest)
 
-    def _by_token(self, token: bytes, digest: bytes, *, may_ask: bool) -> Caller | Pending | Answer:
+    def _by_token(
+        self, token: bytes, digest: bytes, since: int | None = None
+    ) -> Caller | Pending | Answer:
+        """``since``: how often the issuer had been asked when the token came, if it was asked because of the token."""
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
             return _UNKNOWN_KEY
         try:
             head = read_head(token)
-            return self._verified(token, digest, head, may_ask=may_ask)
+            return self._verified(token, digest, head, since)
         except BadToken as error:
             return _refused(error.code, str(error), "invalid_token")
 
     def _verified(
-        self, token: bytes, digest: bytes, head: Head, *, may_ask: bool
+        self, token: bytes, digest: bytes, head: Head, since: int | None
     ) -> Caller | Pending | Answer:
         issuer = self._issuers.get(head.issuer)
         if issuer is None:
@@ -155,12 +159,11 @@ class Door:
         keys = issuer.keys
         key = None if keys is None else keys.named(head.key)
         if keys is None or key is None:
-            asking = issuer.ask() if may_ask else None
+            questions = issuer.questions
+            asking = issuer.ask() if since is None else None
             if asking is not None:
-                return Pending(asking, token, digest)
-            if keys is None:
-                return unavailable("issuer-unavailable", _NO_KEYS, _RETRY_AFTER)
-            raise BadToken("unknown-signing-key", "The issuer has no such signing key.")
+                return Pending(asking, token, digest, questions)
+            return _unknown_key(issuer, since)
         issuer.refresh()
         now = self._clock.now()
         claims = key.verify(token, now)
@@ -203,6 +206,16 @@ class Door:
         return caller
 
 
+def _unknown_key(issuer: Issuer, since: int | None) -> Answer:
+    """Return 503 unless the issuer has answered after the token came. Its keys may be new: a sender would throw away
+    the events of a good token that is called bad. Raises BadToken."""
+    if issuer.keys is None:
+        return unavailable(ISSUER_UNAVAILABLE, _NO_KEYS, max(issuer.wait(), _RETRY_AFTER))
+    if since is not None and issuer.has_answered(since):
+        raise BadToken("unknown-signing-key", "The issuer has no such signing key.")
+    return unavailable(ISSUER_UNAVAILABLE, _NEW_KEYS, issuer.wait())
+
+
 def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
     """Two of a kind: what a proxy checked might not be what is read here."""
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
@@ -230,6 +243,7 @@ def _refused(code: str, detail: str, error: str = "") -> Answer:
 _EVERY_RIGHT = Rights("", May())
 _RETRY_AFTER = 5.0  # seconds
 _NO_KEYS = "The keys of the token's issuer could not be got yet"
+_NEW_KEYS = "The token names a signing key that is not known, and its issuer cannot be asked for new keys now"
 _NO_CREDENTIAL = _refused(
     "no-credential",
     "Send the key or token of a producer as Authorization: Bearer KEY, or a client certificate.",

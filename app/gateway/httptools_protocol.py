@@ -23,12 +23,16 @@ from app.gateway.answers import (
     NO_CODING,
     NO_HOST,
     NO_LENGTH,
+    OTHER_ORIGIN,
     TARGET_TOO_LONG,
     TUNNEL,
     Answer,
+    from_sender_error,
 )
 from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
 from app.gateway.door import Door
+from app.gateway.intakes import UnknownIntake
+from app.gateway.listener import STRANGERS
 from app.gateway.read_control import PIPELINE
 from app.gateway.request import Pending, Request, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
@@ -240,14 +244,38 @@ class EventsProtocol(HttpProtocol):
 
     def _largest_body(self) -> int:
         self._is_ours = self.parser.get_method() in POSTS and self._is_for_events()
-        intake = self._intake if self._is_ours else None
-        if intake is None:
+        if not self._is_ours or self._intake is None:
             return self._limits.body
-        return self._listener.intakes.largest_body(intake, self._limits.body)
+        try:
+            intake = self._listener.intakes.demand(self._intake)
+        except UnknownIntake as error:
+            if self._has_body():
+                self._stop(from_sender_error(error))
+            self._is_ours = False  # the ordinary way answers the same, and the connection goes on
+            return self._limits.body
+        return intake.largest_body(self._limits.body)
+
+    def _has_body(self) -> bool:
+        named = self._named
+        return b"transfer-encoding" in named or int(named.get(b"content-length", 0)) > 0
+
+    def _body_share(self) -> str | None:
+        """Return the intake, whose requests are verified when they are whole; None for a known producer, and for
+        all senders of events where the listener has no producers."""
+        if not self._hot:
+            return STRANGERS
+        if self._intake is not None:
+            return self._intake
+        door, caller = self._listener.door, self._caller
+        if door is None or not door.producers.posts or (caller is not None and caller.name):
+            return None
+        return STRANGERS
 
     def _is_hot(self) -> bool:
         if not self._is_ours:
             return False
+        if b"origin" in self._named and self._listener.refuses_origin(self.headers, self._intake):
+            self._stop(OTHER_ORIGIN)
         door = self._listener.door
         self._caller = self._pending = None
         if door is not None and self._intake is None:  # an intake verifies its own

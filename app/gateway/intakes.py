@@ -1,7 +1,8 @@
 """``/in/{name}``: a request of any webhook, verified, made an event, and published like any other.
 
 In this order: the name, the signature over the very bytes that came, the quota, the event, and whether it came
-before. Only what is verified is decoded or parsed. A publisher's unsigned check of the listener is answered and
+before. A repeat of a signed request costs no quota: an attacker who has captured one could use it up. Only what is
+verified is decoded or parsed. A publisher's unsigned check of the listener is answered and
 stored nowhere.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from app.access.caller import Tally, demand, quota_of
 from app.access.quota import Allowance
@@ -19,21 +21,21 @@ from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
 from app.gateway.answers import Answer, code_of
 from app.gateway.content_coding import decode_content
-from app.gateway.repeats import DUPLICATE, Done, Repeats
+from app.gateway.repeats import DUPLICATE, Begin, Done, Repeats
 from app.gateway.request import HeaderPairs, Request, values_of
 from app.intakes.arrival import Arrival
 from app.intakes.compiled import (
     RepeatedBody,
     RepeatKey,
+    Verified,
     Verifiers,
     compile_intake,
     compile_verifiers,
     demand_verified,
     repeat_key,
 )
-from app.intakes.verification import Scheme
 from app.interfaces import Clock
-from app.model.intake import Intake
+from app.model.intake import Intake, VerifyNothing
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ _CODING = b"content-encoding"
 _TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
 _REFUSED = 300
 _QUIET = 60.0  # seconds between two entries of the log about bodies that repeat too often
+_MARGIN = 1.0  # seconds that a signed request is remembered for beyond its last valid moment
 _CLIP = 200  # characters of an attribute that an entry shows
 ACCEPTED, DUPLICATED, CHALLENGED = "accepted", "duplicate", "challenge"
 
@@ -56,6 +59,15 @@ class UnknownIntake(SenderError):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"There is no intake {name[:127]!r}", status=404, code="unknown-intake")
+
+
+class _Once(NamedTuple):
+    """A verified request: how a repeat of it is recognised, its event, and how many bytes wait if it waits."""
+
+    key: RepeatKey
+    attributes: Mapping[str, str]
+    size: Callable[[], int]
+    verified: Verified
 
 
 class OpenIntake:
@@ -82,7 +94,7 @@ class OpenIntake:
             before._allowance.become(self._allowance.quota, self._clock.monotonic())
             self._allowance = before._allowance
 
-    def verified(self, arrival: Arrival) -> Scheme:
+    def verified(self, arrival: Arrival) -> Verified:
         """Raises Unverified."""
         texts = self._current()
         if texts != self._texts:
@@ -121,6 +133,32 @@ class OpenIntake:
     def attributes(self, arrival: Arrival) -> dict[str, str]:
         """Raises Unmappable."""
         return self._compiled.mapper(arrival, self._clock.now())
+
+    def may_repeat(self, verified: Verified) -> bool:
+        """Return whether what the request has proved was stored in the window, or is being published."""
+        proved = verified.proved
+        return bool(self.settings.max_age) and proved is not None and self.repeats.has(proved)
+
+    def once(self, request: _Once, begin: Begin, done: Done) -> Answer | None:
+        """Publish a request if it is no repeat, as ``Repeats.once`` does. Raises RepeatedBody."""
+        key, attributes, size, verified = request
+
+        def concluded(answer: Answer) -> None:
+            if answer is DUPLICATE:
+                self.log_repeat(key, attributes)
+            done(answer)
+
+        ahead = verified.ahead + _MARGIN if verified.scheme.timed else 0.0
+        try:
+            answer = self.repeats.once(
+                key.identity, begin, concluded, group=key.group, size=size, ahead=ahead
+            )
+        except RepeatedBody as refused:
+            self.log_refused(refused)
+            raise
+        if answer is DUPLICATE:
+            self.log_repeat(key, attributes)
+        return answer
 
     def log_repeat(self, key: RepeatKey, attributes: Mapping[str, str]) -> None:
         """Log the first repeat of each stored event; the counter has all of them."""
@@ -184,10 +222,17 @@ class Intakes:
             raise UnknownIntake(name)
         return intake
 
-    def largest_body(self, name: str, default: int) -> int:
-        """Return the most bytes of a body for an intake; ``default`` for a name that does not exist."""
+    def __len__(self) -> int:
+        return len(self._intakes)
+
+    def is_unverified(self, name: str) -> bool:
+        """Return whether an intake accepts every request."""
         intake = self._intakes.get(name)
-        return default if intake is None else intake.largest_body(default)
+        return intake is not None and isinstance(intake.settings.verify, VerifyNothing)
+
+    def most_bytes(self, default: int) -> int:
+        """Return the most bytes of a body over all intakes; ``default`` is the bound of those without their own."""
+        return max([each.largest_body(default) for each in self._intakes.values()], default=0)
 
     def probe(self, name: str, method: str, query: bytes) -> Answer | None:
         """Answer a GET by which a publisher checks the listener. Return None for any other request.
@@ -227,31 +272,22 @@ class Intakes:
         arrival = intake.arrival(request.headers, request.body)
         if intake.is_probe(arrival, request.query):
             return _PROBED
-        scheme = intake.verified(arrival)
+        verified = intake.verified(arrival)
         if (challenge := intake.challenge(arrival)) is not None:
             return Answer(200, _TEXT, challenge.encode("utf-8", "replace"))
-        intake.take()
+        may_repeat = intake.may_repeat(verified)
+        if not may_repeat:
+            intake.take()
         content = _content(intake, request, arrival, intake.largest_body(limit))
         attributes = intake.attributes(content)
-        key = repeat_key(scheme, arrival.body, content.body, attributes)
         begin = partial(publish, self._event(intake, request, attributes, content.body))
-        if key is None or not intake.settings.max_age:
+        if not intake.settings.max_age:
             return begin(done)
-
-        def concluded(answer: Answer) -> None:
-            if answer is DUPLICATE:
-                intake.log_repeat(key, attributes)
-            done(answer)
-
-        size = partial(_size, request, content.body)
-        try:
-            answer = intake.repeats.once(key.identity, begin, concluded, group=key.group, size=size)
-        except RepeatedBody as refused:
-            intake.log_refused(refused)
-            raise
-        if answer is DUPLICATE:
-            intake.log_repeat(key, attributes)
-        return answer
+        key = repeat_key(verified, arrival.body, content.body, attributes)
+        if may_repeat and not intake.repeats.has(key.group, key.identity):
+            intake.take()
+        once = _Once(key, attributes, partial(_size, request, content.body), verified)
+        return intake.once(once, begin, done)
 
     def _event(
         self, intake: OpenIntake, request: Request, attributes: dict[str, str], data: bytes

@@ -1,7 +1,8 @@
 """The public keys of token issuers: by OpenID Connect discovery, or from a file. Kept, and asked again.
 
 An issuer is asked at its first use, then every ``EVERY`` seconds while tokens come, and when a token names
-a key that is not known; in that case at most once in ``AGAIN`` seconds, whatever tokens come.
+a key that is not known. Anyone can send such a token, so these questions are counted: ``BURST`` at once, and one more
+every ``AGAIN`` seconds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from app.access.quota import Allowance, Quota
 from app.delivery.target_url import target_extension
 from app.model.producer import JwtRule
 from app.telemetry.tasks import ended
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 EVERY = 300.0  # seconds
 AGAIN = 60.0
+BURST = 5  # questions because of unknown keys: a stranger's token does not use up the only one
+PAUSE = 5.0  # seconds after a question that failed
 WITHIN = 5.0  # seconds for both answers of an issuer together
 LARGEST = 1 << 20  # bytes of an answer
 DISCOVERY = "/.well-known/openid-configuration"
@@ -50,16 +54,34 @@ class Issuer:
         self.keys: Keys | None = None
         self._fetch = fetch
         self._monotonic = monotonic
-        self._asked = -AGAIN
+        self._asked = -EVERY
+        self.questions = 0  # that have begun
+        self._answered = 0  # the newest of them with an answer
+        self._allowance = Allowance(Quota(1 / AGAIN, BURST))
         self._asking: asyncio.Task[None] | None = None
 
     def ask(self) -> asyncio.Task[None] | None:
-        """A question that is under way or begins now, to wait for; None while it is too early for one."""
+        """Return a question to wait for, which is under way or begins now; None while none may be asked."""
         if self._asking is None:
-            if self._monotonic() - self._asked < AGAIN:
+            now = self._monotonic()
+            if self._pause(now) or self._allowance.take(1, now):
                 return None
             self._begin()
         return self._asking
+
+    def wait(self) -> float:
+        """Return the seconds until the next question may be asked."""
+        now = self._monotonic()
+        return max(self._pause(now), self._allowance.wait(now))
+
+    def has_answered(self, since: int) -> bool:
+        """Return whether a question has been answered that began when there had been ``since`` of them."""
+        return self._answered > since
+
+    def _pause(self, now: float) -> float:
+        """Return the seconds until a failed question may be repeated."""
+        has_failed = self._asking is None and self._answered < self.questions
+        return max(0.0, self._asked + PAUSE - now) if has_failed else 0.0
 
     def refresh(self) -> None:
         """Ask in the background, if the keys are old. Tokens are judged by the present ones meanwhile."""
@@ -71,11 +93,13 @@ class Issuer:
 
     def _begin(self) -> None:
         self._asked = self._monotonic()
+        self.questions += 1
         self._asking = asyncio.get_running_loop().create_task(self._ask())
 
     async def _ask(self) -> None:
         from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
 
+        question = self.questions
         try:
             async with asyncio.timeout(WITHIN):
                 keys = Keys(await self._fetch())
@@ -83,6 +107,7 @@ class Issuer:
             reason = str(error) or type(error).__name__
             _log.warning("the keys of issuer %s stay as they are: %s", self.name, reason)
         else:
+            self._answered = question
             if keys != self.keys:
                 self.keys = keys
         finally:

@@ -17,6 +17,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ``body``            a body beyond it is 413, before and after content decoding. Never below
                         64 KiB plus base64 growth (I1).
     ``receiving``       bytes of requests whose body is unfinished, over all connections; beyond: 503.
+                        ``listener.BodyShares`` divides them.
     ``connections``     open connections, handshakes of TLS counted; one more is answered 503 and closed.
     ``batch_events``    most events of one batch (H5).
     ``in_work``         requests of one connection that may be in work before its reading pauses.

@@ -6,13 +6,25 @@ import errno
 import os
 import secrets
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 
 from app.errors import SetupError
 
 BACKLOG = 2048
+LOOPBACK = "127.0.0.1"
 _MARK = "skybridge/port/"
 _ABOUT_THE_PORT = frozenset({errno.EADDRINUSE, errno.EACCES})
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address that a listener listens on is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> socket.socket:

@@ -115,7 +115,11 @@ class Publisher:
         refusal = caller.rights.refusal(decoded.own_attributes, route)
         if refusal is not None:
             raise refusal
-        return self._router.plan(decoded, key, route, caller.name, caller.rights.demand_route)
+        rights = caller.rights
+        planned = self._router.plan(decoded, key, route, caller.name, rights.demand_route)
+        if rights.limits_keys:
+            rights.demand_keys([each.record.key for each in planned])
+        return planned
 
     def become(self, other: Publisher) -> None:
         """From the next request on decide as ``other`` would, which was made of another configuration. What is

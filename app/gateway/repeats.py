@@ -31,7 +31,7 @@ _REFUSED = 300
 
 
 class _Stored(msgspec.Struct, gc=False):
-    """An identity that was stored ``at`` a moment of the monotonic clock."""
+    """An identity that was stored. Its window begins ``at`` a moment of the monotonic clock."""
 
     identity: bytes
     at: float
@@ -42,6 +42,13 @@ class _Waiting(NamedTuple):
     begin: Begin
     done: Done
     size: int
+
+
+class _Open(NamedTuple):
+    """A request that is being published, and the repeats that wait for its result."""
+
+    ahead: float
+    waiting: deque[_Waiting]
 
 
 class Repeats:
@@ -64,7 +71,7 @@ class Repeats:
         self._count = 0
         # By group, the one that was stored into last at the end; in a group the oldest first.
         self._stored: OrderedDict[bytes, list[_Stored]] = OrderedDict()
-        self._open: dict[bytes, dict[bytes, deque[_Waiting]]] = {}  # by group and identity
+        self._open: dict[bytes, dict[bytes, _Open]] = {}  # by group and identity
         self.waiting = 0
         self.waiting_bytes = 0
 
@@ -76,6 +83,15 @@ class Repeats:
         self.window = window
         self._forget(self._monotonic())
 
+    def has(self, group: bytes, identity: bytes | None = None) -> bool:
+        """Return whether a request of this group was stored in the window or is being published; with an
+        identity, whether that one was or is."""
+        opened = self._open.get(group, {})
+        stored = self._current(group, self._monotonic())
+        if identity is None:
+            return bool(opened or stored)
+        return identity in opened or identity in [each.identity for each in stored]
+
     def once(
         self,
         identity: bytes,
@@ -84,6 +100,7 @@ class Repeats:
         *,
         group: bytes | None = None,
         size: Callable[[], int] = int,
+        ahead: float = 0.0,
     ) -> Answer | None:
         """Return what ``begin`` returns, or DUPLICATE.
 
@@ -93,6 +110,7 @@ class Repeats:
             done: gets the answer if this call returns None.
             group: digest of what the signature covers; without it, the request is alone in its group.
             size: returns the bytes of the request, asked for only if it has to wait.
+            ahead: seconds by which its window begins after it is stored.
 
         Raises:
             RepeatedBody: the group has as many other identities as it may.
@@ -105,11 +123,11 @@ class Repeats:
             return DUPLICATE
         opened = self._open.get(group)
         if opened is not None and identity in opened:
-            return self._wait(opened[identity], _Waiting(begin, done, size()))
+            return self._wait(opened[identity].waiting, _Waiting(begin, done, size()))
         if len(stored) + (len(opened) if opened else 0) >= MOST_IDENTITIES:
             end = stored[0].at + self.window if stored else now + self.window
             raise RepeatedBody(wait=end - now, window=self.window)
-        self._open.setdefault(group, {})[identity] = deque()
+        self._open.setdefault(group, {})[identity] = _Open(ahead, deque())
         answer = self._begun(group, identity, begin, done)
         if answer is not None:
             self._conclude(group, identity, answer)
@@ -145,7 +163,7 @@ class Repeats:
 
     def _conclude(self, group: bytes, identity: bytes, answer: Answer) -> None:
         """Remember what was stored; publish the next repeat of what was not."""
-        waiting = self._open[group][identity]
+        ahead, waiting = self._open[group][identity]
         while answer.status >= _REFUSED and waiting:
             repeat = waiting.popleft()
             self._release(repeat)
@@ -157,7 +175,7 @@ class Repeats:
         self._close(group, identity)
         if answer.status >= _REFUSED:
             return
-        self._remember(group, identity)
+        self._remember(group, identity, ahead)
         for repeat in waiting:
             self._release(repeat)
             repeat.done(DUPLICATE)
@@ -168,9 +186,9 @@ class Repeats:
         if not opened:
             del self._open[group]
 
-    def _remember(self, group: bytes, identity: bytes) -> None:
+    def _remember(self, group: bytes, identity: bytes, ahead: float) -> None:
         now = self._monotonic()
-        stored = [*self._current(group, now), _Stored(identity, now)]
+        stored = [*self._current(group, now), _Stored(identity, now + ahead)]
         self._count += len(stored) - len(self._stored.get(group, ()))
         self._stored[group] = stored
         self._stored.move_to_end(group)

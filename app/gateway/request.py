@@ -19,11 +19,13 @@ KEY_HEADER = b"skybridge-key"
 
 
 class Pending(NamedTuple):
-    """Whose token it is shows when ``asking``, for the keys of its issuer, has an end."""
+    """A token of a key that is not known: ``asking`` is the question for the keys of its issuer. ``since``: how
+    often the issuer had been asked when the token came."""
 
     asking: asyncio.Task[None]
     token: bytes
     digest: bytes
+    since: int = 0
 
 
 class Request(msgspec.Struct, gc=False):

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from app.access.caller import QUOTA_EXCEEDED
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
-from app.gateway.allowed_origins import Senders
+from app.gateway.allowed_origins import Senders, is_of_other_page
 from app.gateway.answers import (
     BUG,
     METHODS,
@@ -27,8 +27,8 @@ from app.gateway.content_coding import decode_content
 from app.gateway.door import Door
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
-from app.gateway.listener import Listener
-from app.gateway.request import Pending, Request, values_of
+from app.gateway.listener import STRANGERS, Listener
+from app.gateway.request import HeaderPairs, Pending, Request, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class EventsResource(Listener):
     ``call_back``  takes the consent of webhooks that we asked ourselves.
     ``intakes``    make events of what is none yet.
     ``door``       judges who sends; None where everybody may.
+    ``on_loopback``  only this machine reaches the listener, web pages in its browsers included.
     """
 
     def __init__(
@@ -89,14 +90,18 @@ class EventsResource(Listener):
         call_back: CallBack | None = None,
         intakes: Intakes | None = None,
         door: Door | None = None,
+        *,
+        on_loopback: bool = False,
     ) -> None:
         super().__init__(limits, counters.histogram("accept_seconds"))
         self.door = door
+        self._on_loopback = on_loopback
         self._senders = senders or Senders()
         self._call_back = call_back
         self.counters = counters
         self._publisher = publisher
         self.intakes = intakes or Intakes((), counters)
+        self._divide()
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
@@ -130,6 +135,22 @@ class EventsResource(Listener):
             other.door.follow(self.door)
         self.door = other.door
         self.limits, self._senders = other.limits, other._senders
+        self._divide()
+
+    def _divide(self) -> None:
+        """Give each intake its share of the bytes of unfinished bodies."""
+        bounds = self.limits
+        largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
+        self.bodies.divide(bounds.receiving, len(self.intakes), largest)
+
+    def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
+        """Return whether a POST or PUT comes from a web page that must not send, because nothing else would stop it:
+        the sender needs no credential and is let in for being on this machine."""
+        if intake is None:
+            is_exposed = self._on_loopback and (self.door is None or self.door.is_open)
+        else:
+            is_exposed = self.intakes.is_unverified(intake)
+        return is_exposed and is_of_other_page(headers)
 
     def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
         """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
@@ -172,15 +193,15 @@ class EventsResource(Listener):
         return answer
 
     def _wait(self, request: Request, pending: Pending, done: Done) -> Answer | None:
-        """The body is there, and the question is not answered yet: at most once a minute and issuer. Nobody
-        knows who sends it, so what waits counts as what is unfinished (reliability G4)."""
+        """Keep a whole request until its issuer has answered the question for keys. Its sender is not known yet,
+        so it is charged like an unfinished request of a stranger (reliability G4)."""
         size = len(request.body)
-        if self.receiving + size > self.limits.receiving:
+        if not self.bodies.hold(STRANGERS, size):
+            self.bodies.hold(STRANGERS, -size)
             return self.refused(busy("Too many request bodies wait for the keys of an issuer"))
-        self.receiving += size
 
         def judge(_: object) -> None:
-            self.receiving -= size
+            self.bodies.hold(STRANGERS, -size)
             verdict = None if self.door is None else self.door.judge_again(pending)
             if isinstance(verdict, Answer):
                 done(self.refused(verdict))

@@ -24,7 +24,7 @@ from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
-from app.gateway.port import BACKLOG, open_port, share_port
+from app.gateway.port import BACKLOG, LOOPBACK, is_loopback, open_port, share_port
 from app.gateway.resource import CallBack, EventsResource, Publishing
 from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.uvicorn_check import demand_known_uvicorn
@@ -47,7 +47,7 @@ class HttpServer:
         self,
         app: Any,
         *,
-        host: str = "127.0.0.1",
+        host: str = LOOPBACK,
         port: int = 0,
         listener: Listener | None = None,
         protocol: type[HttpProtocol] = HttpProtocol,
@@ -189,9 +189,15 @@ class EventsServer(HttpServer):
         door: Door | None = None,
         **settings: Any,
     ) -> None:
-        limits = limits or Limits()
         self._resource = EventsResource(
-            publisher, limits, counters, senders, call_back, intakes, door
+            publisher,
+            limits or Limits(),
+            counters,
+            senders,
+            call_back,
+            intakes,
+            door,
+            on_loopback=is_loopback(settings.get("host", LOOPBACK)),
         )
         super().__init__(
             EventsApp(self._resource),

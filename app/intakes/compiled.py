@@ -102,24 +102,41 @@ def compile_verifiers(intake: CompiledIntake, secrets: Sequence[str], max_age: f
     return [(scheme, scheme.verifier(own, max_age)) for scheme, own in ways.items()]
 
 
-def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Scheme:
-    """The scheme by which the request is verified. Raises Unverified."""
+class Verified(NamedTuple):
+    """A request that has shown that its sender has the secret.
+
+    ``scheme``  the way by which it was verified.
+    ``proved``  digest of what the signature covers; None where nothing is signed.
+    ``ahead``   seconds by which the signed time is later than our clock.
+    """
+
+    scheme: Scheme
+    proved: bytes | None = None
+    ahead: float = 0.0
+
+
+def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Verified:
+    """Raises Unverified."""
     causes: list[Unverified] = []
     for scheme, verifier in verifiers:
         try:
-            verifier(arrival, now)
+            signed = verifier(arrival, now)
         except Refused as refused:
             causes.append(Unverified(refused, scheme))
         else:
-            return scheme
+            if signed is not None:
+                return Verified(scheme, signed.digest, max(0.0, signed.at - now))
+            proved = hashlib.sha256(arrival.body).digest() if scheme.signs else None
+            return Verified(scheme, proved)
     raise causes[0]
 
 
 class RepeatKey(NamedTuple):
     """How a repeat is recognised.
 
-    ``identity``  digest of the event's source, type and id, and of its data.
-    ``group``     digest of what the sender has proved: the signed body; where nothing is signed, the identity.
+    ``identity``  where a time is signed, the digest of what is signed; elsewhere that of the event's source, type and
+                  id, and of its data.
+    ``group``     digest of what the sender has proved; where nothing is signed, the identity.
     """
 
     identity: bytes
@@ -141,26 +158,24 @@ class RepeatedBody(SenderError):
         self.wait = wait
 
 
-def repeat_key(
-    scheme: Scheme, body: bytes, data: bytes, attributes: Attributes
-) -> RepeatKey | None:
-    """Return the key that a repeat of a request has too; None where a signed time limits the age of requests.
+def repeat_key(verified: Verified, body: bytes, data: bytes, attributes: Attributes) -> RepeatKey:
+    """Return the key that a repeat of a request has too.
 
     Args:
-        scheme: the way by which the request was verified.
+        verified: how the request was verified.
         body: the bytes that came, which may be signed.
         data: the data of the event: the body without its content coding.
         attributes: those of the event.
     """
-    if scheme.timed:
-        return None
-    signed = hashlib.sha256(body).digest()
-    content = signed if data is body else hashlib.sha256(data).digest()
+    scheme, proved, _ = verified
+    if scheme.timed and proved is not None:
+        return RepeatKey(proved, proved)
+    content = proved if proved is not None and data is body else hashlib.sha256(data).digest()
     named = "\0".join(
         [attributes[name] for name in ("source", "type", "id")]
     )  # none of them holds a NUL
     identity = hashlib.sha256(content + named.encode()).digest()
-    return RepeatKey(identity, signed if scheme.signs else identity)
+    return RepeatKey(identity, identity if proved is None else proved)
 
 
 def _scheme(verify: Verify) -> Scheme:

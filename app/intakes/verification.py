@@ -1,8 +1,8 @@
 """Whether a request comes from the one that has the secret. Every comparison takes constant time, and every
 signature is compared with every key, whatever was found before.
 
-``scheme.verifier(secrets, max_age)`` makes what is asked of each request: it returns nothing, or raises
-``Unverified``. No message repeats a secret or a signature.
+``scheme.verifier(secrets, max_age)`` makes what is asked of each request: it returns what is signed with a time, or
+raises ``Refused``. No message repeats a secret or a signature.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from app.delivery.signing import SIGNATURE
+from app.delivery.signing import ID, SIGNATURE, signed_before
+from app.delivery.signing import TIMESTAMP as SENT_AT
 from app.delivery.verifying import (
     MALFORMED,
     MISSING,
@@ -31,8 +33,21 @@ from app.intakes.arrival import Arrival
 from app.model.intake import BODY, TIMESTAMP, Encoding
 from app.model.signing_key import read_key
 
-Verifier = Callable[[Arrival, float], None]
-"""Of a request and the wall clock. Raises Refused."""
+
+class Signed(NamedTuple):
+    """What a signature with a time covers. The digest is the same whichever key has signed.
+
+    Attributes:
+        digest: of the signed bytes, the time included.
+        at: the signed time, in seconds since the epoch.
+    """
+
+    digest: bytes
+    at: int
+
+
+Verifier = Callable[[Arrival, float], Signed | None]
+"""From a request and the wall clock to what is signed; None where no time is. Raises Refused."""
 
 _PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
 _LENGTHS: Mapping[Encoding, int] = {"hex": 64, "base64": 44}  # characters of 32 bytes
@@ -70,13 +85,15 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys, name, parts = _keys(secrets), self.timestamp, _PARTS.split(self.signed)
 
-        def verify(arrival: Arrival, now: float) -> None:
+        def verify(arrival: Arrival, now: float) -> Signed | None:
             given = self._given(arrival)
-            content = arrival.body
-            if name is not None:
-                at = timely(name, one_header(arrival, name, MISSING, MALFORMED), now, max_age)
-                content = _joined(parts, at, content)
+            if name is None:
+                _compare(given, _expected(keys, arrival.body, self.encoding))
+                return None
+            at = timely(name, one_header(arrival, name, MISSING, MALFORMED), now, max_age)
+            content = _joined(parts, at, arrival.body)
             _compare(given, _expected(keys, content, self.encoding))
+            return Signed(_digest(content), int(at))
 
         return verify
 
@@ -98,7 +115,7 @@ class StripeSignature(msgspec.Struct, frozen=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys = _keys(secrets)
 
-        def verify(arrival: Arrival, now: float) -> None:
+        def verify(arrival: Arrival, now: float) -> Signed:
             entries = b",".join(_values(arrival, self.header)).split(b",")
             pairs = [each.strip().partition(b"=") for each in entries]
             times = {value.decode() for name, _, value in pairs if name == b"t" and value.isdigit()}
@@ -108,6 +125,7 @@ class StripeSignature(msgspec.Struct, frozen=True):
             at = timely(f"t of header {self.header}", times.pop(), now, max_age)
             content = b"%b.%b" % (at.encode(), arrival.body)
             _compare(_well_formed(given, "hex", self.header), _expected(keys, content, "hex"))
+            return Signed(_digest(content), int(at))
 
         return verify
 
@@ -127,11 +145,15 @@ class StandardWebhooks(msgspec.Struct, frozen=True):
             cure = "copy the secret of the sender, whsec_..."
             raise SetupError(str(error), setting="secret", cure=cure) from None
 
-        def check(arrival: Arrival, now: float) -> None:
+        def check(arrival: Arrival, now: float) -> Signed:
             headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in arrival.headers]
             verdict = verify(headers, arrival.body, keys, now, max_age)
             if not verdict.valid:
                 raise Refused(verdict.code, verdict.why)
+            identity, at = [
+                one_header(arrival, name, MISSING, MALFORMED).strip() for name in (ID, SENT_AT)
+            ]
+            return Signed(_digest(signed_before(identity, at) + arrival.body), int(at))
 
         return check
 

@@ -21,7 +21,16 @@ from app.interfaces.kept import (
     StoredSubscription,
     Waiting,
 )
-from app.interfaces.log import Consumer, Located, Log, PublishResult, Told, Wanted, fates_of
+from app.interfaces.log import (
+    Consumer,
+    Lacking,
+    Located,
+    Log,
+    PublishResult,
+    Told,
+    Wanted,
+    fates_of,
+)
 from app.interfaces.notify import Notify, silence
 from app.interfaces.sink import (
     Asking,
@@ -69,6 +78,7 @@ __all__ = [
     "Halt",
     "Halts",
     "JoiningSink",
+    "Lacking",
     "LetterChoice",
     "Located",
     "Log",

@@ -158,9 +158,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which attempts are meant; what is left out chooses all."""
+    """Which attempts are meant; what is left out chooses all. ``subscriptions``: of one of these."""
 
     subscription: str | None = None
+    subscriptions: tuple[str, ...] = ()
     event_id: str | None = None
     event_source: str | None = None
     outcome: str | None = None

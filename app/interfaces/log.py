@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -100,6 +100,15 @@ class Consumer(Protocol):
 
     async def close(self) -> None:
         """Commit what is settled, leave the group, give everything back."""
+
+
+@runtime_checkable
+class Lacking(Protocol):
+    """A consumer that knows which parts of its topics no member of its group reads."""
+
+    @property
+    def trouble(self) -> str:
+        """Name the parts that are not read, why, and the cure; "" where all are."""
 
 
 class Log(Protocol):

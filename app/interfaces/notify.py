@@ -15,7 +15,12 @@ DEAD_LETTERED = "dead-lettered"
 SPOOLING = "spooling"
 SPOOLED = "spooled"
 AUDITED: Mapping[str, str] = MappingProxyType(
-    {"change": "audited-change", "look": "audited-look", "refusal": "audited-refusal"}
+    {
+        "change": "audited-change",
+        "login": "audited-change",
+        "look": "audited-look",
+        "refusal": "audited-refusal",
+    }
 )
 """By ``AuditEntry.kind``."""
 

@@ -44,7 +44,9 @@ class Principal(NamedTuple):
     def limits(self) -> Rights | None:
         """What each of its events is held against."""
         rights = None if self.caller is None else self.caller.rights
-        return rights if rights is not None and rights.limits_events else None
+        if rights is None or not (rights.limits_events or rights.limits_keys):
+            return None
+        return rights
 
 
 class Logins(Protocol):

@@ -22,7 +22,7 @@ from app.kafka_listener.batches import (
 )
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import Node, Session
-from app.kafka_listener.rights import not_allowed, to_write
+from app.kafka_listener.rights import attributed, not_allowed, to_write
 from app.kafka_listener.room import Share
 from app.kafka_listener.wire import ErrorCode, Malformed, Request
 from app.log.partition_append import Stored
@@ -145,7 +145,7 @@ def _read_one(node: Node, session: Session, place: Partition, data: bytes, room:
         )
     limits = None if session.user is None else session.user.limits
     faults = {} if limits is None else not_allowed(limits, batch.records)
-    return Asked(place, _barred("not allowed", faults) if faults else batch)
+    return Asked(place, _barred("not allowed", faults) if faults else attributed(session, batch))
 
 
 def _expanded(asked: Asked) -> int:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from app.access.rights import EVERY_RIGHT, Rights
+from app.bindings.forwarding import PRODUCER, without
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
+from app.kafka_listener.batches import Arrived
 from app.kafka_listener.gate import CLIPPED, NAMED
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.wire import ErrorCode
 from app.model.spool import spooled_route
+
+_LENGTH = len(PRODUCER)
 
 
 def proof_of(password: str) -> bytes:
@@ -54,11 +60,14 @@ def to_use_group(node: Node, session: Session, group: str) -> ErrorCode:
 
 
 def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
-    """Index of each record that is no event, or one that its producer may not send, to why."""
+    """Index of each record that its producer may not send, to why: its key, or its event. Where sources or types are
+    limited, a record that is no event is one of them."""
     found: dict[int, str] = {}
     for index, record in enumerate(records):
         try:
-            faults = limits.faults_of(decode(record).own_attributes)
+            faults = limits.faults_of_key(record.key)
+            if limits.limits_events:
+                faults += limits.faults_of(decode(record).own_attributes)
         except SenderError as error:
             found[index] = str(error)[:CLIPPED]
         else:
@@ -67,6 +76,23 @@ def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
         if len(found) >= NAMED:
             break
     return found
+
+
+def attributed(session: Session, batch: Arrived) -> Arrived:
+    """Return the batch with the name of its producer in each record, in the place of what the client wrote there.
+    A user with every right copies and replays records of others, so its batches stay as they are."""
+    if session.user is None or session.user.access is EVERY_RIGHT:
+        return batch
+    own = (PRODUCER, session.user.name.encode())
+    records = []
+    for each in batch.records:  # hot: the cost of every record
+        headers = each.headers
+        for name, _ in headers:
+            if len(name) == _LENGTH and name.lower() == PRODUCER:
+                headers = without(headers, PRODUCER)
+                break
+        records.append(Record(each.key, (own, *headers), each.body))
+    return msgspec.structs.replace(batch, records=tuple(records))
 
 
 def _of_topic(*, allowed: bool) -> ErrorCode:

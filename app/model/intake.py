@@ -136,8 +136,8 @@ class Intake(Strict):
     max_age: Duration = Field(
         "5m",
         validate_default=True,
-        description="a signed time further from now than this is answered 401; where no time is "
-        "signed, an event that comes again within it is answered as a duplicate (0s: never)",
+        description="a signed time further from now than this is answered 401; a request that comes again within "
+        "it is answered as a duplicate (0s, where no time is signed: never)",
     )
 
     @model_validator(mode="after")

@@ -39,6 +39,11 @@ class May(Strict):
     types: Patterns = Field(
         EVERYTHING, description="values of type that its events may have, or prefixes with *"
     )
+    keys: Patterns = Field(
+        EVERYTHING,
+        description="record keys that its events may have, however they are made, or prefixes with *; an event "
+        "without a key may always be sent",
+    )
 
 
 class JwtRule(Strict):

@@ -151,8 +151,10 @@ class Subscription(Strict):
         "prefixes followed by *. Default: traceparent and tracestate to a webhook, "
         "all headers to a topic",
     )
-    ordering: Literal["per_key", "none"] = Field(
-        "per_key", description="per_key: one attempt per key at a time; none: no order"
+    ordering: Literal["per_key", "per_producer_key", "none"] = Field(
+        "per_key",
+        description="per_key: one attempt per key at a time; per_producer_key: one per producer and key, so that "
+        "an event of one producer that fails holds up no other's; none: no order",
     )
     order_by: OrderSetting | None = Field(
         None,

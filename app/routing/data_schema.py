@@ -6,6 +6,7 @@ can make the gateway fetch anything or hang.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -98,7 +99,7 @@ def _of_schema(text: bytes, at: str) -> Check:
 
 
 def _value(data: bytes) -> Any:
-    """The data as the library takes it. Numbers beyond a double are exact; an unpaired surrogate is a stand-in."""
+    """Return data as the library takes it. Numbers beyond a double are exact; a stand-in is an unpaired surrogate."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
@@ -143,7 +144,10 @@ def _validator(text: bytes, at: str) -> jsonschema_rs.Draft202012Validator:
     import jsonschema_rs  # noqa: PLC0415 - 3 MB, for routes with a schema alone
 
     try:
-        schema = json_text.loaded(json_text.with_stand_ins(text))
+        document = text.decode(
+            json.detect_encoding(text)
+        ).encode()  # a file may have a mark, or be UTF-16
+        schema = json_text.loaded(json_text.with_stand_ins(document))
     except ValueError as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error
     draft = schema.get("$schema", DRAFT) if isinstance(schema, dict) else DRAFT

@@ -31,6 +31,13 @@ def lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None)
     """The lane of an event, for a person. ``key``: of its record."""
     if subscription.ordering == "none":
         return "none: ordering is none"
+    words = _lane_words(subscription, event, key)
+    if subscription.ordering == "per_key" or words.startswith("none: "):
+        return words
+    return f"{words}, of one producer"
+
+
+def _lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
     setting = subscription.order_by
     order_of = compile_order(setting)
     if setting is None or order_of is None:

@@ -265,9 +265,10 @@ def sinks_of(
     return sink_for
 
 
-def budget_of(config: Config) -> tuple[int, int]:
+def budget_of(config: Config) -> tuple[int, int, int]:
     """What ``Budget`` is made of."""
-    return config.limits.deliveries_in_flight, config.limits.held_bytes
+    limits = config.limits
+    return limits.deliveries_in_flight, limits.held_bytes, limits.body
 
 
 def _supervisor(

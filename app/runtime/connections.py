@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
@@ -98,14 +98,22 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
     broker = loaded.config.brokers[name]
     sources = list(_sources(loaded.config, name))
     topics = list(dict.fromkeys(topic for _, topic in sources))
-    found: list[Finding] = []
-    if topics and not isinstance(broker, EmbeddedBroker) and not broker.topics.create:
+    lacking: Mapping[str, str] = {}
+    if isinstance(broker, RabbitBroker):  # also with topics.create: nobody makes a queue of others
+        lacking = await log.check_targets(topics)
+    elif topics and not isinstance(broker, EmbeddedBroker) and not broker.topics.create:
         known = {topic.name for topic in (await log.metadata(topics)).topics}
-        found = [
-            _finding(loaded, "error", path, f"broker {name} has no topic {topic}: {_create(name)}")
-            for path, topic in sources
+        cure = _create(name)
+        lacking = {
+            topic: f"broker {name} has no topic {topic}: {cure}"
+            for topic in topics
             if topic not in known
-        ]
+        }
+    found = [
+        _finding(loaded, "error", path, lacking[topic])
+        for path, topic in sources
+        if topic in lacking
+    ]
     return found + await _warnings(loaded, log, sources)
 
 

@@ -12,9 +12,9 @@ from app.brokers.portable import PortableLog
 from app.config.brokers import EmbeddedBroker, KafkaListener
 from app.config.kafka_listener import split
 from app.config.kafka_logins import KafkaLogins, kafka_logins
-from app.config.lint_servers import is_loopback
 from app.config.model import Config
 from app.errors import SetupError
+from app.gateway.port import is_loopback
 from app.gateway.tls import Certificates
 from app.interfaces import Clock
 from app.kafka_listener.gate import CloudEventsGate

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from app.access.who import Producers
-from app.config.lint_servers import is_loopback
 from app.config.model import Config
 from app.errors import SetupError
 from app.gateway.door import Door
 from app.gateway.issuers import Issuers
+from app.gateway.port import is_loopback
 from app.interfaces import Clock
 
 

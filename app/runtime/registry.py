@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from app.api.problems import Refused
-from app.api.running import Document, Entry
+from app.api.running import Demand, Document, Entry, anything
 from app.config.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
@@ -60,20 +60,21 @@ class Registry:
         await self._catalog.refresh()
         return self._catalog.entry(subscription)
 
-    async def make(self, document: Document) -> Entry:
+    async def make(self, document: Document, demand: Demand = anything) -> Entry:
         named = {"id": f"sub-{secrets.token_hex(6)}", **document}
         async with self._making:
             await self._catalog.refresh()
             self._demand_room()
             await self._demand_free(named["id"])
             judged = await self._judged(named, None, {})
+            demand(judged, None)
             await self._forget(judged)
             try:
                 return await self._keep(named, judged, 0)
             except VersionConflict:
                 raise _taken(named["id"]) from None
 
-    async def change(self, entry: Entry, document: Document) -> Entry:
+    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
         made = self._catalog.made(entry.id)
@@ -86,6 +87,7 @@ class Registry:
         if faults:
             raise _invalid(faults)
         judged = await self._judged(kept, entry.id, made.document or {})
+        demand(judged, made.entry.subscription)
         return await self._keep(kept, judged, entry.version)
 
     async def remove(self, entry: Entry) -> None:

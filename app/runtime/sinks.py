@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.config.kinds import manners_of
+from app.config.kinds import attested_brokers, manners_of
 from app.config.model import Config
 from app.config.route_resources import load_resources
 from app.errors import SetupError
@@ -75,5 +75,6 @@ def open_sink(
         config.brokers[target.broker].kind,
         manner=manners.get(target.broker, USUAL),
         within=config.timeouts.publish,
+        attested=subscription.source.broker in attested_brokers(config),
     )
     return traced(publishing, subscription, config)

@@ -14,7 +14,7 @@ from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolVie
 from app.api.running import Configured, Entry, Registry
 from app.api.slices import ROW, Slices
 from app.brokers.sharing import Shared
-from app.config.kinds import kinds_of, manners_of
+from app.config.kinds import attested_brokers, kinds_of, manners_of
 from app.config.model import Config
 from app.config.route_resources import load_resources
 from app.errors import SkybridgeError
@@ -74,6 +74,7 @@ class State:
         """Tell of this configuration, whose brokers are the same."""
         self._parts = self._parts._replace(config=config, producers=producers)
         self.routes: Sequence[Route] = config.routes
+        self.attested: Collection[str] = attested_brokers(config)
         self.resources = resources
         self.producers = producers
         self.largest_document = config.limits.subscription_bytes

@@ -20,6 +20,9 @@ from app.model.message import Partition
 from app.model.subscription import Subscription
 from app.telemetry import Counters
 
+MARK = (
+    "skybridge-dead-letter-"  # how the names of headers begin that a copy has more than its record
+)
 MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 
 _log = logging.getLogger("skybridge.worker")
@@ -156,6 +159,6 @@ def marked(letter: DeadLetter) -> Record:
     if typed:
         said["typed"] = msgspec.json.encode(typed).decode()
     marks: tuple[Header, ...] = tuple(
-        (f"skybridge-dead-letter-{name}", text.encode()) for name, text in said.items()
+        (f"{MARK}{name}", text.encode()) for name, text in said.items()
     )
     return replace(record, headers=record.headers + marks)

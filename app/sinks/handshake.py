@@ -143,6 +143,7 @@ class Handshake:
         self._asking: asyncio.Task[None] | None = None
         self._due = 0.0  # when to ask next
         self._refusals = 0
+        self._again = REQUIRED_AGAIN
         self._limit: RateLimit | None = None
         self._consent: Consent | None = None
         self.required = required
@@ -243,6 +244,8 @@ class Handshake:
     def _refuse(self, said: str, again: tuple[float, float] = REQUIRED_AGAIN) -> None:
         self.why = f"the webhook did not consent to {self._origin}: {said.strip()}"
         self._consent, self._limit = None, None
+        if again != self._again:
+            self._again, self._refusals = again, 0
         self._refusals += 1
         if self.required:
             first, longest = again

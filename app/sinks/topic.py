@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from app.bindings.forwarding import is_wanted
+from app.bindings.forwarding import PRODUCER, is_wanted, without
 from app.bindings.record import Decoded, Record
 from app.bindings.spooled import restored
 from app.bindings.table import BINDINGS
@@ -53,6 +53,8 @@ class TopicSink(Sink):
     neither starts nor stops it. Raises SetupError for what can be no place there.
 
     ``within``   seconds after which the log itself says that nobody knows.
+    ``attested`` whether records of the source prove their producer. The embedded log takes the name of a producer
+                 from no other source, because there it is a proof.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class TopicSink(Sink):
         *,
         manner: Manner = USUAL,
         within: float = 0.0,
+        attested: bool = True,
     ) -> None:
         source, forward = subscription.source, subscription.forward_headers
         setting = f"subscriptions.{subscription.id}.sink"
@@ -75,6 +78,7 @@ class TopicSink(Sink):
         # A template may not lead back to what the subscription reads.
         self._sources = frozenset(source.topics if source.broker == target.broker else ())
         self._within = within
+        self._anonymous = kind == "embedded" and not attested
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         try:
@@ -93,7 +97,12 @@ class TopicSink(Sink):
     def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
         record, decoded = outgoing.message.record, outgoing.decoded
         if decoded is None:
-            return self._topic(_NO_ATTRIBUTES), self._binding.copied(record)
+            copy = self._binding.copied(record)
+            if self._anonymous:
+                copy = replace(copy, headers=without(copy.headers, PRODUCER))
+            return self._topic(_NO_ATTRIBUTES), copy
+        if self._anonymous and decoded.foreign:
+            decoded = replace(decoded, foreign=without(decoded.foreign, PRODUCER))
         if self._forward is not None and decoded.foreign:
             decoded = _chosen(decoded, self._forward)
         topic = self._topic(decoded.event.attributes)

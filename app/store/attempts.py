@@ -43,6 +43,8 @@ class Attempts(Storing):
         query = select(table).order_by(_c.id.desc()).limit(limit)
         if choice.subscription is not None:
             query = query.where(_c.subscription == choice.subscription)
+        if choice.subscriptions:
+            query = query.where(_c.subscription.in_(choice.subscriptions))
         if choice.event_id is not None:
             query = query.where(_c.event_id == _indexed(choice.event_id))
         if choice.event_source is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from app.interfaces import AuditChoice, AuditEntry
+from app.interfaces.audit import FOLDED_MS
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import audit
 from app.store.transactions import Storing, Transactions, shared_transaction, transaction
@@ -24,6 +26,7 @@ class AuditBounds(NamedTuple):
     """Most rows of each kind."""
 
     change: int = 100_000
+    login: int = 10_000
     look: int = 100_000
     refusal: int = 10_000
 
@@ -38,7 +41,7 @@ class Audit(Storing):
     @shared_transaction
     def add(self, connection: Connection, entry: AuditEntry) -> int:
         texts = {name: clipped(getattr(entry, name)) for name in ("who", "address", "operation")}
-        row = values_of(entry, audit, **texts, **_outcome(entry))
+        row = values_of(entry, audit, **texts) | _outcome(entry) | _folded(connection, entry)
         number: int = connection.execute(insert(audit).values(row).returning(_c.id)).scalar_one()
         if number % STRIDE == 0:
             for kind, most in self._bounds._asdict().items():
@@ -47,7 +50,8 @@ class Audit(Storing):
 
     @shared_transaction
     def conclude(self, connection: Connection, entry: AuditEntry) -> None:
-        connection.execute(update(audit).where(_c.id == entry.id).values(_outcome(entry)))
+        values = _outcome(entry) | _folded(connection, entry)
+        connection.execute(update(audit).where(_c.id == entry.id).values(values))
 
     @transaction
     def find(
@@ -71,6 +75,27 @@ def _trim(connection: Connection, kind: str, most: int) -> None:
         connection.execute(delete(audit).where(of_kind, _c.id <= first))
 
 
+def _folded(connection: Connection, entry: AuditEntry) -> dict[str, Any]:
+    """Delete the newest entry alike, and return the columns that continue it. On PostgreSQL another process may have
+    deleted it first: then there are two entries, and each use is counted once."""
+    if not entry.folds:
+        return {}
+    mark = hashlib.sha256(repr(entry.alike).encode("utf-8", "surrogatepass")).hexdigest()
+    newest = (
+        select(_c.id)
+        .where(_c.alike == mark, _c.at_ms > entry.at_ms - FOLDED_MS)
+        .order_by(_c.id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    gone = delete(audit).where(_c.id == newest).returning(_c.at_ms, _c["count"])
+    before = connection.execute(gone).first()
+    if before is None:
+        return {"alike": mark}
+    at_ms, count = before
+    return {"alike": mark, "at_ms": at_ms, "count": count + 1, "last_ms": entry.at_ms}
+
+
 def _outcome(entry: AuditEntry) -> dict[str, Any]:
     return {
         "target": clipped(entry.target),
@@ -90,6 +115,6 @@ def _chosen(choice: AuditChoice) -> Iterator[ColumnElement[bool]]:
         if wanted is not None:
             yield _c[name] == wanted
     if choice.since_ms is not None:
-        yield _c.at_ms >= choice.since_ms
+        yield func.coalesce(_c.last_ms, _c.at_ms) >= choice.since_ms
     if choice.until_ms is not None:
         yield _c.at_ms < choice.until_ms

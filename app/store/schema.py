@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.errors import SetupError
-from app.store.tables import HASHED, REDRIVEN, alembic_version, metadata, skybridge_schema
+from app.store.tables import HASHED, OF_REDRIVEN, alembic_version, metadata, skybridge_schema
 
-HEAD = "0008"
-KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", HEAD)
+HEAD = "0009"
+KNOWN = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", HEAD)
 REFUSED_BY_OLD = 3  # in ``skybridge_schema``
 FIRST_RELEASE = "0000"  # tables of a release before Alembic, whatever their number
 
@@ -55,7 +55,7 @@ def _make(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         for index in HASHED:
             index.dialect_options["postgresql"]["using"] = "hash"
-        REDRIVEN.dialect_options["postgresql"]["where"] = sa.text("redriven")
+        OF_REDRIVEN.dialect_options["postgresql"]["where"] = sa.text("redriven")
     metadata.create_all(connection)
     connection.execute(sa.insert(skybridge_schema).values(version=REFUSED_BY_OLD))
     connection.execute(sa.insert(alembic_version).values(version_num=HEAD))

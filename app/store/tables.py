@@ -126,7 +126,7 @@ parked = Table(
     Index(
         "parked_redriven",
         *("subscription", "lane", "letter"),
-        sqlite_where=sa_text("redriven = 1"),  # PostgreSQL: see REDRIVEN
+        sqlite_where=sa_text("redriven = 1"),
     ),
     sqlite_autoincrement=True,
 )
@@ -269,12 +269,13 @@ audit = Table(
     *_filled(Text, "who", "address", "operation", "target"),
     Column("status", Integer),
     Column("detail", Text, nullable=False),
+    Column("count", Integer, nullable=False, server_default="1"),
+    Column("last_ms", BigInteger),
+    Column("alike", Text),
     Index("audit_by_kind", "kind", "id"),
+    Index("audit_by_alike", "alike"),
     sqlite_autoincrement=True,
 )
-
-REDRIVEN = next(index for index in parked.indexes if index.name == "parked_redriven")
-"""The index of redriven rows alone; PostgreSQL is given its condition where a schema is made, as for HASHED."""
 
 HASHED = [
     index
@@ -284,3 +285,5 @@ HASHED = [
 ]
 """Hashes on PostgreSQL, whose trees hold no long ids. Said where a schema is made: said with the index, it imports
 that dialect into every process."""
+(OF_REDRIVEN,) = [index for index in parked.indexes if index.name == "parked_redriven"]
+"""It has these rows alone, on PostgreSQL too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.bindings.content_coding import CONTENT
 from app.delivery.fair_share import Shares
 
 DELIVERIES, BYTES = 2_000, 256 * 2**20
@@ -11,14 +12,19 @@ MOST_HELD = 8 * 2**20  # bytes held for one subscription; beyond them nothing is
 
 
 class Budget:
-    """``deliveries``: attempts in flight; ``held``: bytes of messages taken and not finished."""
+    """``deliveries``: attempts in flight; ``held``: bytes of messages taken and not finished. ``content``: bytes
+    that one message may grow to when its content coding is undone."""
 
-    def __init__(self, deliveries: int = DELIVERIES, held: int = BYTES) -> None:
+    def __init__(
+        self, deliveries: int = DELIVERIES, held: int = BYTES, content: int = CONTENT
+    ) -> None:
+        self.content = content
         self.deliveries = Shares(deliveries)
         self.bytes = Shares(held)
         self.refused: dict[Part, None] = {}  # in the order in which they were
 
-    def rebound(self, deliveries: int, held: int) -> None:
+    def rebound(self, deliveries: int, held: int, content: int = CONTENT) -> None:
+        self.content = content
         self.deliveries.rebound(deliveries)
         self.bytes.rebound(held)
         for _ in range(len(self.refused)):

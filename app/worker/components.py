@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+from app.bindings.content_coding import without_coding
 from app.bindings.table import BINDINGS
 from app.delivery.lanes import Lanes
 from app.interfaces import Clock, Log, Notify, Sink, Store, silence
@@ -58,7 +59,8 @@ class Components:
         notify: Notify = silence,
     ) -> None:
         scope, timekeeper = TaskScope(), Timekeeper(clock)
-        part = Part(budget or Budget(), timekeeper.soon)
+        budget = budget or Budget()
+        part = Part(budget, timekeeper.soon)
         self.shared = shared = Shared(
             *(subscription, store, clock, jitter, scope, timekeeper, attempts, part)
         )
@@ -71,11 +73,13 @@ class Components:
         self.lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
         self.commits = commits = OffsetCommits(clock)
         self.gate = gate = Gate(shared, notify)
+        decode = BINDINGS[kind].decode
         self.reader = reader = DeliveryReader(
             subscription,
-            BINDINGS[kind].decode,
-            lasting=lasting,
+            lambda record: decode(record, bound=budget.content),
+            content=lambda record: without_coding(record, budget.content),
             names=BINDINGS[kind].names,
+            lasting=lasting,
             failed=attempts.filter_failed,
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)

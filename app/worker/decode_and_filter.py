@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from app.bindings import wrapping
+from app.bindings.content_coding import without_coding
+from app.bindings.forwarding import PRODUCER
 from app.bindings.record import Decoded, Record
 from app.delivery.lane_id import lane_id
 from app.delivery.plan import SETTLE
@@ -29,6 +31,7 @@ class DeliveryReader:
 
     ``decode``   of the binding of its source's broker.
     ``names``    of that binding: what a record that is no event is found by.
+    ``content``  a record without its content coding, where that is undone.
     ``lasting``  whether positions are the same when a message is delivered again.
     ``failed``   is told of each filter expression that fails.
     """
@@ -38,12 +41,14 @@ class DeliveryReader:
         subscription: Subscription,
         decode: Callable[[Record], Decoded],
         *,
+        content: Callable[[Record], Record] = without_coding,
         lasting: bool = True,
         names: Callable[[Record], Mapping[str, str]] = lambda _: {},
         failed: Failed = lambda *_: None,
     ) -> None:
         self._decode = decode
         self._names = names
+        self._uncode = content
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
@@ -54,7 +59,8 @@ class DeliveryReader:
         self._failed = False  # an expression did, for the event that is looked at
         self._failures = 0  # of events that the log did not hand out, and has not told of
         self._skip_foreign = subscription.on_foreign == "skip"
-        self._ordered = subscription.ordering == "per_key"
+        self._ordered = subscription.ordering != "none"
+        self._by_producer = subscription.ordering == "per_producer_key"
         self._order_of = compile_order(subscription.order_by)
 
     def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
@@ -121,14 +127,29 @@ class DeliveryReader:
     def _wrapped(self, message: Message) -> Decoded:
         topic, number = message.partition.topic, message.partition.number
         at = (message.position, message.time_ms) if self._lasting else ()
-        return wrapping.wrap(message.record, wrapping.Origin(self._broker, topic, number, *at))
+        record = self._content(message.record)
+        return wrapping.wrap(record, wrapping.Origin(self._broker, topic, number, *at))
+
+    def _content(self, record: Record) -> Record:
+        try:
+            return self._uncode(record)
+        except SenderError:
+            return record
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
         """Rule 3: the key of the record, within its partition; or the value that the subscription orders by,
-        wherever it comes from. Without either there is no order, and each message has a lane of its own."""
+        wherever it comes from; of each producer by itself where the subscription says so. Without either there is no order,
+        and each message has a lane of its own."""
         key = value = None
         if self._ordered and self._order_of is None:
             key = message.record.key
         elif self._ordered and decoded is not None and self._order_of is not None:
             value = self._order_of(decoded.event)
-        return lane_id(key, value, message.partition, message.position)
+        producer = _producer(message.record, decoded) if self._by_producer else None
+        return lane_id(key, value, message.partition, message.position, producer)
+
+
+def _producer(record: Record, decoded: Decoded | None) -> bytes:
+    """Return the name of the producer that sent a record, as the header beside it says; empty where it says none."""
+    headers = record.headers if decoded is None else decoded.foreign
+    return next((value for name, value in headers if name.lower() == PRODUCER and value), b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.delivery.endpoint import Flow
-from app.interfaces import Consumer, Waiting
+from app.interfaces import Consumer, Lacking, Waiting
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
 from app.worker.shared import DispatcherPart
@@ -34,7 +34,7 @@ class StatusReport(DispatcherPart):
             broker=self._subscription.source.broker,
             group=components.group,
             state=state,
-            cause=self._cause(),
+            cause=self._cause(consumer),
             partitions=tuple(sorted(partitions, key=str)),
             held=lanes.held + parking.unwritten,
             in_flight=lanes.flying,
@@ -63,7 +63,7 @@ class StatusReport(DispatcherPart):
             if (name := delivery.name).id == event_id
         ]
 
-    def _cause(self) -> str:
+    def _cause(self, consumer: Consumer | None) -> str:
         of = self._components
         parts: list[DispatcherPart] = [of.ownership, of.gate, of.conclusions, of.parking]
         parts += (of.rows, of.drain, of.redrive, of.replays)
@@ -74,6 +74,7 @@ class StatusReport(DispatcherPart):
             of.gate.endpoint.cause,
             *(part.trouble for part in parts),
             of.parking.full_cause,
+            _lacking(consumer),
         )
         return next(filter(None, causes), "")
 
@@ -81,3 +82,10 @@ class StatusReport(DispatcherPart):
         heads = (head for head in self._components.lanes.heads() if head.origin.ages)
         came = min((head.message.time_ms for head in heads), default=None)
         return None if came is None else max(0.0, self._clock.now() - came / 1000)
+
+
+def _lacking(consumer: object) -> str:
+    """Return which parts of its topics the consumer does not read, where it knows of them."""
+    if not isinstance(consumer, Lacking):
+        return ""
+    return consumer.trouble

@@ -126,7 +126,7 @@ class Supervisor:
         self,
         sink_for: Callable[[Subscription], Sink],
         restarted: Collection[str],
-        bounds: tuple[int, int],
+        bounds: tuple[int, ...],
     ) -> None:
         """What subscriptions are built on is another from now on. ``restarted``: those that ``apply`` ends and
         begins although their own settings are the same. ``bounds``: as ``Budget`` takes them."""

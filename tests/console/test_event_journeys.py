@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 from typer.testing import CliRunner
 
 from app.cli.commands import app
 from console import Pages
-from console_traffic import ORDERS, Shop, shop
+from console_traffic import KEY, ORDERS, Shop, shop
 from service_process import until
 
 
@@ -143,6 +144,31 @@ def test_the_copied_command_posts_the_event(stage: Shop, pages: Pages) -> None:
     assert command.startswith(f"curl 'http://127.0.0.1:{stage.service.events}/events' \\\n")
     assert "it'\\''s one" in command
     assert "-H 'content-type: application/cloudevents+json'" in command
+
+
+def test_data_that_no_number_of_a_browser_holds_is_shown_and_sent_again_as_it_came(
+    stage: Shop, pages: Pages
+) -> None:
+    data = r'{"\ud83d":"cut \uD83D","n":1e400,"m":[1.10,12345678901234567890]}'
+    document = f'{{"specversion":"1.0","id":"odd","source":"/shop","type":"{ORDERS}created","data":{data}}}'
+    url = f"http://127.0.0.1:{stage.service.events}/events"
+    headers = {
+        "content-type": "application/cloudevents+json",
+        "authorization": f"Bearer {KEY}",
+    }
+    sent = httpx.post(url, content=document, headers=headers, trust_env=False)
+    assert sent.status_code == 202, sent.text
+    page = pages.open(stage.service, "#/events/event?id=odd")
+    expect(page.get_by_role("main")).to_contain_text("1e400")
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+    page.get_by_role("button", name="Copy as curl").click()
+    page.wait_for_function("window.copied")
+    assert data in page.evaluate("window.copied")
+    page.get_by_role("button", name="Send again").click()
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Stored in log/orders")
+    records = f"http://127.0.0.1:{stage.service.admin}/v1/topics/log/orders/records?id=odd"
+    assert httpx.get(records, trust_env=False).text.count(f'"data":{data}') == 2
 
 
 def test_explain_and_save_as_a_test(stage: Shop, pages: Pages, tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from msgspec.structs import replace
 
 from app.bindings.record import Record
 from app.delivery.lane_id import lane_id
 from app.errors import SetupError
-from app.interfaces import Commit, Halt
+from app.interfaces import AuditChoice, Commit, Halt
 from app.model.message import Partition
 from app.store import open_shared_store, open_store, schema
 from app.store.rows import kept_values
@@ -157,6 +158,42 @@ def park_before(url: str, number: int) -> None:
         schema.migrate(connection, "0002")
         table = sa.Table("parked", sa.MetaData(), autoload_with=connection)
         connection.execute(sa.insert(table), [row])
+    engine.dispose()
+
+
+async def test_logins_of_an_older_store_become_a_kind_of_their_own(database):
+    await asyncio.to_thread(database.make_old)
+    await asyncio.to_thread(audit_before, database.url)
+    store = await started(database)
+    found = await store.audit.find(AuditChoice())
+    assert [(each.kind, each.operation, each.count, each.last_ms) for each in found] == [
+        ("look", "peek", 1, None),
+        ("change", "pause_subscription", 1, None),
+        ("login", "log_out", 1, None),
+        ("login", "log_in", 1, None),
+    ]
+    repeated = replace(found[3], at_ms=NOW + 1)
+    for n in range(2):
+        await store.audit.add(replace(repeated, at_ms=NOW + n))
+    assert [each.count for each in await store.audit.find(AuditChoice(), 2)] == [2, 1]
+    await store.stop()
+
+
+def audit_before(url: str) -> None:
+    """Entries of revision 0008, when logins were changes."""
+    who = {"who": "ana", "address": "::1", "target": "", "status": 200, "detail": ""}
+    operations = (
+        ("change", "log_in"),
+        ("change", "log_out"),
+        ("change", "pause_subscription"),
+        ("look", "peek"),
+    )
+    rows = [{**who, "kind": kind, "operation": name, "at_ms": NOW} for kind, name in operations]
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        schema.migrate(connection, "0008")
+        table = sa.Table("audit", sa.MetaData(), autoload_with=connection)
+        connection.execute(sa.insert(table), rows)
     engine.dispose()
 
 

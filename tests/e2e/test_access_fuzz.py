@@ -1,4 +1,4 @@
-"""Hostile credentials: no 5xx, nothing accepted, memory flat."""
+"""Hostile credentials: no 5xx but 503 for a key that may be new, nothing accepted, memory flat."""
 
 from __future__ import annotations
 
@@ -110,7 +110,12 @@ async def test_hostile_credentials_are_never_accepted_and_never_5xx(
     with caplog.at_level(logging.ERROR):
         async with producer_house(listed, **BOUNDS) as house:
             forger = Forger(chance, key)
-            statuses = await refused(house.server.port, cases, lambda: hostile(chance, forger))
+            statuses = await refused(
+                house.server.port, cases, lambda: hostile(chance, forger), also={503}
+            )
+            counted = house.counters.values()["events_refused"]
+            assert counted["issuer-unavailable",] > 0  # an unknown key, and no question left
+            assert ("bound-reached",) not in counted
             assert house.log.submits == []
             door = house.server.door
             assert door is not None

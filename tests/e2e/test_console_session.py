@@ -245,12 +245,24 @@ def test_logins_and_logouts_are_in_the_audit(browser):
     browser.log_in(TOKEN)
     browser.delete("/v1/session", headers=browser.csrf)
     browser.log_in(READER)
-    found = browser.get("/v1/audit?kind=change&limit=3").json()["entries"]
+    found = browser.get("/v1/audit?kind=login&limit=3").json()["entries"]
     assert [(each["who"], each["operation"], each["status"]) for each in found] == [
         ("reader", "log_in", 200),
         ("token", "log_out", 204),
         ("token", "log_in", 200),
     ]
+
+
+def test_repeated_logins_are_one_entry_and_no_change(browser):
+    """A token with any scope can log in as often as it likes: the audit of changes must not fill with it."""
+    before = browser.get("/v1/audit?kind=change").json() if browser.log_in(READER) else None
+    for _ in range(20):
+        browser.log_in(READER)
+    entry = browser.get("/v1/audit?who=reader&operation=log_in").json()["entries"][0]
+    assert (entry["kind"], entry["status"]) == ("login", 200)
+    assert entry["count"] >= 21
+    assert entry["last_ms"] > entry["at_ms"]
+    assert browser.get("/v1/audit?kind=change").json() == before
 
 
 def test_behind_tls_the_cookie_is_for_this_host_alone(service, browser):

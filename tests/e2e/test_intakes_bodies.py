@@ -62,7 +62,7 @@ async def test_an_intake_takes_bodies_up_to_its_bound(
 
 
 async def test_only_the_intake_has_the_bound_of_the_intake() -> None:
-    """Events, unknown intakes and the next request of the connection have the listener's."""
+    """Events and the next request of the connection have the listener's; an unknown intake takes no body."""
     house = IntakeHouse([SHOP | {"max_body": "300kB"}, HUB | {"name": "other"}])
     async with house.open(body=100_000), await RawConnection.open(house.server.port) as peer:
         sent = publishers.shopify(of_size(200_000))
@@ -70,10 +70,10 @@ async def test_only_the_intake_has_the_bound_of_the_intake() -> None:
         assert (await peer.answer()).status == 202
         await peer.send(event(1, of_size(200_000)))
         assert (await peer.answer()).status == 413
-        for target in ("/in/nobody", "/events/hooks"):
+        for target, status in (("/in/nobody", 404), ("/events/hooks", 413)):
             async with await RawConnection.open(house.server.port) as other:
                 await other.send(request(target, sent.body, headers=sent.headers))
-                assert (await other.answer()).status == 413
+                assert (await other.answer()).status == status
 
 
 async def test_githubs_largest_payload_arrives_at_a_webhook(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
+from app.gateway.issuers import BURST
 from oidc_issuer import OidcIssuer, oidc_issuer
 from producer_house import (
     HEADER_KEY,
@@ -325,8 +326,7 @@ async def test_a_key_that_is_taken_away_is_refused_from_the_next_request_on() ->
 
 
 async def test_keys_of_an_issuer_are_rotated_while_events_come_in() -> None:
-    """A token under a new key is taken at its first use, and the old ones are refused from then on. What is
-    forged does not make us ask more often."""
+    """A token under a new key is taken at its first use, and the old ones are refused from then on."""
     with oidc_issuer() as issuer:
         async with producer_house(producers(issuer.url)) as house:
             old = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
@@ -335,14 +335,43 @@ async def test_keys_of_an_issuer_are_rotated_while_events_come_in() -> None:
             assert issuer.asked == 1
             issuer.rotate()
             new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
-            assert (await house.ask(new)).status == 401  # asked a moment ago
-            (known,) = house.issuers._known.values()
-            known._asked -= 60  # a minute passes
             answers = await asyncio.gather(*(house.ask(new) for _ in range(20)))
             assert {answer.status for answer in answers} == {202}
+            assert issuer.asked == 2
             refused = await house.ask(old)
             assert (refused.status, problem(refused)[1]) == (401, ["unknown-signing-key"])
-            assert issuer.asked == 2
+            assert issuer.asked == 3
+
+
+async def test_forged_tokens_use_up_the_questions_and_no_good_token_is_called_bad() -> None:
+    """Known keys are taken all along; a new key is 503 with Retry-After until the issuer may be asked again."""
+    with oidc_issuer() as issuer:
+        async with producer_house(producers(issuer.url)) as house:
+            known = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            assert (await house.ask(known)).status == 202
+            forged = [
+                posted("binary", one(), "/events", bearer(forged_kid(issuer, f"x-{number}")))
+                for number in range(20)
+            ]
+            statuses = [(await house.ask(each)).status for each in forged]
+            assert statuses == [401] * (BURST - 1) + [503] * (21 - BURST)
+            issuer.rotate()
+            new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
+            answer = await house.ask(new)
+            assert (answer.status, problem(answer)[0]) == (
+                503,
+                "urn:skybridge:problem:issuer-unavailable",
+            )
+            assert 1 <= int(answer.headers["retry-after"]) <= 60
+            assert (await house.ask(known)).status == 202
+            assert issuer.asked == BURST
+
+
+def forged_kid(issuer: OidcIssuer, kid: str) -> str:
+    head, claims, signature = issuer.token(azp="warehouse").split(".")
+    header = json.loads(base64.urlsafe_b64decode(head + "==="))
+    forged = base64.urlsafe_b64encode(json.dumps({**header, "kid": kid}).encode()).decode()
+    return ".".join([forged.rstrip("="), claims, signature])
 
 
 async def test_an_issuer_that_is_away_is_told_as_our_fault() -> None:

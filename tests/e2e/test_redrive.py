@@ -245,6 +245,33 @@ async def test_a_mended_target_gets_every_letter_once_in_order_by_the_same_subsc
     await _counts_add_up(house, len(expected))
 
 
+async def test_an_unreachable_target_makes_no_dead_letter_of_a_single_key(
+    house: House, account: Account, target: WebhookTarget
+) -> None:
+    """The schedule of this house lasts for 20 ms; a closed port uses nothing of it."""
+    await target.stop()
+    numbers = [number * KEYS for number in range(4)]
+    for number in numbers:
+        await house.publish(number, 1)
+
+    async def unsent() -> list[Any]:
+        return list((await house.get("/v1/attempts?outcome=unsent&limit=100"))["attempts"])
+
+    async def tried_thrice() -> bool:
+        return len(await unsent()) >= 3
+
+    await until(tried_thrice, "three attempts that were not sent")
+    (status,) = (await house.get("/status"))["subscriptions"]
+    assert status["state"] == "paused"
+    assert "the target cannot be reached: connect" in status["cause"]
+    assert await house.counts() == {}
+    await target.start()
+    await until(lambda: len(account.taken) == len(numbers), "each is delivered")
+    assert account.numbers == numbers
+    assert await house.counts() == {}
+    assert {each["number"] for each in await unsent()} == {1}
+
+
 @pytest.mark.parametrize("commands", [1, 2])
 async def test_letters_of_a_key_keep_their_order_through_a_retry(
     house: House, account: Account, commands: int

@@ -230,7 +230,6 @@ async def test_a_server_that_nobody_vouches_for_is_not_talked_to(
         ({"addresses": "user:pw@host:1"}, "brokers.main.addresses"),
         ({"addresses": "host:port"}, "brokers.main.addresses"),
         ({"addresses": ""}, "brokers.main.addresses"),
-        ({"queue": "{topic}"}, "brokers.main.queue"),
         ({"tls": ClientTls(ca="/no/such/file")}, "brokers.main.security.tls"),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 
 import chart
@@ -102,6 +104,23 @@ def test_the_service_takes_what_a_pod_gives_it(case, tmp_path):
             assert ports.get("events", server.events.port) == server.events.port
 
 
+@functools.cache
+def _pems() -> dict[str, bytes]:
+    """What a mounted file holds, by the end of its name: one pair of one authority."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("bridge.example")
+    return {
+        "ca.crt": authority.cert_pem.bytes(),
+        ".crt": b"".join(each.bytes() for each in issued.cert_chain_pems),
+        ".key": issued.private_key_pem.bytes(),
+    }
+
+
+def _mounted(name: str) -> bytes:
+    pem = next((text for end, text in _pems().items() if name.endswith(end)), None)
+    return pem or ("whsec_" + "c2VjcmV0" * 6 if "billing" in name else "secret").encode()
+
+
 def _in(folder, text: str):
     """Paths of the pod stand for folders of the test, with a certificate or secret where one is named."""
     for place in PLACES:
@@ -109,7 +128,7 @@ def _in(folder, text: str):
     for file in ("kafka/password", "kafka/ca.crt", "billing/secret", "rabbit/password"):
         kept = folder / "etc/skybridge-secrets" / file
         kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text("whsec_" + "c2VjcmV0" * 6 if "billing" in file else "secret")
+        kept.write_bytes(_mounted(file))
     path = folder / "skybridge.yaml"
     path.write_text(text)
     return path
@@ -130,7 +149,7 @@ def _environ(pod: dict[str, Any], folder) -> dict[str, str]:
         if value.startswith("/etc/skybridge-tls"):
             value = f"{folder}{value}"
             (folder / value).parent.mkdir(parents=True, exist_ok=True)
-            (folder / value).write_text("pem")
+            (folder / value).write_bytes(_mounted(value))
         found[each["name"]] = value
     return {"HOSTNAME": "bridge-0", **found}
 

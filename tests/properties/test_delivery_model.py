@@ -40,6 +40,7 @@ ANSWERS = {
     "fails": SinkAnswer(500),
     "times out": SinkAnswer(None, "timeout"),
     "resets": SinkAnswer(None, "reset"),
+    "cannot be reached": SinkAnswer(None, "connect"),
     "refuses": SinkAnswer(415),
     "asks to wait": SinkAnswer(503, retry_after="3"),
 }
@@ -287,7 +288,7 @@ class Delivery(RuleBasedStateMachine):
         self.world.trouble = trouble
         self.wait(seconds)
 
-    @rule(how=st.sampled_from(["", "", "fails", "times out", "asks to wait"]))
+    @rule(how=st.sampled_from(["", "", "fails", "times out", "asks to wait", "cannot be reached"]))
     def fail_for_everybody(self, how: str) -> None:
         self.world.everybody = how
 

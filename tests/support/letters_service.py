@@ -32,6 +32,7 @@ class Service:
         self.log = FakeLog()
         self.logs: dict[str, Any] = {"log": self.log}
         self.kinds = {"log": "embedded"}
+        self.attested = {"log"}
         self.manners: dict[str, Any] = {}
         self.counters = Counters()
         self.clock = VirtualClock()

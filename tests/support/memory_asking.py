@@ -22,6 +22,7 @@ from app.interfaces import (
     Replay,
     StoredSubscription,
 )
+from app.interfaces.audit import FOLDED_MS
 from app.model.message import Partition
 from app.store.audit import AuditBounds, clipped
 
@@ -44,6 +45,7 @@ class AttemptRows:
             row
             for row in self.rows
             if choice.subscription in (None, row.subscription)
+            and (not choice.subscriptions or row.subscription in choice.subscriptions)
             and choice.event_id in (None, row.event_id)
             and choice.event_source in (None, row.event_source)
             and choice.outcome in (None, row.outcome)
@@ -67,7 +69,8 @@ class AuditRows:
     async def add(self, entry: AuditEntry) -> int:
         self._store.check()
         number = next(self._ids)
-        self.rows[number] = replace(entry, id=number, target=clipped(entry.target))
+        folded = self._folded(replace(entry, target=clipped(entry.target)))
+        self.rows[number] = replace(folded, id=number)
         of_kind = [key for key, row in self.rows.items() if row.kind == entry.kind]
         for key in of_kind[: max(0, len(of_kind) - self._bounds._asdict()[entry.kind])]:
             del self.rows[key]
@@ -76,9 +79,16 @@ class AuditRows:
     async def conclude(self, entry: AuditEntry) -> None:
         self._store.check()
         row = self.rows[entry.id]
-        self.rows[entry.id] = replace(
-            row, target=entry.target, status=entry.status, detail=entry.detail
-        )
+        done = replace(row, target=entry.target, status=entry.status, detail=entry.detail)
+        self.rows[entry.id] = self._folded(done)
+
+    def _folded(self, entry: AuditEntry) -> AuditEntry:
+        for row in reversed(self.rows.values()):
+            young = row.at_ms > entry.at_ms - FOLDED_MS
+            if entry.folds and row.alike == entry.alike and young:
+                del self.rows[row.id]
+                return replace(entry, at_ms=row.at_ms, count=row.count + 1, last_ms=entry.at_ms)
+        return entry
 
     async def find(
         self, choice: AuditChoice, limit: int = 100, before: int | None = None
@@ -91,7 +101,7 @@ class AuditRows:
             and choice.who in (None, row.who)
             and choice.operation in (None, row.operation)
             and choice.target in (None, row.target)
-            and (choice.since_ms or 0) <= row.at_ms
+            and (choice.since_ms or 0) <= (row.last_ms or row.at_ms)
             and (choice.until_ms is None or row.at_ms < choice.until_ms)
             and (before is None or row.id < before)
         ]

@@ -43,6 +43,9 @@ SPARK_CONFIG = """  spark:
 """
 """The end of a configuration file, below ``pipeline``; ``jvm`` is JVM."""
 
+_LONGEST_END = 600
+"""Seconds: the first JVM of a checkout writes the data of its classes when it ends, minutes on a busy machine."""
+
 LEFT_OPEN = "ignore:unclosed <socket:ResourceWarning"
 """pyspark leaves it to the garbage collector to close the sockets over which rows come."""
 
@@ -107,5 +110,5 @@ def _end(session: SparkSession) -> None:
         if gateway is not None:
             gateway.shutdown()
             gateway.proc.stdin.close()  # it ends when nobody holds the other end
-            gateway.proc.wait(60)
+            gateway.proc.wait(_LONGEST_END)
         gc.collect()

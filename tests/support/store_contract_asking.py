@@ -117,6 +117,15 @@ def an_entry(n: int = 1, **values: Any) -> AuditEntry:
     return AuditEntry(**{**fields, "at_ms": NOW + n, **values})
 
 
+async def put(store: Any, entry: AuditEntry, *, concluded: bool) -> None:
+    """At once, or first without its status, as a request that is under way."""
+    if not concluded:
+        await store.audit.add(entry)
+        return
+    number = await store.audit.add(replace(entry, status=None))
+    await store.audit.conclude(replace(entry, id=number))
+
+
 class AuditContract:
     async def test_an_entry_is_kept_with_its_outcome(self, store):
         entry = an_entry(target="billing")
@@ -167,6 +176,69 @@ class AuditContract:
         looks = await store.audit.find(AuditChoice(kind="look"), 999)
         assert 5 <= len(looks) <= 5 + STRIDE
         assert looks[0].at_ms == NOW + 2 + 4 * STRIDE
+
+    async def test_logins_never_push_changes_out(self, house):
+        store = await house.open(audited=AuditBounds(change=3, login=5, look=5, refusal=5))
+        for n in range(3):
+            await store.audit.add(an_entry(n, status=200))
+        for n in range(3, 3 + 4 * STRIDE):
+            await store.audit.add(an_entry(n, kind="login", status=200, address=str(n)))
+        assert len(await store.audit.find(AuditChoice(kind="change"), 999)) == 3
+        assert 5 <= len(await store.audit.find(AuditChoice(kind="login"), 999)) <= 5 + STRIDE
+
+    @pytest.mark.parametrize(
+        ("kind", "status"),
+        [("login", 200), ("login", 204), ("look", 200), ("refusal", 403), ("change", 422)],
+    )
+    @pytest.mark.parametrize("concluded", [False, True])
+    async def test_entries_alike_are_one_with_a_count(self, store, kind, status, concluded):
+        """The same kind, caller, address, operation, object and status."""
+        alike = {"kind": kind, "target": "billing", "status": status}
+        for n in range(1, 6):
+            await put(store, an_entry(n, detail=str(n), **alike), concluded=concluded)
+        (entry,) = await store.audit.find(AuditChoice())
+        assert (entry.count, entry.at_ms, entry.last_ms) == (5, NOW + 1, NOW + 5)
+        assert entry.detail == "5"
+        other = {"who": "bo"}, {"address": "::1"}, {"operation": "o"}, {"target": "t"}
+        for n, each in enumerate([*other, {"status": 503}], 6):
+            await put(store, an_entry(n, **(alike | each)), concluded=concluded)
+        found = await store.audit.find(AuditChoice())
+        assert [each.count for each in found] == [1] * 5 + [5]
+
+    @pytest.mark.parametrize("status", [None, 200, 202])
+    async def test_a_change_that_may_have_happened_has_an_entry_of_its_own(self, store, status):
+        for n in range(3):
+            await store.audit.add(an_entry(n, status=status))
+        found = await store.audit.find(AuditChoice())
+        assert [(each.count, each.last_ms) for each in found] == [(1, None)] * 3
+
+    async def test_an_entry_counts_uses_of_one_hour(self, store):
+        for minutes in (0, 30, 59, 60, 90, 200):
+            at = NOW + minutes * MINUTE
+            await store.audit.add(an_entry(kind="login", status=200, at_ms=at))
+        spans = [
+            ((each.at_ms - NOW) // MINUTE, each.last_ms and (each.last_ms - NOW) // MINUTE)
+            for each in await store.audit.find(AuditChoice())
+        ]
+        assert spans == [(200, None), (60, 90), (0, 59)]
+
+    async def test_an_entry_of_several_is_found_by_the_whole_of_its_time(self, store):
+        for n in (1, 9):
+            await store.audit.add(an_entry(n, kind="login", status=200))
+        for wanted, count in (
+            ({"since_ms": NOW + 9}, 1),
+            ({"since_ms": NOW + 10}, 0),
+            ({"until_ms": NOW + 2}, 1),
+            ({"until_ms": NOW + 1}, 0),
+        ):
+            assert len(await store.audit.find(AuditChoice(**wanted))) == count
+
+    async def test_a_repeated_entry_is_the_newest(self, store):
+        """Pages go by id, so it takes a new one."""
+        await store.audit.add(an_entry(1, kind="login", status=200))
+        between = await store.audit.add(an_entry(2, status=200))
+        last = await store.audit.add(an_entry(3, kind="login", status=200))
+        assert [each.id for each in await store.audit.find(AuditChoice())] == [last, between]
 
     async def test_text_from_outside_is_kept_readably(self, store):
         """A path may hold what no column of text can; a name in it may be long."""

@@ -28,6 +28,7 @@ class Service:
         self.log = FakeLog()
         self.logs: dict[str, Any] = {"log": self.log, "log#acks=1": self.log}
         self.kinds = {"log": "embedded"}
+        self.attested = {"log"}
         self.manners: dict[str, Any] = {}
         self.counters = Counters()
         self.clock = VirtualClock()

@@ -60,6 +60,10 @@ class Topics(Asking[Topic]):
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
                 self._forget(name, gone)  # the next publisher asks, and is told for certain
                 self._deleted(topic)
+            elif len(partitions) < len(topic.lanes):
+                words = f"topic {name} was made again, with {len(partitions)} partitions"
+                self._forget(name, BrokerUnavailable(words, broker=self._settings.name))
+                self._deleted(topic)
             elif len(partitions) > len(topic.lanes):
                 topic.grow(len(partitions))
 

@@ -303,10 +303,15 @@ class PulsarConsumer(Member):
         return [self._by_partition[each] for each in partitions if each in self._by_partition]
 
     def _numbered(self, topic: str, stats: Mapping[str, PartitionStats]) -> list[tuple[int, str]]:
-        """The partitions that the broker speaks of, by number."""
-        namespace = self._settings.namespace
-        names = {wire_name(topic, namespace, number): number for number in range(len(stats))}
-        return [(names[wire], wire) for wire in stats if wire in names]
+        """The partitions that the broker speaks of, by number. It is silent about those that nobody made or
+        that were deleted, so their count says nothing."""
+        alone = wire_name(topic, self._settings.namespace, None)
+        found = []
+        for wire in stats:
+            number = wire.removeprefix(f"{alone}-partition-")
+            if wire != number and number.isdecimal():
+                found.append((int(number), wire))
+        return found
 
 
 def _partitions(owned_partitions: Iterable[OwnedPartition]) -> tuple[Partition, ...]:

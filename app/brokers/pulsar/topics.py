@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.portable import Submission
@@ -11,7 +11,7 @@ from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.batchers import Topic
 from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
-from app.errors import BoundReached, BrokerError, BrokerRefused
+from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
@@ -72,7 +72,14 @@ class Topics(Asking[Topic]):
                 if isinstance(meaning, BrokerRefused):
                     self.refuse(name, meaning)
             else:
-                topic.grow(wires.values())
+                self._resize(name, topic, wires)
+
+    def _resize(self, name: str, topic: Topic, wires: Mapping[int, str]) -> None:
+        if len(wires) < len(topic.batchers):
+            words = f"topic {name} was made again, with {len(wires)} partitions"
+            self.refuse(name, BrokerUnavailable(words, broker=self._settings.name))
+        else:
+            topic.grow(wires.values())
 
     async def _find(self, name: str) -> Topic:
         """Until it is found or refused. Waiting callers are told of the first failure."""

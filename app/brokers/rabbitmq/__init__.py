@@ -1,10 +1,12 @@
 """Shell. The RabbitMQ driver, on aio-pika.
 
 ``settings`` how to reach a cluster · ``connection`` a connection · ``aiormq_adapter`` what lies
-below aio-pika, for the hot path · ``topology`` what a topic is there · ``frames`` a record as the
+below aio-pika, for the hot path · ``topology``, ``layout``, ``declarations`` what a topic is there,
+which of its queues are, how they are declared · ``frames`` a record as the
 bytes of a publish · ``targets``, ``unconfirmed``, ``failed_publish``, ``producer`` what is asked
 for, on the wire, confirmed, at fault · ``owned_partition``, ``group_roster``,
-``queue_ownership``, ``consumer`` one member of a group · ``stream`` the same for queues that keep
+``group_queues``, ``queue_ownership``, ``consumer`` one member of a group · ``stream``,
+``stream_ends``, ``stream_places`` the same for queues that keep
 what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean ·
 ``driver`` all of it behind the portable log.
 """

@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 
 from app.brokers.rabbitmq.connection import Wire, connect
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.stream import Ends, ends_of, offset_at, read
+from app.brokers.rabbitmq.stream import read
+from app.brokers.rabbitmq.stream_ends import Ends, ends_of, offset_at
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerRefused, PositionOutOfRange
 from app.interfaces import Commit, OffsetStore
@@ -70,7 +71,8 @@ class Admin:
         return str(max(ends.earliest, ends.latest - count))
 
     async def _place(self, wire: Wire, partition: Partition) -> str:
-        if partition.number >= await self._topology.partitions(wire, partition.topic):
+        layout = await self._topology.layout(wire, partition.topic)
+        if partition.number not in layout.there:
             raise PositionOutOfRange(f"there is no partition {partition}")
         return self._topology.queue(partition.topic, partition.number, "")
 
@@ -86,9 +88,9 @@ class Admin:
         async with self._wire() as wire:
             for topic in topics:
                 queues = await self._topology.queues_there(wire, topic)
-                await self._topology.inspect(wire, topic, queues)
+                await self._topology.declared.inspect(wire, topic, queues)
                 looked_at += queues
-        warnings = self._topology.warnings
+        warnings = self._topology.declared.warnings
         return tuple(warnings[queue] for queue in looked_at if queue in warnings)
 
     async def metadata(self, topics: Sequence[str], groups: Sequence[str]) -> LogMetadata:
@@ -98,48 +100,62 @@ class Admin:
             lags: list[GroupLag] = []
             for group in groups:
                 for topic, shared in found.items():
-                    own = self._topology.by_group and shared is not None
+                    own = self._topology.by_group(topic) and shared is not None
                     ends = await self._ends(wire, topic, group) if own else shared
-                    lags += await self._lags(group, topic, ends or [])
+                    lags += await self._lags(group, topic, ends or {})
         known = tuple(
-            TopicMetadata(topic, tuple(_partition(n, each) for n, each in enumerate(ends)))
+            TopicMetadata(topic, tuple(_partition(n, each) for n, each in ends.items()))
             for topic, ends in found.items()
             if ends is not None
         )
         return LogMetadata(self._settings.name, known, tuple(lags))
 
-    async def _ends(self, wire: Wire, topic: str, group: str) -> list[Ends] | None:
-        """Of each queue; None for a topic that is not there. Without a group, topics whose queues
-        belong to groups have none to ask about. In a queue that is no stream positions count from
-        its head: the latest is its depth."""
+    async def _ends(self, wire: Wire, topic: str, group: str) -> dict[int, Ends] | None:
+        """Return those of each queue, by its number; None for a topic that is not there. Without a group,
+        topics whose queues belong to groups have none to ask about. In a queue that is no stream positions
+        count from its head: the latest is its depth."""
+        age = self._settings.metadata_age
         try:
-            count = await self._topology.partitions(wire, topic, group)
-            if self._topology.by_group and not group:
-                return [Ends(0, 0)] * count
-            queues = [self._topology.queue(topic, number, group) for number in range(count)]
-            if self._settings.kind == "stream":
-                return [await ends_of(wire, queue) for queue in queues]
-            return [Ends(0, (await self._topology.depth(wire, queue))[0]) for queue in queues]
+            layout = await self._topology.layout(wire, topic, group, age=age)
         except BrokerRefused as error:
             if error.kind != "unknown-topic":
                 raise
             return None
+        if self._topology.by_group(topic) and not group:
+            return dict.fromkeys(layout.there, Ends(0, 0))
+        found = {}
+        for number in layout.there:
+            try:
+                found[number] = await self._ends_of(
+                    wire, self._topology.queue(topic, number, group)
+                )
+            except BrokerRefused as error:  # it has gone since
+                if error.kind != "unknown-topic":
+                    raise
+                self._topology.expire(topic, group)
+        return found
 
-    async def _lags(self, group: str, topic: str, ends: Sequence[Ends]) -> list[GroupLag]:
-        places = [Partition(topic, number) for number in range(len(ends))]
+    async def _ends_of(self, wire: Wire, queue: str) -> Ends:
+        ready, _ = await self._topology.depth(wire, queue)
+        return await ends_of(wire, queue) if self._settings.kind == "stream" else Ends(0, ready)
+
+    async def _lags(self, group: str, topic: str, ends: Mapping[int, Ends]) -> list[GroupLag]:
+        places = {Partition(topic, number): each for number, each in ends.items()}
         if self._settings.kind == "quorum":
             return [
-                GroupLag(group, topic, n, None, ends[n].latest + self._unsettled(group, place))
-                for n, place in enumerate(places)
+                GroupLag(
+                    group, topic, place.number, None, each.latest + self._unsettled(group, place)
+                )
+                for place, each in places.items()
             ]
         known = (
             {}
             if self._offsets is None
-            else await self._offsets.offsets(self._settings.name, group, places)
+            else await self._offsets.offsets(self._settings.name, group, list(places))
         )
         return [
-            _lag(group, place, known.get(place), each)
-            for place, each in zip(places, ends, strict=True)
+            _lag(group, place, known.get(place), each, begun=bool(known))
+            for place, each in places.items()
         ]
 
     @contextlib.asynccontextmanager
@@ -152,9 +168,13 @@ class Admin:
             await wire.hang_up()
 
 
-def _lag(group: str, place: Partition, commit: Commit | None, ends: Ends) -> GroupLag:
+def _lag(
+    group: str, place: Partition, commit: Commit | None, ends: Ends, *, begun: bool
+) -> GroupLag:
+    """A partition that came after the group had ``begun`` its topic is read from its first message."""
     if commit is None:
-        return GroupLag(group, place.topic, place.number, None, None)
+        lag = ends.latest - ends.earliest if begun else None
+        return GroupLag(group, place.topic, place.number, None, lag)
     lag = max(0, ends.latest - commit.offset)
     return GroupLag(group, place.topic, place.number, str(commit.offset), lag)
 

@@ -16,12 +16,13 @@ from app.brokers.member import Member, in_order, pause_for
 from app.brokers.rabbitmq.aiormq_adapter import spec
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, translate, words
+from app.brokers.rabbitmq.group_queues import GroupQueues
 from app.brokers.rabbitmq.group_roster import GroupRoster
 from app.brokers.rabbitmq.owned_partition import OwnedPartition
 from app.brokers.rabbitmq.queue_ownership import QueueOwnership
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
-from app.errors import BrokerUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 log = logging.getLogger(__name__)
@@ -36,15 +37,14 @@ class RabbitConsumer(Member):
         super().__init__()
         self.group = joining.group
         self._settings = settings
-        self._topology = topology
-        self._topics = tuple(joining.topics)
         self._client_id = joining.client_id
-        self._queues: dict[Partition, str] = {}
+        self._queues = GroupQueues(settings, topology, tuple(joining.topics), joining.group)
         self._ownership = QueueOwnership(settings, topology)
         self._roster = GroupRoster(joining.group, settings.heartbeat)
         self._wire: Wire | None = None
         self._owned: dict[Partition, OwnedPartition] = {}
         self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
+        self._asked = asyncio.get_running_loop().time()  # whether what is owned still is
         self._look = asyncio.Event()  # something may be free
         self._paused: dict[Partition, float] = {}  # since when
         self._task: asyncio.Task[None] | None = None
@@ -88,6 +88,11 @@ class RabbitConsumer(Member):
         for partition in partitions:
             self._paused.pop(partition, None)
         self._news.set()
+
+    @property
+    def trouble(self) -> str:
+        """Name the queues of the topics that are not read, and why; "" where all are."""
+        return self._queues.unread
 
     def holds(self, message: Message) -> bool:
         owned = self._owned.get(message.partition)
@@ -137,17 +142,6 @@ class RabbitConsumer(Member):
         wire = await connect(self._settings, self._client_id)
         self._wire = wire
         wire.closing.add_done_callback(self._wire_closed)
-        queues: dict[Partition, str] = {}
-        for topic in self._topics:
-            count = await self._topology.partitions(wire, topic, self.group)
-            if self._topology.by_group:
-                await self._topology.declare_queues(wire, topic, count, self.group)
-            for number in range(count):
-                queues[Partition(topic, number)] = self._topology.queue(topic, number, self.group)
-            if not self._queues:
-                own = [queue for place, queue in queues.items() if place.topic == topic]
-                await self._topology.inspect(wire, topic, own)
-        self._queues = queues
 
     async def _disconnect(self) -> None:
         wire, self._wire = self._wire, None
@@ -160,8 +154,10 @@ class RabbitConsumer(Member):
         wire = self._wire
         if wire is None:
             return
+        await self._queues.look(wire, self._owned)
+        await self._look_after_owned(wire)
         members = await self._roster.members(wire)
-        share = -(-len(self._queues) // members)
+        share = -(-len(self._queues.names) // members)
         surplus = len(self._owned) - share
         if surplus > 0:
             await self._release(list(self._owned.values())[-surplus:])
@@ -171,14 +167,43 @@ class RabbitConsumer(Member):
             if len(self._owned) + len(taken) >= share:
                 break
             owned = self._make(partition, wire)
-            if await self._ownership.take(wire, owned, self._queues[partition]):
+            if await self._take(wire, owned):
                 self._watch(owned)
                 taken.append(owned)
         await self._own(taken)
+        alone = members == 1 and self._roster.counts
+        self._queues.free(self._in_turn() if alone else (), asyncio.get_running_loop().time())
+
+    async def _take(self, wire: Wire, owned: OwnedPartition) -> bool:
+        try:
+            return await self._ownership.take(wire, owned, self._queues.names[owned.partition])
+        except BrokerRefused as error:
+            if error.kind != "unknown-topic":
+                raise
+            self._vanished(owned.partition)
+            return False
+
+    def _vanished(self, partition: Partition) -> None:
+        """Note that the queue is not there."""
+        self._queues.vanished(partition)
+
+    async def _look_after_owned(self, wire: Wire) -> None:
+        """Give up a queue that no longer has us as its consumer. RabbitMQ 3.10 does not always say that a queue
+        was deleted where another of its name is made at once."""
+        now = asyncio.get_running_loop().time()
+        if now < self._asked + self._settings.metadata_age:
+            return
+        self._asked = now
+        for owned in list(self._owned.values()):
+            if owned.partition not in self._queues.names:
+                continue  # its end is told by the broker
+            if not await self._ownership.lasts(wire, self._queues.names[owned.partition]):
+                log.warning("group %s: %s has another queue now", self.group, owned.partition)
+                self._give_up(owned)
 
     def _in_turn(self) -> list[Partition]:
         """What is not ours; each member begins elsewhere, so that few meet."""
-        others = [partition for partition in self._queues if partition not in self._owned]
+        others = [partition for partition in self._queues.names if partition not in self._owned]
         first = id(self) // 64 % len(others) if others else 0
         return others[first:] + others[:first]
 
@@ -251,6 +276,9 @@ class RabbitConsumer(Member):
         self, owned: OwnedPartition, _frame: spec.Basic.Cancel | spec.Basic.CancelOk
     ) -> None:
         """The broker ended it: the queue was deleted, or moved to another node."""
+        self._give_up(owned)
+
+    def _give_up(self, owned: OwnedPartition) -> None:
         self._lose([owned])
         if owned.channel is not None:
             asyncio.ensure_future(close_channel(owned.channel))  # noqa: RUF006 - bounded by itself

@@ -109,7 +109,7 @@ class RabbitDriver:
 
     def warnings(self) -> tuple[str, ...]:
         """What a person should know though it works: queues of others that promise less."""
-        return tuple(self._topology.warnings.values())
+        return tuple(self._topology.declared.warnings.values())
 
     def translate(self, error: Exception) -> BrokerError | None:
         return translate(error, self.name)

@@ -46,6 +46,11 @@ class GroupRoster:
         self._sure_until = asked + self._heartbeat
         return max(1, count)
 
+    @property
+    def counts(self) -> bool:
+        """Whether members are counted at all."""
+        return not self._alone
+
     def sure(self) -> bool:
         """Whether the broker cannot yet have given our queues to others, by our own clock (rule 5): it
         waits for a heartbeat's time, counted from when it last heard of us."""

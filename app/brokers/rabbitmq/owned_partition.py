@@ -92,7 +92,12 @@ def record_of(delivered: DeliveredMessage) -> Record:
     moment = properties.timestamp
     time_ms = None if moment is None else round(moment.timestamp() * 1000)
     record = from_table(
-        table, properties.content_type, delivered.body, properties.message_id, time_ms
+        table,
+        properties.content_type,
+        delivered.body,
+        properties.message_id,
+        time_ms,
+        properties.content_encoding,
     )
     if record.natives:
         natives = {n: v for n, v in record.natives.items() if type(v) is not bytes}

@@ -200,7 +200,10 @@ class Producer:
         async with asyncio.timeout(self.settings.request_timeout):
             channel = await wire.open_channel(make)
         self._unconfirmed = Unconfirmed(
-            self.name, self._certain, in_turn=self.settings.kind == "stream"
+            self.name,
+            self._certain,
+            made=self.targets.is_made,
+            in_turn=self.settings.kind == "stream",
         )
         if wire is not self._wire and self._cause:
             self._certain_from = asyncio.get_running_loop().time() + RECOVERY
@@ -222,6 +225,7 @@ class Producer:
 
     def _flight_returned(self, message: DeliveredMessage) -> None:
         self._unconfirmed.returned(message)
+        self.targets.came_back(message.exchange or "")
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
         error = None if closing.cancelled() else closing.exception()
@@ -238,6 +242,7 @@ class Producer:
         overtaken = 0
         while True:
             await asyncio.sleep(within / LOOKS)
+            self.targets.look()
             before, overtaken = overtaken, self._unconfirmed.overtaken()
             if overtaken and overtaken == before:
                 self._break(TimeoutError("a stream confirmed records out of their order"))

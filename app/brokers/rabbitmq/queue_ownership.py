@@ -18,6 +18,7 @@ from app.brokers.rabbitmq.group_roster import FORGOTTEN_MS
 from app.brokers.rabbitmq.owned_partition import OwnedPartition
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
+from app.errors import BrokerRefused
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,13 @@ class QueueOwnership:
             return False
         owned.channel = channel
         return True
+
+    async def lasts(self, wire: Wire, queue: str) -> bool:
+        """Return False if a queue that was ours has no consumer, or is gone."""
+        try:
+            return await self._occupied(wire, queue)
+        except BrokerRefused:
+            return False
 
     async def _occupied(self, wire: Wire, queue: str) -> bool:
         """Whether somebody consumes the queue; of several the broker counts the active one alone."""

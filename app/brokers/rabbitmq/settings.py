@@ -41,6 +41,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``rest_interval``    how long a settled message of a stream may stay uncommitted when nothing is open;
                          while others are open that is ``balance_interval``.
     ``balance_interval`` how often a member looks whether queues are free, or owed to another.
+    ``metadata_age``     how often the queues of a topic in use are counted again.
     ``give_back``        after so long a paused queue is given back with all that is not settled: the
                          broker closes a channel with a message unsettled for 30 minutes.
     ``confirms``         False is for control runs alone: then nothing is certain.
@@ -70,6 +71,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
     handover: float = 5.0
     rest_interval: float = 0.08
     balance_interval: float = 0.5
+    metadata_age: float = 5.0
     give_back: float = 1_500.0
     confirms: bool = True
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
-from datetime import UTC, datetime
-from typing import NamedTuple
 
 from app.brokers.driver import Joining
 from app.brokers.positions import checked, offset_of
@@ -19,73 +17,26 @@ from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET, OwnedPartition, message_of
-from app.brokers.rabbitmq.queue_ownership import QueueOwnership, handed_on
+from app.brokers.rabbitmq.owned_partition import OwnedPartition, message_of
+from app.brokers.rabbitmq.queue_ownership import QueueOwnership
 from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.rabbitmq.stream_ends import consume_from, ends_of, offset_in
+from app.brokers.rabbitmq.stream_places import StreamPlaces
 from app.brokers.rabbitmq.topology import Topology
 from app.delivery.offsets import FinishedRuns
-from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
+from app.errors import BrokerRefused, BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.interfaces import Commit, OffsetStore
 from app.model.message import Message, Partition
-from app.model.start import EARLIEST, StartAt
 
 log = logging.getLogger(__name__)
-
-CHUNK = 10_000  # more messages than the server puts into one chunk of a stream
-
-
-class Ends(NamedTuple):
-    """The first offset held, and the one that the next message gets; equal when nothing is held."""
-
-    earliest: int
-    latest: int
-
-
-async def ends_of(wire: Wire, queue: str) -> Ends:
-    """AMQP does not tell; the first message and the last chunk do."""
-    first = await _peek(wire, queue, "first", 1)
-    last = await _peek(wire, queue, "last", CHUNK) if first else []
-    return Ends(offset_in(first[0]), offset_in(last[-1]) + 1) if last else Ends(0, 0)
-
-
-async def offset_at(wire: Wire, queue: str, time_ms: int) -> int:
-    """Of the first message stored at a time (since the epoch) or later, or up to a second before: AMQP
-    asks in whole seconds, and the server looks at the times of its chunks. Where nothing is that new, the
-    offset of the next message."""
-    moment = datetime.fromtimestamp(max(0, time_ms) // 1_000, UTC)
-    found = await _peek(wire, queue, moment, 1)
-    return offset_in(found[0]) if found else (await ends_of(wire, queue)).latest
-
-
-async def _peek(wire: Wire, queue: str, place: str | datetime, most: int) -> list[DeliveredMessage]:
-    """What is there now: the server sends it before it answers the next question on the channel."""
-    found: list[DeliveredMessage] = []
-    channel = await wire.open_channel(
-        lambda wire, number: ConsumeChannel(wire, number, found.append)
-    )
-    try:
-        await consume_from(channel, queue, place, most)
-        await channel.basic_qos(prefetch_count=most)
-    finally:
-        await close_channel(channel)
-    return found
-
-
-async def consume_from(
-    channel: ConsumeChannel, queue: str, place: str | int | datetime, prefetch: int
-) -> None:
-    await channel.basic_qos(prefetch_count=prefetch)
-    await channel.basic_consume(queue, handed_on, arguments={STREAM_OFFSET: place})
-
-
-def offset_in(delivered: DeliveredMessage) -> int:
-    table = delivered.header.properties.headers or {}
-    return int(table[STREAM_OFFSET])  # type: ignore[arg-type]  # every delivery of a stream has one
 
 
 class OwnedStream(OwnedPartition):
     """A partition of a stream. What is handed out is acknowledged at once: that asks for more; how far
     the group is stands in the commit."""
+
+    newest: DeliveredMessage | None = None
+    """The last message that was handed out."""
 
     def begin(self, commit: Commit) -> None:
         self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
@@ -110,6 +61,7 @@ class OwnedStream(OwnedPartition):
             if self._runs.take(offset):
                 position = str(offset)
                 messages.append(message_of(delivered, self.partition, offset, position, self.epoch))
+            self.newest = delivered
         if tag and self.channel is not None:
             self._wire.write(ack(self.channel.number, tag, multiple=True))
         return messages
@@ -126,8 +78,17 @@ class StreamOwnership(QueueOwnership):
         super().__init__(settings, topology)
         self._group = group
 
-    async def _occupied(self, wire: Wire, queue: str) -> bool:  # noqa: ARG002 - a queue asks
-        """Everybody may consume a stream."""
+    async def lasts(self, wire: Wire, queue: str) -> bool:
+        """A stream counts no consumers, and always says that it ends."""
+        try:
+            await self._topology.depth(wire, queue)
+        except BrokerRefused:
+            return False
+        return True
+
+    async def _occupied(self, wire: Wire, queue: str) -> bool:
+        """Everybody may consume a stream, if it is there."""
+        await super()._occupied(wire, queue)
         return False
 
     def _guarded(self, queue: str) -> str:
@@ -150,6 +111,7 @@ class StreamConsumer(RabbitConsumer):
         self._offsets = offsets
         self._committing = asyncio.Lock()  # an older commit never lands on a newer one
         self._resting: asyncio.Task[None] | None = None
+        self._places = StreamPlaces(settings.name, joining.group, offsets)
 
     async def settle(self, messages: Collection[Message]) -> None:
         """What is settled last is committed soon; the rest in turns of ``balance_interval``."""
@@ -202,54 +164,30 @@ class StreamConsumer(RabbitConsumer):
     async def _begin(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
         """At its commit; a partition without one begins at the start, which is committed first."""
         try:
-            await self._begin_from(wire, owned_partitions)
+            await self._places.start(wire, self._queues.names, self._start)
+            for owned in owned_partitions:
+                if isinstance(owned, OwnedStream):
+                    await self._begin_one(wire, owned)
         except StoreUnavailable as error:
             raise BrokerUnavailable(f"the start position is unknown: {error}") from error
 
-    async def _begin_from(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
-        broker = self._settings.name
-        await self._start_where_new(wire)
-        places = [each.partition for each in owned_partitions]
-        known = await self._offsets.own_offsets(broker, self.group, self._epoch, places)
+    async def _begin_one(self, wire: Wire, owned: OwnedStream) -> None:
+        if owned.channel is None:
+            return
+        queue = self._queues.names[owned.partition]
+        commit = await self._places.own(wire, owned.partition, queue, self._epoch)
+        owned.begin(commit)
+        await consume_from(owned.channel, queue, commit.offset, self._settings.prefetch)
+
+    def _vanished(self, partition: Partition) -> None:
+        super()._vanished(partition)
+        self._places.vanished(partition)
+
+    def _lose(self, owned_partitions: Sequence[OwnedPartition]) -> None:
         for owned in owned_partitions:
-            if isinstance(owned, OwnedStream) and owned.channel is not None:
-                commit = known[owned.partition]
-                await self._check(wire, owned.partition, commit)
-                owned.begin(commit)
-                queue = self._queues[owned.partition]
-                await consume_from(owned.channel, queue, commit.offset, self._settings.prefetch)
-
-    async def _start_where_new(self, wire: Wire) -> None:
-        """The start is for topics in which the group has no place at all; a partition that came later
-        begins at its earliest (rule 10)."""
-        broker = self._settings.name
-        known = await self._offsets.offsets(broker, self.group, list(self._queues))
-        begun = {place.topic for place in known}
-        fresh = {
-            place: Commit(
-                await self._resolve(wire, place, EARLIEST if place.topic in begun else self._start)
-            )
-            for place in self._queues
-            if place not in known
-        }
-        if fresh:
-            await self._offsets.start_offsets(broker, self.group, fresh)
-
-    async def _resolve(self, wire: Wire, partition: Partition, start: StartAt) -> int:
-        queue = self._queues[partition]
-        if start.kind == "time":
-            return await offset_at(wire, queue, start.time_ms)
-        ends = await ends_of(wire, queue)
-        if start.kind == "latest":
-            return ends.latest
-        text = start.positions.get(partition.number) if start.kind == "position" else None
-        return ends.earliest if text is None else checked(partition, text, *ends)
-
-    async def _check(self, wire: Wire, partition: Partition, commit: Commit) -> None:
-        """A position that retention took stops the subscription, and asks (rule 10)."""
-        ends = await ends_of(wire, self._queues[partition])
-        if ends.latest:
-            checked(partition, str(commit.offset), *ends)
+            if isinstance(owned, OwnedStream) and owned.newest is not None:
+                self._places.left(owned.partition, owned.newest)
+        super()._lose(owned_partitions)
 
 
 async def read(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
+from functools import partial
 
 from app.brokers.asking import BOUND, Asking
 from app.brokers.portable import Submission
@@ -15,6 +17,12 @@ from app.brokers.rabbitmq.topology import Target, Topology
 from app.errors import BrokerError, BrokerUnavailable
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
+
+log = logging.getLogger(__name__)
+
+ALL = ""
+RESTS = 20  # times what a look took
+MENDED_FOR = 1.0  # seconds between attempts to make the queues of one topic again
 
 
 class Batchers:
@@ -45,6 +53,16 @@ class Batchers:
         """Records without a key stay on one partition until a batch leaves (sticky)."""
         return self.keyless if key is None else partition_of(key, len(self.receipts))
 
+    def grow(self, count: int) -> None:
+        """Take partitions in that were found later."""
+        target = self.target
+        numbers = range(len(self.receipts), count)
+        broker = self.receipts[0].broker
+        self.receipts += [Receipt(broker, target.topic, number, "") for number in numbers]
+        keys = target.routing_keys + tuple(map(str, numbers))
+        self.target = Target(target.topic, target.exchange, keys)
+        self.channel = 0
+
     def move_on(self) -> None:
         self.keyless = (self.keyless + 1) % len(self.receipts)
 
@@ -64,6 +82,7 @@ class Targets(Asking[Batchers]):
         self.wire: Wire | None = None
         self._settings = settings
         self._topology = topology
+        self._looked = 0.0
 
     def refuse(self, name: str, error: BrokerError) -> None:
         """Do not bother the broker with this target for a moment."""
@@ -75,6 +94,61 @@ class Targets(Asking[Batchers]):
         for name, batchers in list(self.known.items()):
             if batchers.target.exchange == exchange:
                 del self.known[name]
+
+    def look(self) -> None:
+        """Count the queues of the topics in use again, where that is due. Does not wait."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked >= self._settings.metadata_age:
+            self._looked = now
+            self.work_on(ALL, self._refresh)
+
+    def came_back(self, exchange: str) -> None:
+        """Make the queues of the topic again, where the settings say so: a record was returned from there, so one
+        is gone, or its binding."""
+        for name, batchers in self.known.items():
+            if batchers.target.exchange == exchange and batchers.target.is_numbered:
+                self._topology.expire(name)
+                if self.is_made(batchers):
+                    self.work_on(name, partial(self._mend, name))
+
+    def is_made(self, batchers: Batchers) -> bool:
+        """Return True if queues that are missing there are made again by us."""
+        target = batchers.target
+        return target.is_numbered and self._topology.makes(target.topic)
+
+    async def _refresh(self) -> None:
+        """Count queues that may have come or gone. A failed question changes nothing. Templates may have made a thousand
+        topics, so this rests for most of the time."""
+        age, now = self._settings.metadata_age / 2, asyncio.get_running_loop().time
+        for name, batchers in list(self.known.items()):
+            wire = self.wire
+            if wire is None or not batchers.target.is_numbered:
+                continue
+            begun = now()
+            try:
+                async with asyncio.timeout(self._settings.request_timeout):
+                    layout = await self._topology.layout(wire, name, age=age)
+            except Exception as error:  # noqa: BLE001 - the next look asks again, and so does a publisher
+                log.info("the queues of topic %s were not counted: %r", name, error)
+            else:
+                self._resize(name, batchers, layout.count)
+            await asyncio.sleep(RESTS * (now() - begun))
+
+    async def _mend(self, name: str) -> None:
+        try:
+            if self.wire is not None:
+                async with asyncio.timeout(self._settings.request_timeout):
+                    await self._topology.mend(self.wire, name)
+        except Exception as error:  # noqa: BLE001 - it is said to those who publish there
+            log.warning("topic %s was not made again: %r", name, error)
+            self.refuse(name, self._meaning(name, error))
+        await asyncio.sleep(MENDED_FOR)  # where it did not help, it is not tried at once
+
+    def _resize(self, name: str, batchers: Batchers, count: int) -> None:
+        if count > len(batchers.receipts):
+            batchers.grow(count)
+        elif count < len(batchers.receipts) and self.known.get(name) is batchers:
+            del self.known[name]  # the whole topic was made again; the next publisher asks
 
     async def _find(self, name: str) -> Batchers:
         wire = self.wire

@@ -12,25 +12,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from aio_pika import ExchangeType
-from aio_pika.abc import AbstractChannel
 
-from app.brokers.asking import unknown_topic
+from app.brokers.asking import CREATE, unknown_topic
 from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.connection import Wire
-from app.brokers.rabbitmq.errors import is_out_of_reach, unequal_argument, words
+from app.brokers.rabbitmq.declarations import Declarations
+from app.brokers.rabbitmq.errors import is_out_of_reach, words
+from app.brokers.rabbitmq.layout import Layout, Layouts, Look
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from app.routing.places import EXCHANGE, QUEUE
 
 log = logging.getLogger(__name__)
 
-HASH = ExchangeType.X_CONSISTENT_HASH
-_NO_LIMIT_SINCE = (4, 0)  # before, no limit was the default and could not be said
+SETTLES = 0.5
+"""Seconds before a queue that was deleted is made again. RabbitMQ 3.10 takes one that follows at once for the one
+before: its consumers are not told of an end, and get nothing of the new one."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -44,6 +44,11 @@ class Target(msgspec.Struct, frozen=True):
     def is_seen_whole(self) -> bool:
         """Whether its queues were asked for, and not its exchange alone."""
         return not self.topic.startswith(EXCHANGE)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it is a topic of ours, whose queues have numbers."""
+        return not self.topic.startswith((EXCHANGE, QUEUE))
 
 
 def parse_exchange(topic: str) -> tuple[str, str] | None:
@@ -59,13 +64,18 @@ class Topology:
 
     def __init__(self, settings: RabbitSettings) -> None:
         self._settings = settings
-        self.warnings: dict[str, str] = {}  # by queue; for ``check`` and for the log
-        self._making: dict[str, asyncio.Event] = {}  # topics of which not all queues are there yet
+        self.declared = Declarations(settings)
+        self._unmade: dict[str, str] = {}  # by topic: why queues that are missing were not made
+        self._layouts = Layouts(settings.metadata_age)
 
-    @property
-    def by_group(self) -> bool:
-        """Whether each group has queues of its own."""
-        return "{group}" in self._settings.queue
+    def by_group(self, topic: str) -> bool:
+        """Return True if each group has queues of its own. A queue that others made has one name."""
+        return "{group}" in self._settings.queue and not topic.startswith(QUEUE)
+
+    def makes(self, topic: str) -> bool:
+        """Return True if queues that publishers miss are made again, and nothing has refused it."""
+        shared = self._settings.create_topics and not self.by_group(topic)
+        return shared and topic not in self._unmade
 
     def queue(self, topic: str, partition: int, group: str) -> str:
         if topic.startswith(QUEUE):
@@ -79,12 +89,12 @@ class Topology:
         """Where a topic's records go; made first where the settings say so."""
         named = parse_exchange(topic)
         if named is not None:
-            await self._exchange_is_there(wire, named[0])
+            await self._exchange_is_there(wire, named[0], topic)
             return Target(topic, named[0], (named[1],))
-        count = await self.partitions(wire, topic)
+        layout = await self.layout(wire, topic)
         if topic.startswith(QUEUE):
             return Target(topic, "", (topic.removeprefix(QUEUE),))
-        return Target(topic, topic, tuple(str(number) for number in range(count)))
+        return Target(topic, topic, tuple(str(number) for number in range(layout.count)))
 
     async def lacks(self, wire: Wire, topic: str) -> str:
         """What is missing for records of a topic to be kept; empty when nothing is, or when it is made
@@ -94,13 +104,14 @@ class Topology:
             if named is not None and not named[0]:  # the default exchange: the key is a queue
                 await self.depth(wire, named[1])
             elif named is not None:
-                await self._exchange_is_there(wire, named[0])
+                await self._exchange_is_there(wire, named[0], topic)
             elif topic.startswith(QUEUE):
                 await self.depth(wire, self.queue(topic, 0, ""))
             elif not self._settings.create_topics:
-                await self._exchange_is_there(wire, topic)
-                if not self.by_group:
-                    await self._count(wire, topic)
+                layout = await self.layout(wire, topic, age=self._settings.metadata_age)
+                return self.missing_words(topic, layout.missing, "")
+            else:
+                return self._unmade.get(topic, "")
         except BrokerRefused as error:
             if error.kind != "unknown-topic":
                 raise
@@ -109,150 +120,185 @@ class Topology:
 
     async def queues_there(self, wire: Wire, topic: str) -> list[str]:
         """The queues of a topic that groups share, as far as they are there. Makes nothing."""
-        if topic.startswith(EXCHANGE) or (self.by_group and not topic.startswith(QUEUE)):
+        if topic.startswith(EXCHANGE) or self.by_group(topic):
             return []
         try:
             if topic.startswith(QUEUE):
                 await self.depth(wire, self.queue(topic, 0, ""))
                 return [self.queue(topic, 0, "")]
-            return [self.queue(topic, n, "") for n in range(await self._count(wire, topic))]
+            found = await self._numbers(wire, topic, "", Look())
+            return [self.queue(topic, number, "") for number in sorted(found)]
         except BrokerRefused:
             return []
 
     async def partitions(self, wire: Wire, topic: str, group: str = "") -> int:
-        """How many there are. BrokerRefused for a topic that is not there and may not be made."""
+        """Return how many partitions there are. Raises as ``layout``."""
+        return (await self.layout(wire, topic, group)).count
+
+    async def layout(self, wire: Wire, topic: str, group: str = "", *, age: float = 0.0) -> Layout:
+        """Return the queues of a topic. Make those that are missing where the settings say so. What was
+        seen in the last ``age`` seconds is good enough. Raises BrokerRefused for a topic that is not there
+        and may not be made."""
         if topic.startswith(EXCHANGE):
             raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
-        if topic.startswith(QUEUE):
-            await self.depth(wire, self.queue(topic, 0, group))
-            return 1
-        try:
-            await self._exchange_is_there(wire, topic)
-        except BrokerRefused:
-            if not self._settings.create_topics:
-                raise
-            await self.create(wire, topic, self._settings.partitions)
-        if self.by_group:
-            return self._settings.partitions
-        if (
-            making := self._making.get(topic)
-        ) is not None:  # else only those made so far were counted
-            await making.wait()
-        return await self._count(wire, topic)
+        own = group if self.by_group(topic) else ""
+
+        async def ask(look: Look) -> Layout:
+            return await self._look(wire, topic, own, look)
+
+        return await self._layouts.of((topic, own), age, ask)
+
+    def expire(self, topic: str, group: str = "") -> None:
+        """Count the queues of the topic at the next question: one of them was not found."""
+        self._layouts.expire((topic, group if self.by_group(topic) else ""))
+
+    def missing_words(self, topic: str, numbers: Iterable[int], group: str) -> str:
+        """Name queues that are missing, and the cure. Return "" if none is."""
+        names = ", ".join(self.queue(topic, number, group) for number in numbers)
+        if not names:
+            return ""
+        noun = "queues" if "," in names else "queue"
+        why = self._unmade.get(topic, "")
+        return why or str(self._unknown(f"{noun} {names}", topic))
 
     async def create(self, wire: Wire, topic: str, partitions: int) -> None:
         """No error when it is there already; what is there stays as it is."""
-        self._making[topic] = making = asyncio.Event()
-        try:
+        async with self._layouts.changing((topic, "")):
             await self._create(wire, topic, partitions)
-        finally:
-            making.set()
-            if self._making.get(topic) is making:
-                del self._making[topic]
+
+    async def mend(self, wire: Wire, topic: str) -> None:
+        """Make the exchange, the queues and the bindings of a topic again: a record came back from it."""
+        async with self._layouts.changing((topic, "")) as known:
+            count = self._settings.partitions if known is None else known.count
+            known_before = known is not None
+            await self._make(wire, topic, "", range(count), known=known_before, again=True)
+
+    async def _look(self, wire: Wire, topic: str, own: str, look: Look) -> Layout:
+        """Count the queues. Those of a group are always made, others where the settings say so."""
+        if topic.startswith(QUEUE):
+            await self.depth(wire, self.queue(topic, 0, ""))
+            return Layout(1)
+        lost = None if look.there else await self._lost_exchange(wire, topic)
+        may_make = self._settings.create_topics
+        if lost is not None and not may_make:
+            raise lost
+        if self.by_group(topic) and not own:  # the queues belong to groups, which make them
+            if lost is not None:
+                await self._create(wire, topic, 0)
+            return Layout(self._settings.partitions)
+        least = max(look.least, self._settings.partitions if own else 0)
+        found = await self._numbers(wire, topic, own, look._replace(least=least))
+        if not found and not own and not may_make:
+            raise self._unknown(f"queue {self.queue(topic, 0, '')}", topic)
+        count = max(least, max(found) + 1) if found else least or self._settings.partitions
+        missing = tuple(number for number in range(count) if number not in found)
+        unbound = range(count) if lost is not None else missing
+        if not unbound:
+            self._unmade.pop(topic, None)
+        if not (unbound and (may_make or own)):
+            return Layout(count, missing)
+        whole = lost is not None or not (found or own)
+        made = await self._make(
+            wire, topic, own, unbound, known=bool(found), whole=whole, again=look.least > 0
+        )
+        return Layout(count, () if made else missing)
+
+    async def _make(
+        self,
+        wire: Wire,
+        topic: str,
+        own: str,
+        numbers: Sequence[int],
+        *,
+        known: bool,
+        again: bool,
+        whole: bool = True,
+    ) -> bool:
+        """Declare and bind these queues, and the exchange with ``whole``. Return False if the server refuses
+        and others of the topic are there (``known``), which work."""
+        queues = {number: self.queue(topic, number, own) for number in numbers}
+        names = ", ".join(queues.values())
+        if again:
+            await asyncio.sleep(SETTLES)
+        try:
+            if whole:
+                await self.declared.exchanges(wire, topic)
+            await self.declared.queues(wire, topic, queues)
+        except (amqp.ChannelAccessRefused, amqp.ChannelPreconditionFailed) as error:
+            self._unmade[topic] = (
+                f"RabbitMQ {self._settings.name} lacks {names}, and refuses to make it: {words(error)}"
+            )
+            log.warning("%s", self._unmade[topic])
+            if not known:
+                raise
+            return False
+        self._unmade.pop(topic, None)
+        if known:
+            log.warning("topic %s: declared and bound again: %s", topic, names)
+        return True
 
     async def _create(self, wire: Wire, topic: str, partitions: int) -> None:
-        async with wire.throwaway() as channel:
-            await channel.declare_exchange(topic, ExchangeType.DIRECT, durable=True)
-            if self._settings.kind == "quorum":
-                await self._declare_dead_letters(channel, topic)
-            if self._settings.hash_exchange:
-                await self._declare_hash_exchange(channel, topic)
-        if not self.by_group:
-            await self.declare_queues(wire, topic, partitions, "")
-
-    async def declare_queues(self, wire: Wire, topic: str, partitions: int, group: str) -> None:
-        for number in range(partitions):
-            queue = self.queue(topic, number, group)
-            await self._declare_queue(wire, topic, queue)
-            async with wire.throwaway() as channel:
-                bound = await channel.get_queue(queue, ensure=False)
-                await bound.bind(topic, str(number))
-                if self._settings.hash_exchange:
-                    await bound.bind(f"{topic}.hash", "1")
-
-    async def inspect(self, wire: Wire, topic: str, queues: Sequence[str]) -> None:
-        """Warn of queues that others made and that do not keep our promises: only a declaration that
-        differs makes the broker tell how they were declared."""
-        for queue in queues:
-            try:
-                await self._declare_queue(wire, topic, queue)
-            except amqp.ChannelAccessRefused:  # only its owner may ask
-                return
+        await self.declared.exchanges(wire, topic)
+        if not self.by_group(topic):
+            queues = {number: self.queue(topic, number, "") for number in range(partitions)}
+            await self.declared.queues(wire, topic, queues)
 
     async def depth(self, wire: Wire, queue: str) -> tuple[int, int]:
         """Messages ready, and consumers. BrokerRefused when it is not there."""
         try:
             return await wire.depth(queue)
         except amqp.ChannelNotFoundEntity as error:
-            raise self._missing(f"queue {queue}", error) from error
+            raise self._missing(f"queue {queue}", error, f"{QUEUE}{queue}") from error
 
-    def arguments(self, wire: Wire, topic: str) -> dict[str, Any]:
-        """Of a queue of ours: one active consumer, a dead-letter target, no delivery limit."""
-        if self._settings.kind == "stream":
-            return {"x-queue-type": "stream"}
-        arguments: dict[str, Any] = {
-            "x-queue-type": "quorum",
-            "x-single-active-consumer": True,
-            "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": self._dead_letters(topic),
-        }
-        if wire.version >= _NO_LIMIT_SINCE:
-            arguments["x-delivery-limit"] = -1  # from then on a limit is the default
-        return arguments
-
-    async def _declare_queue(self, wire: Wire, topic: str, queue: str) -> None:
-        try:
-            async with wire.throwaway() as channel:
-                arguments = self.arguments(wire, topic)
-                await channel.declare_queue(queue, durable=True, arguments=arguments)
-        except amqp.ChannelPreconditionFailed as error:
-            argument = unequal_argument(error)
-            if argument is None:
-                raise
-            self._warn(queue, f"queue {queue} already exists with another {argument}: {error}")
-
-    def _warn(self, queue: str, text: str) -> None:
-        if self.warnings.get(queue) != text:
-            log.warning("%s", text)
-        self.warnings[queue] = text
-
-    async def _declare_dead_letters(self, channel: AbstractChannel, topic: str) -> None:
-        await channel.declare_queue(
-            self._dead_letters(topic), durable=True, arguments={"x-queue-type": "quorum"}
-        )
-
-    async def _declare_hash_exchange(self, channel: AbstractChannel, topic: str) -> None:
-        arguments: dict[str, Any] = {"hash-header": "x-skybridge-key"}
-        await channel.declare_exchange(f"{topic}.hash", HASH, durable=True, arguments=arguments)
-
-    async def _exchange_is_there(self, wire: Wire, exchange: str) -> None:
+    async def _exchange_is_there(self, wire: Wire, exchange: str, topic: str = "") -> None:
         if not exchange:
             return  # the default exchange cannot be asked for, and is always there
         try:
             async with wire.throwaway() as channel:
                 await channel.declare_exchange(exchange, passive=True)
         except amqp.ChannelNotFoundEntity as error:
-            raise self._missing(f"exchange {exchange}", error) from error
+            raise self._missing(f"exchange {exchange}", error, topic or exchange) from error
 
-    async def _count(self, wire: Wire, topic: str) -> int:
-        """Queues are numbered without gaps, so the first that is missing is the count."""
-        count = 0
+    async def _lost_exchange(self, wire: Wire, topic: str) -> BrokerRefused | None:
+        """Return why the exchange of a topic cannot be used; None if it is there."""
         try:
-            async with wire.throwaway() as channel:
-                while True:
-                    await channel.declare_queue(self.queue(topic, count, ""), passive=True)
-                    count += 1
-        except amqp.ChannelNotFoundEntity as error:
-            if count and not is_out_of_reach(error):
-                return count
-            raise self._missing(f"queue {self.queue(topic, count, '')}", error) from error
+            await self._exchange_is_there(wire, topic)
+        except BrokerRefused as error:
+            return error
+        return None
 
-    def _dead_letters(self, topic: str) -> str:
-        return self._settings.dead_letters.replace("{topic}", topic)
+    async def _numbers(self, wire: Wire, topic: str, group: str, look: Look) -> set[int]:
+        """Return the numbers that have a queue. AMQP lists none, so each is asked for. A number without a queue
+        costs a channel."""
 
-    def _missing(self, what: str, error: amqp.ChannelNotFoundEntity) -> BrokerError:
+        def name(number: int) -> str:
+            return self.queue(topic, number, group)
+
+        found = set(look.there)
+        number = 0
+        while number < look.end(found):
+            try:
+                async with wire.throwaway() as channel:
+                    while number < look.end(found):
+                        if number not in found:
+                            await channel.declare_queue(name(number), passive=True)
+                            found.add(number)
+                        number += 1
+            except amqp.ChannelNotFoundEntity as error:
+                if is_out_of_reach(error):
+                    raise self._missing(f"queue {name(number)}", error, topic) from error
+                number += 1
+        return found
+
+    def _missing(self, what: str, error: amqp.ChannelNotFoundEntity, topic: str) -> BrokerError:
         """For now, where the node that has it is down."""
         name = self._settings.name
         if is_out_of_reach(error):
             return BrokerUnavailable(f"RabbitMQ {name} answered: {words(error)}", broker=name)
-        return unknown_topic("RabbitMQ", name, what)
+        return self._unknown(what, topic)
+
+    def _unknown(self, what: str, topic: str) -> BrokerRefused:
+        """What others made is never made by us, and a setting that is on is no cure."""
+        never = topic.startswith((QUEUE, EXCHANGE)) or self._settings.create_topics
+        name = self._settings.name
+        return unknown_topic("RabbitMQ", name, what, "create it" if never else CREATE)

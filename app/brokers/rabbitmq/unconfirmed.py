@@ -24,14 +24,16 @@ class Unconfirmed:
         broker: str,
         certain: Callable[[Batchers], bool] = lambda _: True,
         *,
+        made: Callable[[Batchers], bool] = lambda _: False,
         in_turn: bool = False,
     ) -> None:
-        """``certain``: whether what comes back from there will come back again. ``in_turn``: see
-        ``Lines``."""
+        """``certain``: whether what comes back from there will come back again. ``made``: whether queues
+        that are missing there are made again. ``in_turn``: see ``Lines``."""
         self.bytes = 0
         self.tag = 0
         self._broker = broker
         self._certain = certain
+        self._made = made
         self._aboard: dict[int, tuple[Entry, int]] = {}
         self._returned: dict[int, BrokerError] = {}
         self._lines = Lines() if in_turn else None
@@ -86,6 +88,8 @@ class Unconfirmed:
     def _came_back(self, message: DeliveredMessage, batchers: Batchers) -> BrokerError:
         where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
         text = f"{where} leads to no queue: {getattr(message.delivery, 'reply_text', '')}"
+        if self._made(batchers):
+            return BrokerUnavailable(f"{text} (its queue is made again)", broker=self._broker)
         if self._certain(batchers):
             return BrokerRefused(text, kind="unroutable", broker=self._broker)
         return PublishUnknown(

@@ -44,6 +44,9 @@ class Scan:
     def to_reader(self) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches)
 
+    def to_table(self) -> pa.Table:
+        return self.to_reader().read_all()
+
 
 class Rows(ds.Dataset):  # type: ignore[misc]
     """One snapshot of a table.

@@ -142,5 +142,5 @@ def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
 
 
 def _shown(name: str) -> str:
-    """A name as a table can hold it: a JSON name may have unpaired surrogates."""
+    """Return a name as a table can hold it: a JSON name may have unpaired surrogates."""
     return name.encode("utf-8", "backslashreplace").decode()

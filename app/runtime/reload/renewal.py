@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.access.rights import Binding
 from app.access.who import Producers
 from app.api.access import TokenGuard, demand_token
 from app.api.callers import Access, AccessToken
@@ -132,7 +133,7 @@ class Renewal:
         self.state.become(config, built.resources, built.producers)
         self.guard.expect(access_of(config))
         self.console.shown = config.server.admin.console
-        self.admin.limits = limits_of(config, admin=True)
+        self.admin.rebound(limits_of(config, admin=True))
         if any(each.setting.startswith("log.") for each in built.changes):
             set_up_logging(config.log.level, as_json=config.log.format == "json")
         if parts.supervisor is not None:
@@ -178,8 +179,9 @@ def access_of(config: Config) -> Access:
             each.name,
             [text.get_secret_value() for text in (each.token, each.previous_token) if text],
             frozenset(each.scopes),
+            Binding(each.subscriptions, each.topics, each.event_sources),
         )
         for each in admin.tokens
     ]
     every = Access.by(admin.token.get_secret_value() if admin.token else None)
-    return Access([*every.tokens, *named], admin.mask)
+    return Access([*every.tokens, *named], admin.mask, config.webhooks.configurable_targets)

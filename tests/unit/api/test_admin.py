@@ -60,6 +60,7 @@ class Service:
         self.log = FakeLog()
         self.logs: dict[str, Any] = {"log": self.log}
         self.kinds = {"log": "embedded"}
+        self.attested = {"log"}
         self.manners: dict[str, Any] = {}
         self.store = MemoryStore()
         self.counters = Counters()

@@ -228,7 +228,28 @@ async def test_a_consumer_is_noted_once_an_hour(
         assert len(await entries(service)) == 2
         for name in ("b", "c", "a"):
             await receive(name)
-        assert [target for _, _, target, _ in await entries(service)] == ["a", "c", "b", "a", "a"]
+        assert [target for _, _, target, _ in await entries(service)] == ["a", "c", "b", "a"]
+
+
+async def test_requests_that_fail_alike_push_no_change_out(service: Service) -> None:
+    """With a right for changes, and without: one entry for each, with a count."""
+    async with asking(service, "token-operate") as client:
+        assert (await client.post(f"{TOPIC}/records", headers=EVENT)).status_code == 201
+        for _ in range(7):
+            await client.post("/v1/topics/log/nowhere/records", headers=EVENT)
+            await client.get("/v1/audit")
+        assert (await client.post(f"{TOPIC}/records", headers=EVENT)).status_code == 201
+    async with asking(service) as client:
+        found = (await client.get("/v1/audit")).json()["entries"]
+    shown = [(each["kind"], each["status"], each["count"]) for each in found]
+    assert shown == [
+        ("change", 201, 1),
+        ("refusal", 403, 7),
+        ("change", 404, 7),
+        ("change", 201, 1),
+    ]
+    assert found[1]["at_ms"] <= found[1]["last_ms"]
+    assert found[0]["last_ms"] is None
 
 
 async def test_pages_of_the_audit_lead_to_the_first_entry(service: Service) -> None:

@@ -22,6 +22,7 @@ brokers: {log: {kind: embedded, path: ./log}}
 store: {kind: sqlite, path: ./store.db}
 routes:
   - {name: orders, filters: [{prefix: {type: order.}}], to: {broker: log, topic: orders}, key: {mapper: none}}
+  - {name: keyed, filters: [{exact: {type: keyed}}], to: {broker: log, topic: keyed}}
   - {name: rest, to: {broker: log, topic: rest}, key: {mapper: none}}
 producers:
   - name: shop
@@ -30,6 +31,7 @@ producers:
   - name: till
     keys: ["sky_the-key-of-the-till"]
     header: x-api-key
+  - {name: desk, keys: ["sky_the-key-of-the-desk"], may: {keys: ["desk-*"]}}
   - name: warehouse
     jwt: {issuer: "https://id.example", audience: sky, match: {azp: warehouse}, jwks: ./jwks.json}
 """
@@ -46,6 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         "shop": KEY,
         "till": "sky_the-key-of-the-till\n",
         "other": "sky_of-nobody",
+        "desk": "sky_the-key-of-the-desk",
         "jwks.json": json.dumps({"keys": [signer.as_dict(private=False)]}),
         "token": jwt.encode({"alg": "ES256", "kid": "1"}, claims, signer),
         "late": jwt.encode({"alg": "ES256", "kid": "1"}, {**claims, "exp": 1}, signer),
@@ -63,6 +66,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (["shop", "--source", "/shop/1", "--route", "orders"], 0, "producer shop\n"),
         (["shop", "--source", "/x"], 1, "Producer shop may not send source '/x'."),
         (["shop", "--route", "rest"], 1, "Producer shop may not use route 'rest'."),
+        (["desk", "--key", "desk-1"], 0, "producer desk\n"),
+        (["desk", "--key", "shop-1"], 1, "Producer desk may not write record key 'shop-1'."),
         (["till", "--header", "X-Api-Key"], 0, "producer till\n"),
         (["till"], 1, "of no producer"),
         (["other"], 1, "The key or token is of no producer."),
@@ -114,6 +119,27 @@ def test_explain_and_test_say_what_the_door_says(
     }  # fmt: skip
     if "--route" in given:
         case["route"] = given["--route"]
+    Path("cases.yaml").write_text(json.dumps({"configuration": "c.yaml", "cases": [case]}))
+    tested = run("test", "cases.yaml")
+    assert tested.exit_code == 0, tested.output
+
+
+@pytest.mark.parametrize(("key", "allowed"), [("desk-1", True), ("shop-1", False), (None, True)])
+def test_explain_and_test_say_which_record_keys_a_producer_may_write(
+    run: Run, key: str | None, allowed: bool
+) -> None:
+    words = [] if key is None else ["--key", key]
+    found = run("explain", "--type", "keyed", "--config", "c.yaml", "--producer", "desk", *words)
+    assert found.exit_code == (0 if allowed else 1), found.output
+    assert ("may not write record key 'shop-1'" in found.output) is not allowed
+    case = {
+        "name": "one",
+        "producer": "desk",
+        "event": {"type": "keyed"},
+        "expect": {"key": key} if allowed else {"refused": "not-allowed"},
+    }
+    if key is not None:
+        case["key"] = key
     Path("cases.yaml").write_text(json.dumps({"configuration": "c.yaml", "cases": [case]}))
     tested = run("test", "cases.yaml")
     assert tested.exit_code == 0, tested.output

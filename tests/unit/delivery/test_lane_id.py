@@ -61,3 +61,23 @@ def test_two_messages_share_a_lane_exactly_when_they_share_what_orders_them(
 ) -> None:
     """Rule 3: sharing by accident would make keys wait for each other, not sharing would lose order."""
     assert (lane_id(*one) == lane_id(*other)) == (what_counts(one) == what_counts(other))
+
+
+def test_producers_have_lanes_of_their_own_where_the_subscription_says_so() -> None:
+    assert lane_id(b"alice", None, P, "7", b"shop") == b"p3:6:orders:4:shop:alice"
+    assert lane_id(b"alice", "eu", P, "7", b"shop") == b"q4:shop:eu"
+    assert lane_id(b"alice", None, P, "7", b"") == b"p3:6:orders:0::alice"
+    assert lane_id(None, None, P, "7", b"shop") == lane_id(None, None, P, "7")
+
+
+@given(st.tuples(st.binary(max_size=4), MESSAGES), st.tuples(st.binary(max_size=4), MESSAGES))
+def test_two_messages_share_a_lane_of_a_producer_exactly_when_they_share_both(
+    one: tuple[bytes, tuple[bytes | None, str | None, Partition, str]],
+    other: tuple[bytes, tuple[bytes | None, str | None, Partition, str]],
+) -> None:
+    def counts(producer: bytes, message: tuple[bytes | None, str | None, Partition, str]) -> object:
+        is_ordered = message[0] is not None or message[1] is not None
+        return what_counts(message), producer if is_ordered else None
+
+    shared = lane_id(*one[1], one[0]) == lane_id(*other[1], other[0])
+    assert shared == (counts(*one) == counts(*other))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.delivery.target_url import foreign_characters, read_url, with_parameter
+from app.delivery.target_url import foreign_characters, named_by, read_url, with_parameter
 
 PIECES = (
     *("a", "B", ".", "..", "/", "//", "?", "#", "@", ":", "%", "%4", "%40", "%2f", "%zz", "[", "]"),
@@ -85,3 +85,32 @@ def test_what_is_no_url_of_a_target_is_refused_and_not_repeated(text: str) -> No
 )
 def test_a_parameter_goes_behind_the_others(url: str, whole: str) -> None:
     assert with_parameter(url, "n", "v") == whole
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "named"),
+    [
+        ("hooks.example", "https://hooks.example/a", True),
+        ("hooks.example", "https://HOOKS.example:8443/a", True),
+        ("hooks.example", "https://hooks.example.evil/a", False),
+        ("hooks.example", "https://hooks.example@evil/a", False),
+        ("*.example", "https://a.example/", True),
+        ("*.example", "https://a.example.evil/", False),
+        ("10.0.0.0/8", "http://10.1.2.3/", True),
+        ("10.0.0.0/8", "http://11.1.2.3/", False),
+        ("https://hooks.example", "https://hooks.example/a?b", True),
+        ("https://hooks.example", "https://hooks.example:8443/a", False),
+        ("https://hooks.example", "http://hooks.example/a", False),
+        ("https://hooks.example", "https://hooks.example.evil/", False),
+        ("https://hooks.example/a", "https://hooks.example/a", True),
+        ("https://hooks.example/a", "https://hooks.example/a/b", False),
+        ("https://hooks.example/a/*", "https://hooks.example/a/b", True),
+        ("https://hooks.example/a/*", "https://hooks.example/b", False),
+        ("https://hooks.example/a/*", "https://hooks.example/a/../b", False),
+        ("https://hooks.example/a/*", "https://hooks.example/a/%2e%2E/b", False),
+        ("https://hooks.example/a/*", "https://user:pw@hooks.example/a/b", True),
+        ("https://hooks.example/a/*", "https://hooks.example/a/b?x=/../", True),
+    ],
+)
+def test_an_entry_names_a_host_an_origin_or_a_beginning(entry, url, named):
+    assert named_by((entry,), url) is named

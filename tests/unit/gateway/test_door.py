@@ -17,7 +17,7 @@ from app.access.who import Producers
 from app.gateway import door as door_module
 from app.gateway.answers import Answer, code_of
 from app.gateway.door import REMEMBERED_FOR, Door
-from app.gateway.issuers import Issuers
+from app.gateway.issuers import AGAIN, BURST, PAUSE, Issuers
 from app.gateway.request import Pending
 from app.model.producer import Producer
 from virtual_clock import VirtualClock
@@ -29,10 +29,16 @@ class House:
     """``verified``: how often a signature was looked at."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wait = 0  # seconds of the last Retry-After
         self._signer = ECKey.generate_key("P-256", {"kid": "1", "use": "sig"})
-        jwks = folder / "jwks.json"
-        jwks.write_text(json.dumps({"keys": [self._signer.as_dict(private=False)]}))
-        rule = {"issuer": ISSUER, "audience": "sky", "match": {"azp": "warehouse"}, "jwks": jwks}
+        self.jwks = folder / "jwks.json"
+        self._publish()
+        rule = {
+            "issuer": ISSUER,
+            "audience": "sky",
+            "match": {"azp": "warehouse"},
+            "jwks": self.jwks,
+        }
         self._listed = [Producer.model_validate({"name": "warehouse", "jwt": rule})]
         self.clock = VirtualClock()
         self._issuers = Issuers(self.clock.monotonic)
@@ -46,13 +52,28 @@ class House:
         monkeypatch.setattr(Key, "verify", counted)
         self.reload()
 
+    def rotate(self, kid: str) -> None:
+        """A new key under a new name; the old one is withdrawn."""
+        self._signer = ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})
+        self._publish()
+
+    def _publish(self) -> None:
+        self.jwks.write_text(json.dumps({"keys": [self._signer.as_dict(private=False)]}))
+
     def reload(self) -> None:
         self.door = Door(Producers(self._listed), self._issuers.of, self.clock, is_open=False)
 
     def token(self, lasting: float, **claims: Any) -> bytes:
         """``lasting``: seconds from now."""
         held = {"iss": ISSUER, "aud": "sky", "azp": "warehouse", "exp": self.clock.now() + lasting}
-        return jwt.encode({"alg": "ES256", "kid": "1"}, {**held, **claims}, self._signer).encode()
+        head = {"alg": "ES256", "kid": self._signer.kid}
+        return jwt.encode(head, {**held, **claims}, self._signer).encode()
+
+    def forged(self, kid: str) -> bytes:
+        """A token of a key that the issuer never had."""
+        held = {"iss": ISSUER, "aud": "sky", "azp": "warehouse", "exp": self.clock.now() + 60}
+        stranger = ECKey.generate_key("P-256", {"kid": kid})
+        return jwt.encode({"alg": "ES256", "kid": kid}, held, stranger).encode()
 
     async def asked(self, token: bytes) -> str:
         """The name of the caller, or what is wrong."""
@@ -61,6 +82,9 @@ class House:
         if isinstance(verdict, Pending):
             await verdict.asking
             verdict = self.door.judge_again(verdict)
+        if isinstance(verdict, Answer) and verdict.status == 503:
+            self.wait = int(dict(verdict.headers)[b"retry-after"])
+            return code_of(verdict)
         if isinstance(verdict, Answer):
             assert code_of(verdict) == "not-authenticated"
             return str(json.loads(verdict.body)["faults"][0]["code"])
@@ -120,3 +144,73 @@ async def test_what_is_refused_is_not_remembered(house: House) -> None:
     for times in (1, 2):
         assert (await house.asked(token), house.verified) == ("unknown-credential", times)
     assert house.door._tokens == {}
+
+
+UNKNOWN, LATER = "unknown-signing-key", "issuer-unavailable"
+
+
+async def used_up(house: House) -> None:
+    """Every question that may be asked now is asked because of forged tokens."""
+    assert await house.asked(house.token(600)) == "warehouse"
+    found = [await house.asked(house.forged(f"x{number}")) for number in range(BURST)]
+    assert found == [*[UNKNOWN] * (BURST - 1), LATER]
+
+
+async def test_a_new_key_is_never_called_bad_while_no_question_may_be_asked(house: House) -> None:
+    """A stranger's tokens have used up the questions, and the issuer changes its key."""
+    old = house.token(600)
+    await used_up(house)
+    house.rotate("2")
+    new = house.token(600)
+    assert [await house.asked(new) for _ in range(3)] == [LATER] * 3
+    assert house.wait == AGAIN
+    assert await house.asked(old) == "warehouse"  # the keys that are known go on
+    await house.clock.advance(AGAIN - 20)
+    assert (await house.asked(new), house.wait) == (LATER, 20)
+    await house.clock.advance(20)
+    assert await house.asked(new) == "warehouse"
+    assert await house.asked(old) == LATER  # withdrawn, or not known again yet
+
+
+async def test_the_question_of_a_strangers_token_finds_the_new_key_too(house: House) -> None:
+    await used_up(house)
+    house.rotate("2")
+    await house.clock.advance(AGAIN)
+    assert await house.asked(house.forged("y")) == UNKNOWN
+    assert await house.asked(house.token(600)) == "warehouse"
+
+
+async def test_one_forged_token_leaves_questions_for_the_new_key(house: House) -> None:
+    assert await house.asked(house.token(600)) == "warehouse"
+    assert await house.asked(house.forged("x")) == UNKNOWN
+    house.rotate("2")
+    assert await house.asked(house.token(600)) == "warehouse"
+
+
+async def test_a_question_that_failed_proves_nothing(house: House) -> None:
+    """503, also at once behind it; a while later it is asked again."""
+    assert await house.asked(house.token(600)) == "warehouse"
+    house.rotate("2")
+    good = house.jwks.read_bytes()
+    house.jwks.write_text("torn")
+    assert await house.asked(house.token(600)) == LATER
+    house.jwks.write_bytes(good)
+    assert (await house.asked(house.token(600)), house.wait) == (LATER, PAUSE)
+    await house.clock.advance(PAUSE)
+    assert await house.asked(house.token(600)) == "warehouse"
+
+
+async def test_a_question_that_began_before_the_token_came_proves_nothing(house: House) -> None:
+    """Its answer may be older than the new key."""
+    assert await house.asked(house.token(600)) == "warehouse"
+
+    def judged(token: bytes) -> Any:
+        pairs = [(b"authorization", b"Bearer " + token)]
+        return house.door.judge(pairs, dict(pairs), (), "")
+
+    first = judged(house.forged("x"))
+    second = judged(house.forged("y"))
+    assert first.asking is second.asking
+    await first.asking
+    statuses = [house.door.judge_again(each).status for each in (first, second)]  # type: ignore[union-attr]
+    assert statuses == [401, 503]

@@ -258,3 +258,11 @@ def test_texts_and_numbers_that_are_none_of_ours_are_checked(schema, data: bytes
 def test_what_is_no_json_is_said_to_be_none(text: bytes):
     (fault,) = check_of({})(event(raw=text))
     assert fault.code == "data-not-json"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_schema_is_read_in_every_encoding_that_editors_write(encoding: str):
+    texts = {"s.json": r'{"properties":{"a":{"const":"é\ud83d"}}}'.encode(encoding)}
+    check = compile_check(DataSchema(file="s.json"), texts, "schema")
+    assert check(event(raw='{"a":"é\\ud83d"}'.encode())) == ()
+    assert [fault.at for fault in check(event(raw=b'{"a":"x"}'))] == ["/data/a"]

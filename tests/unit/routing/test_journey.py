@@ -304,3 +304,21 @@ def test_mirrors_in_layers_are_followed_within_bounds() -> None:
 
     (hop,) = a_guide(*layers).explain(an_event(), None).hops
     assert followed(hop) == FOLLOWED
+
+
+def test_the_lane_of_one_producer_is_told_as_such() -> None:
+    """Another producer's event of that key waits for nothing here."""
+    guide = a_guide(
+        a_subscription("keyed", ordering="per_producer_key"),
+        a_subscription("valued", ordering="per_producer_key", order_by="source"),
+        a_subscription("shared"),
+    )
+    journey = guide.explain(an_event(partitionkey="k"), None)
+    lanes = {each.id: each.lane for hop in journey.hops for each in hop.subscriptions}
+    assert lanes == {
+        "keyed": "key 'k', of one producer",
+        "valued": "source '/s', of one producer",
+        "shared": "key 'k'",
+    }
+    keyless = guide.explain(an_event(), None)
+    assert keyless.hops[0].subscriptions[0].lane == "none: the record has no key"

@@ -185,3 +185,32 @@ async def test_who_leaves_ends_the_address(here: Here) -> None:
     await handshake.stop()
     assert not await here.called.call(here.asked[0], None)
     assert woken == []
+
+
+async def test_a_webhook_that_is_not_reached_is_asked_again_soon(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unheard is not refused: an outage of an hour must not last another one."""
+
+    async def away(
+        url: str, message: HttpMessage, within: float
+    ) -> tuple[SinkAnswer, Mapping[str, str]]:
+        return SinkAnswer(None, "connect", "refused"), {}
+
+    answers = here.ask
+    monkeypatch.setattr(here, "ask", away)
+    handshake, _ = here.handshake()
+    waits = []
+    for _ in range(8):
+        await handshake.settle()
+        refusal = handshake.refusal()
+        assert refusal is not None
+        waits.append(refusal.hold)
+        here.now += refusal.hold
+    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    monkeypatch.setattr(here, "ask", answers)
+    await handshake.settle()
+    refusal = handshake.refusal()
+    assert refusal is not None
+    assert refusal.hold == 60.0
+    await handshake.stop()

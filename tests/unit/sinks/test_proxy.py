@@ -128,7 +128,7 @@ async def test_a_proxy_whose_name_nobody_knows_is_at_fault_itself(posters: Make)
 async def test_a_target_that_the_proxy_cannot_reach_is_the_targets_fault(
     proxy: ConnectProxy, posters: Make, refusal: int
 ) -> None:
-    """Only this one's events wait, by their own schedule."""
+    """Only this one's events wait, and use no step: nothing was sent."""
     proxy.refusal = refusal
     answer = await post(posters(proxy.url))
     assert (answer.status, answer.fault, answer.hold) == (None, "connect", 0.0)
@@ -147,7 +147,7 @@ async def test_a_target_that_is_away_is_the_targets_fault(
 async def test_a_tunnel_that_is_not_made_in_time_or_cut_may_be_either(
     proxy: ConnectProxy, posters: Make, way: str
 ) -> None:
-    """Nobody can tell from outside: it counts as the target's, so that it is bounded by the schedule."""
+    """Nobody can tell from outside: it counts as the target's, which was not sent anything."""
     setattr(proxy, way, True)
     answer = await post(posters(proxy.url), within=0.3)
     assert (answer.status, answer.hold) == (None, 0.0)

@@ -211,3 +211,22 @@ async def test_an_unclear_refusal_pauses_nothing_but_its_own_key(log):
     log.refusals.append(UnclearRefusal("error code 131"))
     answer = await a_sink(log).send(outgoing(an_event(1)))
     assert (answer.status, answer.retry_after, answer.hold) == (503, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "attested", "kept"),
+    [("embedded", False, False), ("embedded", True, True), ("kafka", False, True)],
+)
+@pytest.mark.parametrize("decode", [kafka.decode, None], ids=["event", "no event"])
+async def test_an_embedded_log_takes_the_name_of_a_producer_only_from_a_source_that_proves_it(
+    log, kind, attested, kept, decode
+):
+    subscription = a_subscription(sink={"broker": "target", "topic": "copy"})
+    sink = TopicSink(subscription.sink, subscription, log, kind, attested=attested)
+    record = an_event(1)
+    claim = ("Skybridge-Producer", b"shop")
+    claiming = Record(None, (*record.headers, claim, ("other", b"1")), record.body)
+    await sink.send(outgoing(claiming, decode=decode))
+    (copy,) = stored(log)
+    assert (claim in copy.headers) is kept
+    assert ("other", b"1") in copy.headers

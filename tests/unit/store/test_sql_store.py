@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from app.errors import SetupError, StoreUnavailable
 from app.interfaces import Halt
-from app.store import open_store
-from store_house import ALL, BROKER, ORDERS, a_letter, sqlite_file
+from app.store import attempt_log, open_store
+from store_house import ALL, BROKER, ORDERS, a_letter, an_attempt, sqlite_file
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store):
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from app.store import open_store
+from app.store import attempt_log, open_store
 
 async def hold():
     store = open_store(Path(sys.argv[1]), alone=True, timeout=60)
@@ -185,3 +185,10 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
     third = open_store(path, alone=True, timeout=60)
     await third.start()
     await third.stop()
+
+
+async def test_a_report_counts_the_attempts_that_were_sent(store, path):
+    tried = [an_attempt(1, outcome=each, event_id="e") for each in ("unsent", "retry")]
+    await store.attempts.add([*tried, an_attempt(2, outcome="delivered", event_id="e")])
+    (found,) = await asyncio.to_thread(attempt_log.of_file(path), 0)
+    assert found.attempts == 2

@@ -4,6 +4,8 @@ import type { EventName, Json, Message } from "./api/types";
 
 type Attributes = Record<string, Json>;
 
+export const JSON_EVENT = "application/cloudevents+json";
+
 const NAMED_BEFORE: Record<string, string> = { id: "eventID", type: "eventType", time: "eventTime" }; // CloudEvents 0.1
 
 /** One attribute of the event of a message, whatever its version; empty where it has none. */
@@ -51,7 +53,34 @@ export function dataOf(message: Message): Data | null {
   if (event?.data === undefined) return null;
   const type = String(event.datacontenttype ?? "application/json");
   const isText = typeof event.data === "string" && !/[/+]json\b/i.test(type);
-  return ofText(isText ? (event.data as string) : JSON.stringify(event.data));
+  return ofText(isText ? (event.data as string) : (asWritten(message) ?? JSON.stringify(event.data)));
+}
+
+/** JSON data as it was written, out of the record: read as a value, 1e400 would become null, and 1.10 become 1.1.
+ *  Null: the record is not at hand, or the data is a text, whose value holds all of it. */
+function asWritten(message: Message): string | null {
+  const data = (message.event as Attributes | null | undefined)?.data;
+  const body = message.record?.body;
+  if (data === undefined || typeof data === "string" || typeof body !== "string") return null;
+  if (message.mode === "binary") return body.trim();
+  return (message.content_type ?? "").startsWith(JSON_EVENT) ? memberOf(body, "data") : null;
+}
+
+const PART = /"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g;
+
+/** The text of a member of a JSON object; null if it has none of that name. */
+function memberOf(object: string, wanted: string): string | null {
+  let depth = 0;
+  let last = "";
+  let start = -1;
+  for (const { 0: part, index } of object.matchAll(PART)) {
+    if (depth === 1 && start >= 0 && (part === "," || part === "}")) return object.slice(start, index).trim();
+    if (depth === 1 && part === ":" && JSON.parse(last) === wanted) start = index + 1;
+    if (part === "{" || part === "[") depth += 1;
+    if (part === "}" || part === "]") depth -= 1;
+    last = part;
+  }
+  return null;
 }
 
 function ofText(text: string): Data {
@@ -97,12 +126,14 @@ export function hex(bytes: Uint8Array): string {
   return lines.join("\n");
 }
 
-/** The event as one document in the JSON format, which holds all of it. */
+/** The event as one document in the JSON format, which holds all of it: its data as it was written, if the record
+ *  is at hand. */
 export function documentOf(message: Message): string {
-  return JSON.stringify(message.event ?? {});
+  const data = asWritten(message);
+  if (data === null) return JSON.stringify(message.event ?? {});
+  const { data: _, ...attributes } = message.event as Attributes;
+  return `${JSON.stringify(attributes).slice(0, -1)},"data":${data}}`;
 }
-
-export const JSON_EVENT = "application/cloudevents+json";
 
 /** The command that posts the event to an events listener: `http://127.0.0.1:8080/events`. */
 export function curl(message: Message, url: string): string {

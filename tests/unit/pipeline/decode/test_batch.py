@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -219,3 +220,20 @@ def test_mutations_are_of_every_kind(every: dict[str, list[Record]]) -> None:
     refused = judged_batch(one(records)).column("verdict").is_valid().true_count
     assert 200 < refused < 800
     assert refused < len(in_doubt(one(records))) < 900
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_content_codings_are_undone(topic: str) -> None:
+    """gzip is; a row with any other coding is no event, and says which it has."""
+    plain = [each for each in usual(topic) if each.body]
+
+    def coded(record: Record, coding: bytes) -> Record:
+        headers = (*record.headers, ("Content-Encoding", coding))
+        return replace(record, headers=headers, body=gzip.compress(record.body or b""))
+
+    undone = [coded(each, b"gzip") for each in plain]
+    check([*undone, *plain], topic)
+    content = decoded_batch(one(undone, topic)).column("data").to_pylist()
+    assert content == decoded_batch(one(plain, topic)).column("data").to_pylist()
+    other = judged_batch(one([coded(plain[0], b"br")], topic))
+    assert "'br'" in str(other.to_pylist()[0])

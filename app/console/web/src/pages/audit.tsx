@@ -28,7 +28,7 @@ function Audit({ query }: PageProps) {
     <>
       <Head
         title="Audit"
-        note="Changes, reads of event data and refused requests. No entry contains event data or a secret."
+        note="Changes, logins, reads of event data and refused requests. No entry contains event data or a secret."
         actions={
           <button onClick={() => set(again + 1)}>
             <Icon name="replay" /> Refresh
@@ -67,6 +67,7 @@ function Form({ choice, onChoice }: { choice: Choice; onChoice: (choice: Partial
         <select value={form.kind} onChange={(event) => onChoice({ ...form, kind: event.currentTarget.value })}>
           <option value="">all</option>
           <option value="change">changes</option>
+          <option value="login">logins</option>
           <option value="look">reads of event data</option>
           <option value="refusal">refusals</option>
         </select>
@@ -100,7 +101,7 @@ function useEntries(choice: Choice, again: number): Pages<AuditEntry> {
   return usePages(load, [JSON.stringify(choice), again]);
 }
 
-const TONES: Record<Kind, Tone> = { change: "busy", look: "quiet", refusal: "bad" };
+const TONES: Record<Kind, Tone> = { change: "busy", login: "quiet", look: "quiet", refusal: "bad" };
 
 function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] {
   const by = (name: keyof Choice, value: string) => (
@@ -109,7 +110,7 @@ function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] 
     </button>
   );
   return [
-    { title: "When", width: "13rem", cell: (row) => <Time ms={row.at_ms} as="exact" /> },
+    { title: "When", width: "13rem", cell: (row) => <When entry={row} /> },
     { title: "Kind", width: "6.5rem", cell: (row) => <Badge tone={TONES[row.kind]}>{row.kind}</Badge> },
     { title: "Token", width: "8rem", cell: (row) => by("who", row.who) },
     { title: "Address", width: "8.5rem", spare: true, cell: (row) => row.address },
@@ -118,6 +119,20 @@ function columns(show: (choice: Partial<Choice>) => void): Column<AuditEntry>[] 
     { title: "Status", width: "6rem", cell: (row) => <Answer status={row.status} /> },
     { title: "Detail", spare: true, cell: (row) => row.detail },
   ];
+}
+
+/** Of several requests alike: the last one, how many there were, and since when. */
+function When({ entry }: { entry: AuditEntry }) {
+  if (entry.last_ms === null) return <Time ms={entry.at_ms} as="exact" />;
+  return (
+    <>
+      <Time ms={entry.last_ms} as="exact" />
+      <small>
+        {" "}
+        {entry.count} times since <Time ms={entry.at_ms} as="exact" />
+      </small>
+    </>
+  );
 }
 
 function Answer({ status }: { status: number | null }) {

@@ -21,12 +21,15 @@ export interface Draft {
   sinkTopic: string;
   start: "earliest" | "latest" | "other";
   filters: SimpleFilter[];
-  ordering: "per_key" | "none";
+  ordering: Ordering;
   timeout: string;
   rateLimit: string;
   /** JSON of all other members. */
   others: string;
 }
+
+export const ORDERINGS = ["per_key", "per_producer_key", "none"] as const;
+export type Ordering = (typeof ORDERINGS)[number];
 
 export const NEW_FILTER: SimpleFilter = { dialect: "exact", attribute: "type", value: "" };
 
@@ -53,7 +56,7 @@ export function draftOf(document: Document): Draft {
     sinkTopic: String(sink.topic ?? ""),
     start: start === "earliest" || start === "latest" ? start : "other",
     filters: simple ?? [],
-    ordering: document.ordering === "none" ? "none" : "per_key",
+    ordering: ORDERINGS.find((each) => each === document.ordering) ?? "per_key",
     timeout: String(document.timeout ?? ""),
     rateLimit: String(document.rate_limit ?? ""),
     others: others.length ? JSON.stringify(Object.fromEntries(others), null, 2) : "",
@@ -97,7 +100,7 @@ export function documentFrom(draft: Draft): Written {
     ...(draft.start === "other" ? {} : { start: draft.start }),
     ...(draft.filters.length ? { filters: draft.filters.map(filterOf) } : {}),
     sink: sinkFrom(draft),
-    ...(draft.ordering === "none" ? { ordering: "none" } : {}),
+    ...(draft.ordering === "per_key" ? {} : { ordering: draft.ordering }),
     ...(draft.timeout.trim() ? { timeout: numberOr(draft.timeout) } : {}),
     ...(draft.rateLimit.trim() ? { rate_limit: draft.rateLimit.trim() } : {}),
   };

@@ -69,6 +69,7 @@ export function Fields({ draft, change, fixed, remarks }: Props) {
               onChange={(event) => change({ ordering: event.currentTarget.value as Draft["ordering"] })}
             >
               <option value="per_key">per key</option>
+              <option value="per_producer_key">per producer and key</option>
               <option value="none">none</option>
             </select>
           </label>

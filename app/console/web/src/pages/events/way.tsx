@@ -29,7 +29,8 @@ export function Way({ event }: { event: FoundEvent }) {
     <Card title="Its way">
       <ol class="steps">
         <li>
-          <h3>{event.producer ? <>Sent by {event.producer}</> : "Received"}</h3>
+          <h3>{event.producer && !event.producer_claimed ? <>Sent by {event.producer}</> : "Received"}</h3>
+          {event.producer_claimed && <p class="note">Producer {event.producer}: claimed by the record, not proven.</p>}
           <p>
             {event.received_ms ? <Time ms={event.received_ms} as="exact" /> : "The time is unknown"}, source{" "}
             <code>{event.source}</code>

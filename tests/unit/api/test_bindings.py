@@ -1,0 +1,120 @@
+"""What a token is bound to, as settings and as a limit."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from app.access.rights import UNBOUND, Binding
+from app.api import reach
+from app.api.callers import Access, AccessToken, Caller, Callers
+from app.api.reach import LogWithin, OutsideBinding, Reach
+from app.api.running import Registry, Running
+from app.api.shown import Shown
+from app.bindings.record import Record
+from app.config.model import AdminToken, Webhooks
+from app.errors import BrokerRefused
+from app.interfaces import Attempts, DeadLetters, Log, ParkedMessages, PullQueue
+from app.model.message import Partition
+from app.model.scopes import EVERY_SCOPE
+from fake_log import FakeLog
+
+
+@pytest.mark.parametrize(
+    ("binding", "name", "within"),
+    [
+        (UNBOUND, "x", True),
+        (Binding(topics=("orders",)), "orders", True),
+        (Binding(topics=("orders",)), "orders2", False),
+        (Binding(topics=("main/orders",)), "orders", True),
+        (Binding(topics=("log/orders",)), "orders", False),
+        (Binding(topics=("main/*",)), "orders", True),
+        (Binding(topics=("team-a.*", "orders")), "team-a.x", True),
+        (Binding(subscriptions=("orders",)), "x", True),
+    ],
+)
+def test_a_topic_is_within_by_its_name_or_with_its_broker(binding, name, within):
+    assert binding.topic("main", name) is within
+
+
+@pytest.mark.parametrize("after", [UNBOUND, Binding(topics=("a",)), Binding(topics=("a", "b"))])
+def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: Binding) -> None:
+    def callers(binding: Binding) -> Callers:
+        return Callers(Access([AccessToken("a", ["the-token"], EVERY_SCOPE, binding)]))
+
+    before = Binding(topics=("a",))
+    caller = callers(before).by(b"the-token")
+    assert caller is not None
+    assert callers(after).admits(caller) is (after == before)
+
+
+@pytest.mark.parametrize(
+    ("entry", "valid"),
+    [
+        ("hooks.example", True), ("*.example", True), ("10.0.0.0/8", True), ("fd00::/8", True), ("::1", True),
+        ("https://hooks.example", True), ("https://hooks.example:8443/a/*", True), ("http://[::1]:80/a", True),
+        ("https://hooks.example*", False), ("https://*.example/", False), ("https://a@hooks.example/", False),
+        ("https://hooks.example/*/a", False), ("https://*", False), ("ftp://hooks.example/", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_target_is_a_host_a_network_or_a_url(entry: str, valid: bool) -> None:
+    if valid:
+        assert Webhooks(configurable_targets=(entry,)).configurable_targets == (entry,)
+        return
+    with pytest.raises(ValidationError):
+        Webhooks(configurable_targets=(entry,))
+
+
+@pytest.mark.parametrize("field", ["subscriptions", "topics", "event_sources"])
+@pytest.mark.parametrize("patterns", [[], [""], ["a*b"], ["*a"]])
+def test_a_binding_that_says_nothing_or_something_else_is_refused(
+    field: str, patterns: Any
+) -> None:
+    """An empty list would look like no binding to a reader, and like one that forbids all to another."""
+    settings = {"name": "a", "token": "a-token-of-the-team-a", "scopes": ["read"]}
+    assert AdminToken.model_validate(settings | {field: ["a*"]})
+    with pytest.raises(ValidationError):
+        AdminToken.model_validate(settings | {field: patterns})
+
+
+async def test_a_log_shows_the_topics_within_alone() -> None:
+    log = FakeLog("log")
+    for topic in ("orders", "payments"):
+        await log.create_topic(topic, 1)
+        log.submit(topic, [Record(None, (), b"x")])
+    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=Binding(topics=("orders",)))
+    bound = LogWithin(log, Reach(caller, {}))
+    assert [each.name for each in (await bound.metadata()).topics] == ["orders"]
+    both = await bound.metadata(["orders", "payments"])
+    assert [each.name for each in both.topics] == ["orders"]
+    with pytest.raises(BrokerRefused, match="payments is not within"):
+        await bound.metadata(["payments"])
+    with pytest.raises(OutsideBinding):
+        bound.read(Partition("payments", 0), "0")
+    assert [each.record.body async for each in bound.read(Partition("orders", 0), "0")] == [b"x"]
+
+
+@pytest.mark.parametrize(
+    ("view", "whole"),
+    [
+        (reach.RunningWithin, Running),
+        (reach.RegistryWithin, Registry),
+        (reach.LogWithin, Log),
+        (reach.LettersWithin, DeadLetters),
+        (reach.ParkedWithin, ParkedMessages),
+        (reach.AttemptsWithin, Attempts),
+        (reach.PulledWithin, PullQueue),
+    ],
+)
+def test_a_view_has_the_methods_of_what_it_shows(view: type, whole: type) -> None:
+    """No type checker compares them, because a view passes everything else through."""
+    methods = {name: each for name, each in vars(view).items() if name[0] != "_"}
+    assert methods
+    for name, method in methods.items():
+        shown = getattr(whole, name)
+        assert inspect.iscoroutinefunction(method) is inspect.iscoroutinefunction(shown), name
+        mine, theirs = (list(inspect.signature(each).parameters) for each in (method, shown))
+        assert mine == theirs[: len(mine)], name

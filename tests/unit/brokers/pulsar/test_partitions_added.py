@@ -1,0 +1,37 @@
+"""Partitions of which Pulsar speaks and that a member has no seat at yet."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from app.brokers.driver import Joining
+from app.brokers.pulsar.admin import Admin
+from app.brokers.pulsar.answers import PartitionStats
+from app.brokers.pulsar.consumer import PulsarConsumer
+from app.brokers.pulsar.ownership import Owners
+from app.brokers.pulsar.settings import PulsarSettings
+from app.model.start import EARLIEST
+
+WIRE = "persistent://public/default/t"
+
+
+async def test_one_that_the_broker_is_silent_about_hides_none_behind_it() -> None:
+    """It has statistics of partitions that were made and are there: 0 and 3 of 4."""
+    settings = PulsarSettings(
+        name="pulsar", service_url="pulsar://127.0.0.1:1", admin_url="http://127.0.0.1:1"
+    )
+    admin = Admin(settings)
+    connection: Any = SimpleNamespace(bridge=None)
+    joining = Joining("g", ["t"], EARLIEST)
+    consumer = PulsarConsumer(settings, admin, connection, Owners(settings, admin), joining)
+    opened: list[str] = []
+
+    async def opening(owned: Any) -> None:
+        opened.append(owned.wire)
+
+    consumer._open = opening
+    stats = {f"{WIRE}-partition-{number}": PartitionStats() for number in (0, 3)}
+    assert await consumer.told("t", stats, 0.0)
+    assert opened == list(stats)
+    assert not await consumer.told("t", {WIRE: PartitionStats()}, 0.0)
