@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.caller import Caller, demand_one, quota_of
 from app.access.rights import Rights
 from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
-from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
+from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of, network_of
 from app.errors import Fault
 from app.gateway.answers import Answer, problem, unavailable
 from app.gateway.issuers import Issuer
@@ -32,7 +31,6 @@ REMEMBERED = 10_000  # verified tokens
 REMEMBERED_FOR = 300.0  # seconds, or until the token expires
 ADDRESSES = 10_000  # whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
-_IPV6_HOST = 64  # bits of an address that its network gives out
 
 
 Verdict = Caller | Pending | Answer | None
@@ -190,7 +188,7 @@ class Door:
     def _stranger(self, address: str) -> Caller | None:
         if self._quota is None:
             return None
-        network = _network(address)
+        network = network_of(address)
         caller = self._addresses.get(network)
         if caller is not None:
             self._addresses.move_to_end(
@@ -206,13 +204,6 @@ class Door:
 def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
     """Two of a kind: what a proxy checked might not be what is read here."""
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
-
-
-def _network(address: str) -> str:
-    """Of an IPv6 address its first 64 bits: one sender has all that are behind them."""
-    if ":" not in address or "." in address:
-        return address
-    return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"
 
 
 def _refused(code: str, detail: str, error: str = "") -> Answer:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from app.access.who import network_of
 from app.errors import SetupError
 from app.telemetry.tasks import keep
 
@@ -99,7 +100,8 @@ class Handshakes:
     bounds them. ``context``: of the next one. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
     ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
     for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
-    with the address of each peer for which there is no room.
+    with the address of each peer for which there is no room. ``share``: most handshakes of one address; beyond
+    them its oldest one ends. None: as many as there is room for.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class Handshakes:
         within: float,
         shutdown: float | None = None,
         refused: Callable[[Any], None] = lambda _peer: None,
+        share: int | None = None,
     ) -> None:
         self.under_way = 0
         self._listening = listening
@@ -123,6 +126,8 @@ class Handshakes:
         self._within = within
         self._shutdown = shutdown
         self._refused = refused
+        self._share = share
+        self._by_address: dict[str, dict[asyncio.Task[None], None]] = {}  # the oldest first
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -155,6 +160,22 @@ class Handshakes:
         task = self._loop.create_task(self._agree(connection))
         self._tasks.add(task)
         task.add_done_callback(partial(self._agreed, connection))
+        if self._share is not None:
+            self._end_oldest(network_of(peer[0]), task, self._share)
+
+    def _end_oldest(self, address: str, task: asyncio.Task[None], share: int) -> None:
+        """Count the handshake of ``task``; end the oldest one of its address where there are too many."""
+        here = self._by_address.setdefault(address, {})
+        if len(here) >= share:
+            next(iter(here)).cancel()
+        here[task] = None
+        task.add_done_callback(partial(self._left, address))
+
+    def _left(self, address: str, task: asyncio.Task[None]) -> None:
+        here = self._by_address[address]
+        del here[task]
+        if not here:
+            del self._by_address[address]
 
     async def _agree(self, connection: socket.socket) -> None:
         await self._loop.connect_accepted_socket(
