@@ -17,7 +17,6 @@ from app.model.producer import JwtRule, KafkaRights, Producer
 
 AUTHORIZATION = b"authorization"
 BEARER = b"Bearer "
-_IPV6_HOST = 64  # bits of an address that its network gives out
 San = tuple[str, str]
 """A subject alternative name: its kind as Python names it (``URI``, ``DNS``, ``IP Address``, ``email``),
 and its text."""
@@ -30,14 +29,6 @@ def digest_of(credential: bytes) -> bytes:
 def header_of(producer: Producer) -> bytes:
     """The header that carries its key, in lower case."""
     return AUTHORIZATION if producer.header is None else producer.header.lower().encode()
-
-
-def network_of(address: str) -> str:
-    """Return the sender of an address: of an IPv6 address its first 64 bits, because one sender has all of them."""
-    if ":" not in address or "." in address:
-        return address
-    number = ipaddress.IPv6Address(address.partition("%")[0])
-    return f"{int(number) >> _IPV6_HOST:x}/64"
 
 
 def san_of(text: str) -> San:

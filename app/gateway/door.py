@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.caller import Caller, demand_one, quota_of
 from app.access.rights import Rights
 from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
-from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of, network_of
+from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
 from app.errors import Fault
 from app.gateway.answers import Answer, problem, unavailable
 from app.gateway.issuers import Issuer
@@ -31,6 +32,7 @@ REMEMBERED = 10_000  # verified tokens
 REMEMBERED_FOR = 300.0  # seconds, or until the token expires
 ADDRESSES = 10_000  # whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
+_IPV6_HOST = 64  # bits of an address that its network gives out
 
 
 Verdict = Caller | Pending | Answer | None
@@ -204,6 +206,13 @@ class Door:
 def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
     """Two of a kind: what a proxy checked might not be what is read here."""
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
+
+
+def network_of(address: str) -> str:
+    """Return the sender of an address: of an IPv6 address its first 64 bits, because one sender has all of them."""
+    if ":" not in address or "." in address:
+        return address
+    return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"
 
 
 def _refused(code: str, detail: str, error: str = "") -> Answer:

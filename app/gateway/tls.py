@@ -15,7 +15,6 @@ from typing import Any
 
 import msgspec
 
-from app.access.who import network_of
 from app.errors import SetupError
 from app.telemetry.tasks import keep
 
@@ -100,8 +99,8 @@ class Handshakes:
     bounds them. ``context``: of the next one. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
     ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
     for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
-    with the address of each peer for which there is no room. ``share``: most handshakes of one address; beyond
-    them its oldest one ends. None: as many as there is room for.
+    with the address of each peer for which there is no room. ``share``: most handshakes of one sender, as
+    ``sender`` names it by the address of a peer; beyond them its oldest one ends. None: as many as there is room for.
     """
 
     def __init__(
@@ -116,6 +115,7 @@ class Handshakes:
         shutdown: float | None = None,
         refused: Callable[[Any], None] = lambda _peer: None,
         share: int | None = None,
+        sender: Callable[[Any], str] = str,
     ) -> None:
         self.under_way = 0
         self._listening = listening
@@ -126,8 +126,8 @@ class Handshakes:
         self._within = within
         self._shutdown = shutdown
         self._refused = refused
-        self._share = share
-        self._by_address: dict[str, dict[asyncio.Task[None], None]] = {}  # the oldest first
+        self._share, self._sender = share, sender
+        self._by_sender: dict[str, dict[asyncio.Task[None], None]] = {}  # the oldest first
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -161,21 +161,21 @@ class Handshakes:
         self._tasks.add(task)
         task.add_done_callback(partial(self._agreed, connection))
         if self._share is not None:
-            self._end_oldest(network_of(peer[0]), task, self._share)
+            self._end_oldest(self._sender(peer), task, self._share)
 
-    def _end_oldest(self, address: str, task: asyncio.Task[None], share: int) -> None:
-        """Count the handshake of ``task``; end the oldest one of its address where there are too many."""
-        here = self._by_address.setdefault(address, {})
+    def _end_oldest(self, sender: str, task: asyncio.Task[None], share: int) -> None:
+        """Count the handshake of ``task``; end the oldest one of its sender where there are too many."""
+        here = self._by_sender.setdefault(sender, {})
         if len(here) >= share:
             next(iter(here)).cancel()
         here[task] = None
-        task.add_done_callback(partial(self._left, address))
+        task.add_done_callback(partial(self._left, sender))
 
-    def _left(self, address: str, task: asyncio.Task[None]) -> None:
-        here = self._by_address[address]
+    def _left(self, sender: str, task: asyncio.Task[None]) -> None:
+        here = self._by_sender[sender]
         del here[task]
         if not here:
-            del self._by_address[address]
+            del self._by_sender[sender]
 
     async def _agree(self, connection: socket.socket) -> None:
         await self._loop.connect_accepted_socket(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from app.access.quota import share_of
-from app.access.who import network_of
+from app.gateway.door import network_of
 from app.gateway.port import open_port
 from app.gateway.tls import Handshakes
 from app.kafka_listener.connection import Connection
@@ -86,6 +86,7 @@ class KafkaListener:
                 shutdown=1.0,
                 refused=self._refused,
                 share=max(FEW, share_of(settings.connections)),
+                sender=lambda peer: network_of(peer[0]),
             )
         host, port = self._listening.getsockname()[:2]
         self._node.address = settings.advertised or (host, port)

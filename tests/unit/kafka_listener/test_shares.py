@@ -15,8 +15,9 @@ import pytest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from app.access.quota import Budget
-from app.access.who import Producers, network_of
+from app.access.who import Producers
 from app.bindings.record import Record
+from app.gateway.door import network_of
 from app.kafka_listener.room import Room
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
