@@ -1,8 +1,12 @@
-"""How many events a caller may send: the generic cell rate algorithm (GCRA), one number per caller.
+"""How much a caller may use: events in time, and things that it holds at once.
+
+Events are counted by the generic cell rate algorithm (GCRA), one number per caller.
 
 An allowance of ``burst`` events refills at ``rate`` events a second. A request that does not fit takes
 nothing, so a caller that keeps asking too early is not punished for it. Where nothing can be refused
 (Kafka's producers), events are charged all the same, and the caller has to wait until its debt is paid.
+
+What is held at once (bytes, topics, members) has a ``Budget``: a bound for all callers, and a share for each.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import math
 
 import msgspec
 
+SHARES = 4  # of a budget: one caller has no more than one of them
 _ROUNDING = 1e-9  # of the burst: sums of float times must not refuse the very last event
 
 
@@ -81,3 +86,43 @@ class Allowance:
     def reset(self, now: float) -> float:
         """Seconds until the allowance is full."""
         return max(0.0, self._full_at - now)
+
+
+def share_of(bound: int) -> int:
+    """Return the part of ``bound`` that one caller may hold."""
+    return max(1, bound // SHARES)
+
+
+class Budget:
+    """What all owners hold of one thing, at most ``bound``, and each of them at most ``share``.
+
+    An owner is the name of a user. The owner "" stands for callers without a name of their own: the bound
+    for all holds for it, and no share.
+    """
+
+    __slots__ = ("_by_owner", "bound", "held", "share")
+
+    def __init__(self, bound: int, share: int | None = None) -> None:
+        self.bound = bound
+        self.share = share_of(bound) if share is None else share
+        self.held = 0
+        self._by_owner: dict[str, int] = {}
+
+    def of(self, owner: str) -> int:
+        """Return what ``owner`` holds."""
+        return self._by_owner.get(owner, 0)
+
+    def left(self, owner: str) -> int:
+        """Return how much more ``owner`` may hold."""
+        left = self.bound - self.held
+        if owner:
+            left = min(left, self.share - self._by_owner.get(owner, 0))
+        return max(0, left)
+
+    def add(self, owner: str, size: int) -> None:
+        """Count ``size`` more for ``owner``, or less where it is negative; nothing is refused here."""
+        self.held += size
+        if mine := self._by_owner.get(owner, 0) + size:
+            self._by_owner[owner] = mine
+        else:
+            self._by_owner.pop(owner, None)

@@ -151,10 +151,11 @@ class KafkaAccess(msgspec.Struct, frozen=True):
     write: Matches
     read: Matches
     groups: Matches
+    delete: Matches
 
 
 def _all(_: str) -> bool:
     return True
 
 
-EVERY_RIGHT = KafkaAccess(_all, _all, _all)
+EVERY_RIGHT = KafkaAccess(_all, _all, _all, _all)

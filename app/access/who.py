@@ -141,6 +141,7 @@ def _kafka_access(rights: KafkaRights) -> KafkaAccess:
         compile_patterns(rights.write),
         compile_patterns(rights.read),
         compile_patterns(rights.groups),
+        compile_patterns(rights.delete),
     )
 
 

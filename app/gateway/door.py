@@ -193,7 +193,7 @@ class Door:
     def _stranger(self, address: str) -> Caller | None:
         if self._quota is None:
             return None
-        network = _network(address)
+        network = network_of(address)
         caller = self._addresses.get(network)
         if caller is not None:
             self._addresses.move_to_end(
@@ -221,8 +221,8 @@ def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) 
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
 
 
-def _network(address: str) -> str:
-    """Of an IPv6 address its first 64 bits: one sender has all that are behind them."""
+def network_of(address: str) -> str:
+    """Return the sender of an address: of an IPv6 address its first 64 bits, because one sender has all of them."""
     if ":" not in address or "." in address:
         return address
     return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"

@@ -92,7 +92,8 @@ class Handshakes:
     bounds them. ``context``: of the next one. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
     ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
     for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
-    with the address of each peer for which there is no room.
+    with the address of each peer for which there is no room. ``share``: most handshakes of one sender, as
+    ``sender`` names it by the address of a peer; beyond them its oldest one ends. None: as many as there is room for.
     """
 
     def __init__(
@@ -106,6 +107,8 @@ class Handshakes:
         within: float,
         shutdown: float | None = None,
         refused: Callable[[Any], None] = lambda _peer: None,
+        share: int | None = None,
+        sender: Callable[[Any], str] = str,
     ) -> None:
         self.under_way = 0
         self._listening = listening
@@ -116,6 +119,8 @@ class Handshakes:
         self._within = within
         self._shutdown = shutdown
         self._refused = refused
+        self._share, self._sender = share, sender
+        self._by_sender: dict[str, dict[asyncio.Task[None], None]] = {}  # the oldest first
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
@@ -148,6 +153,22 @@ class Handshakes:
         task = self._loop.create_task(self._agree(connection))
         self._tasks.add(task)
         task.add_done_callback(partial(self._agreed, connection))
+        if self._share is not None:
+            self._end_oldest(self._sender(peer), task, self._share)
+
+    def _end_oldest(self, sender: str, task: asyncio.Task[None], share: int) -> None:
+        """Count the handshake of ``task``; end the oldest one of its sender where there are too many."""
+        here = self._by_sender.setdefault(sender, {})
+        if len(here) >= share:
+            next(iter(here)).cancel()
+        here[task] = None
+        task.add_done_callback(partial(self._left, sender))
+
+    def _left(self, sender: str, task: asyncio.Task[None]) -> None:
+        here = self._by_sender[sender]
+        del here[task]
+        if not here:
+            del self._by_sender[sender]
 
     async def _agree(self, connection: socket.socket) -> None:
         await self._loop.connect_accepted_socket(

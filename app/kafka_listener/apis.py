@@ -38,7 +38,8 @@ before its first ``await`` happens in the order of the requests of its connectio
 
 class Api(msgspec.Struct, frozen=True):
     """``overlaps``: the next request of its kind need not wait for this one's answer; answers leave in
-    order all the same."""
+    order all the same. ``much``: a few bytes may be answered with many, so a user with many answers that it has
+    not taken waits. ``holds``: the handler counts its answer as unread itself."""
 
     key: int
     name: str
@@ -46,6 +47,8 @@ class Api(msgspec.Struct, frozen=True):
     newest: int
     handler: Handler
     overlaps: bool = False
+    much: bool = False
+    holds: bool = False
 
 
 async def _api_versions(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
@@ -66,18 +69,18 @@ APIS: Mapping[int, Api] = {
     api.key: api
     for api in (
         Api(0, "Produce", 3, 11, produce, overlaps=True),
-        Api(1, "Fetch", 4, 12, fetch),
+        Api(1, "Fetch", 4, 12, fetch, holds=True),
         Api(2, "ListOffsets", 1, 8, list_offsets),
         Api(3, "Metadata", 0, 12, metadata),
         Api(8, "OffsetCommit", 2, 9, offset_commit),
-        Api(9, "OffsetFetch", 1, 9, offset_fetch),
+        Api(9, "OffsetFetch", 1, 9, offset_fetch, much=True),
         Api(10, "FindCoordinator", 0, 6, find_coordinator),
         Api(11, "JoinGroup", 0, 9, join_group),
         Api(12, "Heartbeat", 0, 4, heartbeat),
         Api(13, "LeaveGroup", 0, 5, leave_group),
         Api(14, "SyncGroup", 0, 5, sync_group),
-        Api(15, "DescribeGroups", 0, 5, describe_groups),
-        Api(16, "ListGroups", 0, 5, list_groups),
+        Api(15, "DescribeGroups", 0, 5, describe_groups, much=True),
+        Api(16, "ListGroups", 0, 5, list_groups, much=True),
         Api(17, "SaslHandshake", 0, 1, sasl_handshake),
         Api(18, "ApiVersions", 0, 4, _api_versions),
         Api(19, "CreateTopics", 2, 7, create_topics),

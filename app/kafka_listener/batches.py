@@ -32,6 +32,7 @@ _CRC = 17
 _CHECKED = 21  # from here on the checksum counts
 _COUNT = Struct(">i")
 _CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_ZSTD = 4  # of the codecs
 _LONGEST_VARINT = 10
 _OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
 FORMAT = 2
@@ -70,6 +71,10 @@ def is_quick(data: bytes) -> bool:
 
 def is_compressed(data: bytes) -> bool:
     return len(data) >= _HEADER.size and bool(data[_CHECKED + 1] & _CODEC)
+
+
+def is_zstd(data: bytes) -> bool:
+    return len(data) >= _HEADER.size and data[_CHECKED + 1] & _CODEC == _ZSTD
 
 
 def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:

@@ -16,12 +16,11 @@ from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.groups import Code
-from app.log.positions import Committed
+from app.log.positions import MOST_GROUPS, Committed
 from app.model.message import Partition
 
 LONGEST_GROUP = 255
 LONGEST_METADATA = 4_096  # bytes that a client may keep with a position
-MOST_GROUPS = 10_000  # with positions
 NONE = Committed(-1)
 ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # names of shapes
 SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
@@ -43,7 +42,7 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any:
                 places[place] = Committed(part.committed_offset, part.committed_metadata or "")
     code = to_use_group(node, session, payload.group_id)
     if code is ErrorCode.none:
-        code = await _commit(node, payload, places)
+        code = await _commit(node, payload, places, session.owner)
     if code is not ErrorCode.none:
         codes |= dict.fromkeys(places, code)
     topics = _answered(request, "OffsetCommitResponse", codes)
@@ -115,7 +114,9 @@ def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
     return ErrorCode.none
 
 
-async def _commit(node: Node, payload: Any, places: Mapping[Partition, Committed]) -> ErrorCode:
+async def _commit(
+    node: Node, payload: Any, places: Mapping[Partition, Committed], owner: str
+) -> ErrorCode:
     """Also where no place is left, so that who is fenced hears of it."""
     group, positions = payload.group_id, node.engine.positions
     if not 0 < len(group) <= LONGEST_GROUP:
@@ -129,6 +130,7 @@ async def _commit(node: Node, payload: Any, places: Mapping[Partition, Committed
             payload.generation_id_or_member_epoch,
             places,
             getattr(payload, "group_instance_id", None),
+            owner,
         )
     except BrokerError as error:
         told = code_of(error)

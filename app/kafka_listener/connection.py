@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, NamedTuple
+from typing import Any
 
 from app.kafka_listener.apis import APIS, OFFERED
+from app.kafka_listener.incoming import Frame, Frames, Incoming
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.room import Room
 from app.kafka_listener.wire import (
@@ -28,35 +29,25 @@ from app.kafka_listener.wire import (
 )
 
 STRANGERS_FRAME = 64 << 10
+LARGE = 64 << 10  # bytes of an answer that is counted while its client has not taken it
+PAUSE = 0.05  # seconds between looks at whether a user has taken its large answers
 BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
 
 Answered = asyncio.Task[memoryview | None]
 
 
-class InWork(NamedTuple):
-    """``taken``: done when the client has taken the answer, but for what the transport still holds."""
+class InWork:
+    """A request in work. ``taken``: done when the client has taken the answer, but for what the transport still holds;
+    ``answered``, with the answer, is kept until then."""
 
-    answered: Answered
-    taken: asyncio.Future[None]
+    __slots__ = ("answered", "taken")
+
+    def __init__(self, answered: Answered) -> None:
+        self.answered: Answered | None = answered
+        self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 _log = logging.getLogger("skybridge.kafka_listener")
-
-
-class Incoming(asyncio.StreamReader):
-    """``ended``: the client will send no more, whether or not all it sent has been read."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit, asyncio.get_running_loop())
-        self.ended = asyncio.Event()
-
-    def feed_eof(self) -> None:
-        super().feed_eof()
-        self.ended.set()
-
-    def set_exception(self, exc: Exception) -> None:
-        super().set_exception(exc)
-        self.ended.set()
 
 
 class Connection:
@@ -74,7 +65,9 @@ class Connection:
         self._session = session
         self._reader = reader
         self._writer = writer
-        self._room = room
+        self._frames = Frames(reader, room, node.settings)
+        self._opened = reader.heard
+        self._requests = 0
         self._slots = asyncio.Semaphore(node.settings.in_work)
         self._answers: asyncio.Queue[InWork | None] = asyncio.Queue()
         self._work: dict[Answered, bool] = {}  # to whether it is dropped when the client has gone
@@ -100,6 +93,28 @@ class Connection:
                 self._explain(await asyncio.gather(*rest, return_exceptions=True))
             finally:
                 self._session.taken()
+
+    @property
+    def address(self) -> str:
+        return self._session.address
+
+    @property
+    def user(self) -> str:
+        return self._session.name
+
+    @property
+    def stranger(self) -> bool:
+        """Whether the client has not logged in, or has not asked for anything yet."""
+        return not (self._session.authenticated and self._requests)
+
+    @property
+    def heard(self) -> float:
+        """When something of its client arrived last, in seconds of the loop."""
+        return self._reader.heard
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self._writer.transport.abort()
 
     def leave(self) -> None:
         """Read nothing more; what is in work is answered, soon."""
@@ -139,16 +154,24 @@ class Connection:
             await self._slots.acquire()
             if not await self._paid():
                 return
-            frame = await self._frame()
-            if frame is None:
+            before = await self._begin_next(before)
+            if before is None:
                 return
-            try:
-                request = await self._admitted(frame, before)
-            except BaseException:
-                self._room.give(len(frame))
-                raise
-            before = self._begin(request, len(frame))
             await asyncio.sleep(0)  # it begins before the next one is read
+
+    async def _begin_next(self, before: InWork | None) -> InWork | None:
+        """Read a request and begin it; return None when the client has gone. Nothing but the work keeps the frame:
+        a silent connection holds none."""
+        size = await self._size()
+        if size is None:
+            return None
+        frame = self._frames.expect(size, self._session.name)
+        try:
+            request = await self._admitted(await frame.read(), before)
+        except BaseException:
+            frame.release()
+            raise
+        return self._begin(request, frame)
 
     async def _paid(self) -> bool:
         """Once its producer is within its quota: until then nothing is read, and nothing held for it. False
@@ -167,24 +190,17 @@ class Connection:
                 sleeping.cancel()
         return True
 
-    async def _frame(self) -> bytes | None:
+    async def _size(self) -> int | None:
         """None when the client has gone, or said nothing for long."""
-        settings = self._node.settings
         try:
             async with asyncio.timeout(self._patience):
-                head = await self._reader.readexactly(SIZE)
+                head = await self._reader.read_head(SIZE)
         except (asyncio.IncompleteReadError, TimeoutError):
             return None
         size, most = size_of(head), self._most
         if not 0 < size <= most:
             raise Malformed(f"a frame of {size} bytes; at most {most} are taken")
-        await self._room.take(size)
-        try:
-            async with asyncio.timeout(settings.frame_timeout):
-                return await self._reader.readexactly(size)
-        except BaseException:
-            self._room.give(size)
-            raise
+        return size
 
     @property
     def _most(self) -> int:
@@ -193,9 +209,11 @@ class Connection:
 
     @property
     def _patience(self) -> float:
+        """Seconds until the next request. A stranger has so many to log in, whatever it asks meanwhile."""
         settings = self._node.settings
-        known = self._session.authenticated
-        return settings.idle_timeout if known else settings.frame_timeout
+        if self._session.authenticated:
+            return settings.idle_timeout
+        return self._opened + settings.frame_timeout - self._reader.now()
 
     async def _admitted(self, frame: bytes, before: InWork | None) -> Request:
         if not is_prepared(frame):
@@ -222,12 +240,13 @@ class Connection:
     async def _until_taken(self, before: InWork) -> None:
         """So that a client that reads nothing is made one large answer, and not ``in_work`` of them. One that has
         gone waits for nothing any more."""
-        answered, taken = before
-        if not answered.done() and not await self._until(answered):
+        answered = before.answered
+        if answered is not None and not answered.done() and not await self._until(answered):
             if self._work.get(answered):
                 answered.cancel()
             await asyncio.wait((answered,))
-        await taken
+        del answered
+        await before.taken
 
     async def _until(self, done: asyncio.Future[Any]) -> bool:
         """False when the client has gone before."""
@@ -238,35 +257,57 @@ class Connection:
             gone.cancel()
         return done.done()
 
-    def _begin(self, request: Request, size: int) -> InWork:
+    def _begin(self, request: Request, frame: Frame) -> InWork:
         api = APIS[request.api]
         self._node.counters.add("kafka_requests", api.name)
+        self._requests += 1
         answered = asyncio.create_task(self._answer(request))
         self._work[answered] = not api.overlaps
-        answered.add_done_callback(lambda _: self._room.give(size))
-        begun = InWork(answered, asyncio.get_running_loop().create_future())
+        answered.add_done_callback(lambda _: frame.release())
+        begun = InWork(answered)
         self._answers.put_nowait(begun)
         return begun
 
     async def _answer(self, request: Request) -> memoryview | None:
-        answer = await APIS[request.api].handler(self._node, self._session, request)
+        api = APIS[request.api]
+        if api.much:
+            await self._until_few_unread()
+        answer = await api.handler(self._node, self._session, request)
         if answer is None or isinstance(answer, memoryview):  # written already, in a thread
             return answer
-        return write_answer(request, answer)
+        frame = write_answer(request, answer)
+        if len(frame) > LARGE and not api.holds:
+            self._session.hold(len(frame))
+        return frame
+
+    async def _until_few_unread(self) -> None:
+        """Wait while the user has not taken as many bytes of answers as it may have: those connections go on, or are
+        closed."""
+        session = self._session
+        while not session.unread.left(session.name):  # noqa: ASYNC110 - under attack alone
+            await asyncio.sleep(PAUSE)
 
     async def _write_answers(self) -> None:
         """A client that does not take its answers is let go."""
-        while (next_one := await self._answers.get()) is not None:
-            answered, taken = next_one
-            await asyncio.wait((answered,))
-            frame = None if answered.cancelled() else answered.result()
-            del self._work[answered]
-            if frame is not None:
-                self._writer.write(frame)
-                async with asyncio.timeout(self._node.settings.frame_timeout):
-                    await self._writer.drain()
-            self._session.taken()
+        while (begun := await self._answers.get()) is not None:
+            await self._write_answer(begun)
             if self._session.denied:
                 return
-            taken.set_result(None)
+            begun.taken.set_result(None)
             self._slots.release()
+            del begun
+
+    async def _write_answer(self, begun: InWork) -> None:
+        """Write one answer, which nothing keeps then."""
+        answered = begun.answered
+        assert answered is not None  # noqa: S101 - it goes here alone
+        await asyncio.wait((answered,))
+        frame = None if answered.cancelled() else answered.result()
+        del self._work[answered]
+        begun.answered = None
+        del answered
+        if frame is not None:
+            self._writer.write(frame)
+            async with asyncio.timeout(self._node.settings.frame_timeout):
+                await self._writer.drain()
+        self._session.taken()

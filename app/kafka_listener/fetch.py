@@ -90,7 +90,7 @@ async def _read(node: Node, session: Session, turns: Sequence[Wanted], most: int
     size = sum(each.size for each in turns)
     for each in turns:
         while each.error is None and not each.full:
-            bound = min(most, size + session.unread.left)
+            bound = min(most, size + session.unread.left(session.name))
             if _is_full(size, bound):
                 break
             before = each.size

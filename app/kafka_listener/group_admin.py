@@ -75,10 +75,10 @@ async def _delete(node: Node, session: Session, name: str) -> ErrorCode:
         return code
     if node.coordinator.group(name) or node.engine.positions.declared_of(name):
         return ErrorCode.non_empty_group
-    if name not in node.engine.positions.groups():
+    if not node.engine.positions.knows(name):
         return ErrorCode.group_id_not_found
     try:
-        await node.engine.forget(name)
+        await node.engine.remove_group(name)
     except BrokerError:
         return ErrorCode.coordinator_not_available
     return ErrorCode.none

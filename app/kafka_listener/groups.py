@@ -66,6 +66,7 @@ async def join_group(node: Node, session: Session, request: Request) -> Any:
         node.coordinator.invite(payload.group_id, member)
         return _joined(request, member, ErrorCode.member_id_required, Joined())
     join = _join(request, session, member, instance)
+    session.notice_within(join.session_timeout)
     joined = await node.coordinator.join(payload.group_id, join)
     return _joined(request, member, ErrorCode(joined.code.value), joined)
 
@@ -155,6 +156,8 @@ def _join(request: Request, session: Session, member: str, instance: str | None)
         kind=payload.protocol_type,
         protocols=tuple((each.name, each.metadata) for each in payload.protocols),
         session_timeout=session_timeout,
+        user=session.name,
+        owner=session.owner,
         rebalance_timeout=rebalance if rebalance > 0 else session_timeout,
     )
 

@@ -54,20 +54,20 @@ async def _topic(
     if name not in topics:
         wanted = getattr(payload, "allow_auto_topic_creation", True)
         writes = to_write(session, name) is ErrorCode.none
-        code = await _create(node, name, wanted=wanted and writes)
+        code = await _create(node, session, name, wanted=wanted and writes)
         if code is not ErrorCode.none:
             return _missing(shapes, name, code)
         topics = node.engine.topics()
     return _present(shapes, topics[name])
 
 
-async def _create(node: Node, name: str, *, wanted: bool) -> ErrorCode:
+async def _create(node: Node, session: Session, name: str, *, wanted: bool) -> ErrorCode:
     if not is_topic_name(name):
         return ErrorCode.invalid_topic_exception
     if not (wanted and node.settings.create_topics):
         return ErrorCode.unknown_topic_or_partition
     try:
-        await node.engine.create_topic(name)
+        await node.engine.create_topic(name, owner=session.owner)
     except BoundReached:
         return ErrorCode.policy_violation
     except BrokerError as error:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from asyncio.trsock import TransportSocket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from app.access.caller import Caller
+from app.access.quota import share_of
 from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
 from app.interfaces import Clock
+from app.kafka_listener.guesses import Guesses
 from app.kafka_listener.room import Room, Unread
 from app.log.engine import Engine
 from app.log.group_coordinator import Coordinator
@@ -19,6 +24,7 @@ from app.telemetry import Counters
 
 NODE_ID = 0  # the one that leads everything
 LEADER_EPOCH = 0  # nobody else ever led
+PROBES = 3  # that a peer which is gone leaves without an answer
 
 
 class Gate(Protocol):
@@ -69,12 +75,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``max_frame``         bytes of one request; a larger one ends its connection. Its compressed batches
                           become no more than that together.
     ``receiving``         bytes of unfinished requests over all connections, and as many that compressed
-                          batches become; beyond them reading waits. As many of records in answers that
-                          clients have not taken; beyond them a Fetch gets few.
+                          batches become; beyond them reading waits. As many of answers that clients have
+                          not taken; beyond them a Fetch gets few. Of each, one user has a share.
     ``connections``       open at once, handshakes of TLS counted; one more is closed.
     ``in_work``           requests of one connection in work before its reading pauses.
     ``handshake_timeout`` seconds for a TLS hand-shake.
-    ``frame_timeout``     seconds from a frame's first byte to its last, and for an answer to be taken.
+    ``frame_timeout``     seconds from a frame's first byte to its last, from a connection to its login, and for
+                          an answer to be taken.
+    ``progress_timeout``  seconds in which something of an unfinished frame has to arrive.
     ``idle_timeout``      seconds without a request after which a connection is closed.
     ``create_topics``     topics come to be by being asked for (Metadata, Produce).
     ``max_partitions``    of one topic that a client makes or lets grow.
@@ -94,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     in_work: int = 16
     handshake_timeout: float = 10.0
     frame_timeout: float = 30.0
+    progress_timeout: float = 5.0
     idle_timeout: float = 600.0
     create_topics: bool = True
     max_partitions: int = 1_000
@@ -102,6 +111,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_wait: float = 60.0
     denial: float = 1.0
     session_timeouts: tuple[float, float] = (6.0, 1_800.0)
+
+    @property
+    def share(self) -> int:
+        """Bytes of ``receiving`` that one user may hold: one request of the largest size at least."""
+        return max(self.max_frame, share_of(self.receiving))
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -123,11 +137,13 @@ class Node(msgspec.Struct, kw_only=True):
     address: tuple[str, int] = ("", 0)
     refused_connections: int = 0
     refused_frames: int = 0
+    guesses: Guesses = msgspec.field(default_factory=Guesses)
 
 
 class Session:
     """One connection. ``user``: who it is, once it has said so; None where nobody is asked. ``access``: its
-    rights.
+    rights. ``name``: its user's, also when that has gone; "" for strangers, and where nobody is asked.
+    ``address``: the client's, as its wrong passwords are counted.
 
     ``ending``  is set when no answer will be waited for, or the service is to leave: who waits for long
                 answers now; ``waiting`` are set with it.
@@ -139,12 +155,23 @@ class Session:
     """
 
     def __init__(
-        self, peer: str, expanded: Room, unread: Unread, *, authenticated: bool = True
+        self,
+        peer: str,
+        expanded: Room,
+        unread: Unread,
+        *,
+        authenticated: bool = True,
+        address: str = "",
+        connected: TransportSocket | None = None,
     ) -> None:
         self.peer = peer
+        self.address = address
+        self._socket = connected
+        self.name = ""
         self.expanded = expanded
         self.unread = unread
         self._held = 0  # of ``unread``
+        self._holder = ""  # whose share that is
         self.user: Principal | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()
@@ -156,8 +183,10 @@ class Session:
 
     def hold(self, size: int) -> None:
         """So many bytes more, or fewer, are in the answer that is being made."""
+        if not self._held:
+            self._holder = self.name
         self._held += size
-        self.unread.held += size
+        self.unread.hold(size, self._holder)
 
     def taken(self) -> None:
         """The client has taken its answer, or there is nobody to take it."""
@@ -168,9 +197,33 @@ class Session:
         caller = None if self.user is None else self.user.caller
         return 0.0 if caller is None else caller.debt(now)
 
+    def notice_within(self, seconds: float) -> None:
+        """Notice the end of the connection within so many seconds, also where its peer does not say it: a member
+        that waits to join sends nothing by which its session could be seen to be over."""
+        if self._socket is None:
+            return
+        options = {"TCP_KEEPIDLE": seconds / 3, "TCP_KEEPINTVL": seconds / 6}
+        with suppress(OSError):  # it has ended
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in options.items():
+                self._socket.setsockopt(
+                    socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value))
+                )
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+
+    def log_in(self, user: Principal) -> None:
+        """Act for ``user`` from now on."""
+        self.user, self.name, self.authenticated = user, user.name, True
+
     @property
     def access(self) -> KafkaAccess:
         return EVERY_RIGHT if self.user is None else self.user.access
+
+    @property
+    def owner(self) -> str:
+        """Return the user that owns the topics and groups which this session creates; "" for one that may do
+        everything, so that no share bounds it."""
+        return "" if self.access is EVERY_RIGHT else self.name
 
     def end(self) -> None:
         for each in (self.ending, *self.waiting):

@@ -18,6 +18,7 @@ from app.kafka_listener.batches import (
     declared,
     is_compressed,
     is_quick,
+    is_zstd,
     read_batch,
 )
 from app.kafka_listener.errors import Refused, code_of
@@ -31,6 +32,7 @@ from app.model.message import Partition
 CLIPPED = 1_000  # characters of a message
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACKS = (-1, 0, 1)
+ZSTD_SINCE = 7  # the version since which batches may be compressed with zstd (KIP-110)
 THROTTLED = 3_600.0  # seconds that an answer tells at most: the protocol has room for 24 days
 
 _Part = tuple[Partition, bytes]
@@ -57,10 +59,10 @@ async def produce(node: Node, session: Session, request: Request) -> Any:
     payload = request.payload
     parts = _parts(payload)
     _charge(node, session, parts)
-    with Share(session.expanded) as share:
+    with Share(session.expanded, session.name) as share:
         async with session.lane:  # so that batches of one connection are stored in their order
-            asked = await _read(node, session, payload, parts, share)
-            waiting = [(each, _begin(node, each)) for each in asked]
+            asked = await _read(node, session, request, parts, share)
+            waiting = [(each, _begin(node, each, session.owner)) for each in asked]
         fates = await _fates(waiting, payload.timeout if payload.acks else None)
     _count(node, session, fates)
     if not payload.acks:
@@ -93,8 +95,9 @@ def _charge(node: Node, session: Session, parts: Iterable[_Part]) -> None:
 
 
 async def _read(
-    node: Node, session: Session, payload: Any, parts: Sequence[_Part], share: Share
+    node: Node, session: Session, request: Request, parts: Sequence[_Part], share: Share
 ) -> list[Asked]:
+    payload = request.payload
     if payload.acks not in ACKS:
         return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
     if payload.transactional_id is not None:
@@ -102,12 +105,12 @@ async def _read(
     if sum(len(data) for _, data in parts) <= QUICK and all(
         is_quick(data) and not _looks(node, session, place.topic) for place, data in parts
     ):
-        return _read_all(node, session, parts, 0)
+        return _read_all(node, session, parts, request.version, 0)
     compressed = sum(is_compressed(data) for _, data in parts)
     room = min(compressed * node.settings.max_batch, node.settings.max_frame)
     if room:
         await share.take(room)
-    asked = await asyncio.to_thread(_read_all, node, session, parts, room)
+    asked = await asyncio.to_thread(_read_all, node, session, parts, request.version, room)
     share.keep(sum(_expanded(each) for each in asked))
     return asked
 
@@ -117,11 +120,18 @@ def _looks(node: Node, session: Session, topic: str) -> bool:
     return node.gate.guards(topic) or (session.user is not None and session.user.limits is not None)
 
 
-def _read_all(node: Node, session: Session, parts: Iterable[_Part], room: int) -> list[Asked]:
+def _read_all(
+    node: Node, session: Session, parts: Iterable[_Part], version: int, room: int
+) -> list[Asked]:
     """Any thread. ``room``: bytes that the compressed batches may become together."""
     asked: list[Asked] = []
     for place, data in parts:
-        asked.append(_read_one(node, session, place, data, room))
+        if version < ZSTD_SINCE and is_zstd(data):
+            why = f"batches in zstd need version {ZSTD_SINCE} of Produce"
+            refusal = Refused(ErrorCode.unsupported_compression_type, why)
+            asked.append(Asked(place, refusal))
+        else:
+            asked.append(_read_one(node, session, place, data, room))
         room -= _expanded(asked[-1])
     return asked
 
@@ -169,10 +179,10 @@ def _refused(payload: Any, code: ErrorCode, why: str) -> list[Asked]:
     ]
 
 
-def _begin(node: Node, asked: Asked) -> asyncio.Future[Stored] | Exception:
+def _begin(node: Node, asked: Asked, owner: str) -> asyncio.Future[Stored] | Exception:
     if isinstance(asked.batch, Refused):
         return asked.batch
-    return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers)
+    return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers, owner)
 
 
 async def _fates(

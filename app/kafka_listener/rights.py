@@ -41,6 +41,14 @@ def to_see(session: Session, topic: str) -> ErrorCode:
     return _of_topic(allowed=access.read(topic) or access.write(topic))
 
 
+def to_delete(session: Session, topic: str) -> ErrorCode:
+    """A topic with its records. A spool is the service's."""
+    access = session.access
+    return _of_topic(
+        allowed=access is EVERY_RIGHT or (spooled_route(topic) is None and access.delete(topic))
+    )
+
+
 def to_administer(session: Session) -> ErrorCode:
     """Topics as a whole: no right of a producer."""
     return _of_topic(allowed=session.access is EVERY_RIGHT)

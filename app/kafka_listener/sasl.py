@@ -5,6 +5,7 @@ No secret and nothing that a client proves itself with is ever logged or repeate
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import secrets
@@ -200,11 +201,14 @@ async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
 
 
 async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
-    """A client that is denied is told so, and disconnected."""
+    """A client that is denied is told so, and disconnected. A client whose address has tried too many wrong
+    passwords waits, or is disconnected without an answer: its own password may be right, and it may try again."""
     login: Login | None = session.login
     if login is None:
         return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")
     try:
+        if not await _may_try(node, session):
+            return None
         token = login.exchange.step(request.payload.auth_bytes)
         user = _proven(node, login)
     except Denied as denial:
@@ -215,10 +219,32 @@ async def sasl_authenticate(node: Node, session: Session, request: Request) -> A
             node.settings.denial
         )  # clients that try again and again, and guessers
         return _told(request, ErrorCode.sasl_authentication_failed, "the login is not right")
+    node.guesses.give_back(session.address, node.clock.monotonic())
     if user is not None:
-        session.login, session.user, session.authenticated = None, user, True
+        session.login = None
+        session.log_in(user)
         node.counters.add("kafka_logins", "accepted")
     return _told(request, ErrorCode.none, None, token)
+
+
+async def _may_try(node: Node, session: Session) -> bool:
+    """Wait until a password of this address may be judged; return False where that would take too long."""
+    clock, address = node.clock, session.address
+    wait = node.guesses.count(address, clock.monotonic())
+    if not wait:
+        return True
+    try:
+        if wait < node.settings.frame_timeout:
+            await clock.sleep(wait)
+            return True
+    except asyncio.CancelledError:
+        node.guesses.give_back(address, clock.monotonic())
+        raise
+    node.guesses.give_back(address, clock.monotonic())
+    session.login, session.denied = None, True
+    node.counters.add("kafka_logins", "postponed")
+    _log.debug("%s: too many wrong passwords from its address; closed", session.peer)
+    return False
 
 
 def _told(request: Request, code: ErrorCode, message: str | None, token: bytes = b"") -> Any:

@@ -6,18 +6,22 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from app.access.quota import share_of
+from app.gateway.door import network_of
 from app.gateway.port import open_port
 from app.gateway.tls import Handshakes
-from app.kafka_listener.connection import Connection, Incoming
+from app.kafka_listener.connection import Connection
+from app.kafka_listener.incoming import Incoming
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.room import Room, Unread
 
 READ_AHEAD = 64 << 10
 """Bytes of one connection. Beyond twice of it no more is taken from the system before it is asked for: what is
 read ahead is in no room, also of strangers and of clients that have to wait."""
+FEW = 16  # strangers of one address that stay, however few connections there may be
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
@@ -39,9 +43,11 @@ class KafkaListener:
         self._handshakes: Handshakes | None = None
         self._agreeing: set[asyncio.Task[None]] = set()  # on TLS
         self._connections: dict[asyncio.Task[None], Connection] = {}
-        self._received = Room(node.settings.receiving)
-        self._expanded = Room(node.settings.receiving)
-        self._unread = Unread(node.settings.receiving)
+        self._dropped: set[asyncio.Task[None]] = set()
+        bound, share = node.settings.receiving, node.settings.share
+        self._received = Room(bound, share)
+        self._expanded = Room(bound, share)
+        self._unread = Unread(bound, share)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -75,10 +81,12 @@ class KafkaListener:
                 self._tls,
                 self._protocol,
                 tasks=self._agreeing,
-                room=lambda: settings.connections - len(self._connections),
+                room=self._room,
                 within=settings.handshake_timeout,
                 shutdown=1.0,
                 refused=self._refused,
+                share=max(FEW, share_of(settings.connections)),
+                sender=lambda peer: network_of(peer[0]),
             )
         host, port = self._listening.getsockname()[:2]
         self._node.address = settings.advertised or (host, port)
@@ -97,7 +105,7 @@ class KafkaListener:
             connection.leave()
         if self._connections:
             await asyncio.wait(self._connections, timeout=drain)
-        rest = (*self._connections, *self._agreeing)
+        rest = (*self._connections, *self._dropped, *self._agreeing)
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
@@ -112,7 +120,8 @@ class KafkaListener:
 
     async def _accept(self, reader: Incoming, writer: asyncio.StreamWriter) -> None:
         name = writer.get_extra_info("peername")
-        if len(self._connections) >= self._node.settings.connections:
+        address = network_of(name[0]) if name else ""
+        if not self._makes_way(address):
             self._refused(name)
             writer.close()
             return
@@ -120,18 +129,71 @@ class KafkaListener:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - the server runs it as one
         stranger = self._node.logins is not None
-        session = Session(_shown(name), self._expanded, self._unread, authenticated=not stranger)
+        session = Session(
+            _shown(name),
+            self._expanded,
+            self._unread,
+            authenticated=not stranger,
+            address=address,
+            connected=writer.get_extra_info("socket"),
+        )
         connection = Connection(self._node, session, reader, writer, self._received)
         self._connections[task] = connection
         try:
             await connection.serve()
         finally:
-            del self._connections[task]
+            self._connections.pop(task, None)
+            self._dropped.discard(task)
+
+    def _room(self) -> int:
+        """Return how many more connections there may be."""
+        self._makes_way("")
+        return self._node.settings.connections - len(self._connections)
+
+    def _makes_way(self, address: str) -> bool:
+        """Whether there is a place for one more connection, from ``address``. A client that does nothing gives its
+        place up: of the same address where that has its share of strangers, of any where all places are taken."""
+        most = self._node.settings.connections
+        share = share_of(most)
+        if len(self._connections) >= share:
+            strangers = [each for each in self._connections.values() if each.stranger]
+            here = [each for each in strangers if each.address == address]
+            if len(here) >= max(share, FEW):
+                self._drop(here)
+            elif len(self._connections) >= most:
+                self._drop(_largest(strangers, lambda each: each.address))
+        if len(self._connections) >= most:
+            users = [each for each in self._connections.values() if each.user]
+            crowd = _largest(users, lambda each: each.user)
+            if len(crowd) > share:
+                self._drop(crowd)
+        return len(self._connections) < most
+
+    def _drop(self, crowd: Sequence[Connection]) -> None:
+        """Close the connection that has been silent for longest."""
+        if not crowd:
+            return
+        dropped = min(crowd, key=lambda each: each.heard)
+        task = next(task for task, each in self._connections.items() if each is dropped)
+        del self._connections[task]
+        self._dropped.add(task)
+        self._node.counters.add("kafka_connections", "displaced")
+        dropped.drop()
 
     def _refused(self, name: Any) -> None:
         self._node.counters.add("kafka_connections", "refused")
         self._node.refused_connections += 1
         _log.warning("%s: refused, %d connections are open", _shown(name), len(self._connections))
+
+
+def _largest(
+    connections: Iterable[Connection], key: Callable[[Connection], str]
+) -> list[Connection]:
+    """Return the connections of whoever has most of them."""
+    crowds: dict[str, list[Connection]] = {}
+    for each in connections:
+        crowds.setdefault(key(each), []).append(each)
+    return max(crowds.values(), key=len, default=[])
 
 
 def _shown(name: Any) -> str:

@@ -13,7 +13,7 @@ from app.errors import BoundReached, BrokerError, BrokerRefused
 from app.kafka_listener.configs import FROM_FILE, TopicConfigs, topic_configs
 from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.node import NODE_ID, Node, Session
-from app.kafka_listener.rights import to_administer, to_write
+from app.kafka_listener.rights import to_administer, to_delete, to_write
 from app.kafka_listener.wire import ErrorCode, Request
 from app.log.catalogue import is_topic_name
 
@@ -35,7 +35,8 @@ async def create_topics(node: Node, session: Session, request: Request) -> Any:
 
 
 async def delete_topics(node: Node, session: Session, request: Request) -> Any:
-    """With all their records, but not what a subscription of Skybridge reads."""
+    """With all their records, but not what a subscription of Skybridge reads. A user without the right to delete
+    a topic may delete it if it created it, while it is empty."""
     shapes = request.shapes
     results = []
     for name in request.payload.topic_names:
@@ -75,7 +76,7 @@ async def _created(
         demand(to_write(session, topic.name), NO_RIGHT)
         partitions = _checked(node, topic, configs, twice=twice)
         if not request.payload.validate_only:
-            await node.engine.create_topic(topic.name, partitions)
+            await node.engine.create_topic(topic.name, partitions, session.owner)
 
     code, message = await _outcome(create())
     made = code is ErrorCode.none
@@ -133,8 +134,8 @@ def _placed(topic: Any) -> int:
 
 
 async def _delete(node: Node, session: Session, name: str) -> None:
-    demand(to_administer(session), NO_RIGHT)
-    await node.engine.delete_topic(name)
+    creator = None if to_delete(session, name) is ErrorCode.none else session.owner
+    await node.engine.delete_topic(name, creator)
 
 
 async def _grow(node: Node, session: Session, topic: Any, *, only_check: bool, twice: bool) -> None:
@@ -163,8 +164,8 @@ async def _outcome(act: Awaitable[None]) -> tuple[ErrorCode, str | None]:
     except BoundReached as error:
         return ErrorCode.policy_violation, str(error)
     except BrokerRefused as error:
-        in_use = error.kind != "unknown-topic"
-        return (ErrorCode.policy_violation if in_use else code_of(error)), str(error)
+        named = error.kind in ("unknown-topic", "not-authorised")
+        return (code_of(error) if named else ErrorCode.policy_violation), str(error)
     except (Refused, BrokerError) as error:
         return code_of(error), str(error)
     return ErrorCode.none, None

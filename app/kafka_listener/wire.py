@@ -8,18 +8,20 @@ left out.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import lru_cache
 from struct import Struct
 from struct import error as BadStruct  # noqa: N812 - an exception
 from sys import modules
 from threading import RLock
+from types import ModuleType
 from typing import Any
 
 import msgspec
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
@@ -56,12 +58,15 @@ class Shapes:
 
     def __init__(self, api: int, version: int) -> None:
         response: type[Any] = load_response_schema(api, version)
+        self._api = api
         self.flexible: bool = response.__header_schema__.__flexible__
         self._module = modules[response.__module__]
         self.write: Callable[[io.BytesIO, Any], None] = entity_writer(response)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        shape: type[Any] = getattr(self._module, name)
+        shape: type[Any] | None = getattr(self._module, name, None)
+        if shape is None:
+            return self._lacking(name)
         known = frozenset(field.name for field in fields(shape))
 
         def make(**given: Any) -> Any:
@@ -69,6 +74,24 @@ class Shapes:
 
         setattr(self, name, make)
         return make
+
+    def _lacking(self, name: str) -> Callable[..., Any]:
+        """Return what makes nothing of a part that a later version has, as fields that a version lacks are dropped.
+        Raises AttributeError for a part that no version has."""
+        if not any(hasattr(module, name) for module in _modules(self._api)):
+            raise AttributeError(name)
+        setattr(self, name, _nothing)
+        return _nothing
+
+
+def _nothing(**_: Any) -> None:
+    """Stand in for a part that a version lacks."""
+
+
+def _modules(api: int) -> Iterator[ModuleType]:
+    """Return the modules of an API's responses, the newest version first."""
+    for version in sorted(schema_name_map[api_key_map[api]], reverse=True):
+        yield modules[load_response_schema(api, version).__module__]
 
 
 _loading = (

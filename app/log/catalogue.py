@@ -91,15 +91,23 @@ class PartitionLog:
 
 
 class Topic:
-    __slots__ = ("_keyless", "id", "name", "partitions")
+    """``owner``: the user of a Kafka listener that created the topic; "" for any other creator."""
 
-    def __init__(self, topic_id: int, name: str, partitions: int) -> None:
+    __slots__ = ("_keyless", "id", "name", "owner", "partitions")
+
+    def __init__(self, topic_id: int, name: str, partitions: int, owner: str = "") -> None:
         self.id = topic_id
         self.name = name
+        self.owner = owner
         self.partitions = tuple(
             PartitionLog(Partition(name, number), topic_id) for number in range(partitions)
         )
         self._keyless = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether no partition holds a record."""
+        return all(each.earliest == each.next_offset for each in self.partitions)
 
     def spread(self) -> int:
         """The partition of the next record without a key."""
@@ -112,14 +120,17 @@ class Catalogue:
 
     def __init__(self, max_topics: int, max_partitions: int) -> None:
         self.topics: dict[str, Topic] = {}
-        self._max_topics = max_topics
-        self._max_partitions = max_partitions
+        self.max_topics = max_topics
+        self.max_partitions = max_partitions
         self._last_segment = 0
 
     def load(self, db: apsw.Connection) -> list[str]:
         """Read what is there; returns what looks damaged, for the operator."""
-        for topic_id, name, count in db.execute("SELECT id, name, partitions FROM topics"):
-            self.topics[name] = Topic(topic_id, name, count)
+        for row in db.execute(
+            "SELECT id, topics.name, partitions, coalesce(user, '') FROM topics"
+            " LEFT JOIN owners ON kind = 'topic' AND owners.name = topics.name"
+        ):
+            self.topics[row[1]] = Topic(*row)
         by_id = {topic.id: topic for topic in self.topics.values()}
         ends: dict[PartitionLog, int] = {}
         for row in list(db.execute("SELECT * FROM segments ORDER BY base_offset")):
@@ -144,17 +155,20 @@ class Catalogue:
             raise PositionOutOfRange(f"there is no partition {place}")
         return topic.partitions[place.number]
 
-    def create(self, db: apsw.Connection, name: str, partitions: int) -> None:
+    def create(self, db: apsw.Connection, name: str, partitions: int, owner: str = "") -> None:
         """A transaction of its own; no error when the topic is there."""
         if name in self.topics:
             return
         if not is_topic_name(name):
             raise BrokerRefused(f"{name[:80]!r} is not a valid topic name", kind="unknown-topic")
-        if len(self.topics) >= self._max_topics:
+        if len(self.topics) >= self.max_topics:
             raise BoundReached(f"the log has {len(self.topics)} topics, its bound")
         self._check_room(partitions)
-        db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
-        topic = Topic(db.last_insert_rowid(), name, partitions)
+        with db:
+            db.execute("INSERT INTO topics(name, partitions) VALUES(?, ?)", (name, partitions))
+            topic = Topic(db.last_insert_rowid(), name, partitions, owner)
+            if owner:
+                db.execute("INSERT OR REPLACE INTO owners VALUES('topic', ?, ?)", (name, owner))
         self.topics = {**self.topics, name: topic}
 
     def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
@@ -181,6 +195,7 @@ class Catalogue:
                     _drop(db, segment)
                 db.execute("DELETE FROM segments WHERE topic = ?", (topic.id,))
                 db.execute("DELETE FROM topics WHERE id = ?", (topic.id,))
+                db.execute("DELETE FROM owners WHERE kind = 'topic' AND name = ?", (name,))
                 forgotten = forgetting()
         except BaseException:
             for partition, segments in before.items():
@@ -193,10 +208,8 @@ class Catalogue:
 
     def _check_room(self, partitions: int) -> None:
         have = sum(len(topic.partitions) for topic in self.topics.values())
-        if have + partitions > self._max_partitions:
-            raise BoundReached(
-                f"the log has {have} partitions; its bound is {self._max_partitions}"
-            )
+        if have + partitions > self.max_partitions:
+            raise BoundReached(f"the log has {have} partitions; its bound is {self.max_partitions}")
 
     def new_segment(self, db: apsw.Connection, partition: PartitionLog, base: int) -> Segment:
         """A table for the offsets from ``base`` on. Seen by others only once it is committed."""

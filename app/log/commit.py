@@ -206,7 +206,9 @@ class CommitGroup:
             append.stored = Stored(staged.next_offset, staged.time_ms)
             staged.records += map(fields_of, append.records)
             if batch is not None:
-                self._numbering.stage(partition, batch, append.stored.base, staged.time_ms)
+                self._numbering.stage(
+                    partition, batch, append.stored.base, staged.time_ms, append.owner
+                )
         return Receipt(self._broker, append.topic, append.partition, str(append.stored.base))
 
     def _add_once(self, topic: str, record: Record, identity: Identity | None) -> PublishResult:

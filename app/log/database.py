@@ -16,7 +16,7 @@ from app.log.lock_file import FOLDER, Held, keep_private, take_lock
 
 FILE = "log.db"
 LOCK = "lock"
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 APPLICATION_ID = 0x536B7942  # "SkyB": tells our file from any other SQLite file
 BUSY_MS = 5_000
 STATEMENTS = 2_000  # prepared statements kept: one insert a segment that is being written
@@ -64,6 +64,12 @@ CREATE TABLE prints(
   segment INTEGER NOT NULL, base_offset INTEGER NOT NULL, prints BLOB NOT NULL,
   PRIMARY KEY(segment, base_offset)) STRICT, WITHOUT ROWID;
 """
+_SINCE_6 = """
+CREATE TABLE IF NOT EXISTS owners(
+  kind TEXT NOT NULL, name TEXT NOT NULL, user TEXT NOT NULL,
+  PRIMARY KEY(kind, name)) STRICT, WITHOUT ROWID;
+"""
+"""Which user of a Kafka listener created a topic or a group; there is no row where no user did."""
 
 
 class FolderLock:
@@ -173,7 +179,9 @@ def _bring_up(db: apsw.Connection, version: int, *, new: bool) -> None:
         db.execute(_SINCE_3)
     if version < 4:  # noqa: PLR2004
         db.execute(_SINCE_4)
-    db.execute(_SINCE_5)
+    if version < 5:  # noqa: PLR2004
+        db.execute(_SINCE_5)
+    db.execute(_SINCE_6)
     db.pragma("user_version", SCHEMA_VERSION)
 
 

@@ -59,7 +59,7 @@ class Engine:
         settings = self.settings
         self.positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
-        self._producers = Producers()
+        self._producers = Producers(settings.max_producers)
         self.identities = Identities(settings.name, settings.now_ms)
         self.events = EventIndex(settings.find_keep, settings.now_ms)
         self._known = Known(
@@ -104,13 +104,18 @@ class Engine:
         self._writing().append(append)
 
     def append_to(
-        self, place: Partition, records: Sequence[Record], batch: Batch | None = None
+        self,
+        place: Partition,
+        records: Sequence[Record],
+        batch: Batch | None = None,
+        owner: str = "",
     ) -> asyncio.Future[Stored]:
         """Store the records as a whole in a partition of the caller's choice; what is numbered by an
         idempotent producer is stored once, however often it is sent. The future has a BrokerError for
         what could not be: BrokerRefused of kind ``fenced`` or ``out-of-order`` for numbers that do not
-        fit. Cancelled before it is stored, it is not."""
-        placed = Placed(place, records, batch)
+        fit. Cancelled before it is stored, it is not. ``owner``: the user whose share of the states of
+        producers it takes."""
+        placed = Placed(place, records, batch, owner)
         self._writing().append(placed)
         return placed.fate
 
@@ -118,18 +123,20 @@ class Engine:
         """An id that no producer of this log has ever had."""
         return self._writing().run(self._producers.reserve_id)
 
-    async def create_topic(self, name: str, partitions: int | None = None) -> None:
+    async def create_topic(self, name: str, partitions: int | None = None, owner: str = "") -> None:
+        """Create a topic for ``owner``, a user of a Kafka listener, or for nobody in particular."""
         count = partitions or self.settings.partitions
-        await self._writing().run(lambda db: self._catalogue.create(db, name, count))
+        await self._writing().run(lambda db: self._changes.create(db, name, count, owner))
 
     async def grow_topic(self, name: str, partitions: int) -> None:
         """To so many partitions, for a topic that has fewer. Raises BrokerRefused."""
         await self._writing().run(lambda db: self._changes.grow(db, name, partitions))
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, creator: str | None = None) -> None:
         """With its records, the places of groups in it and what is known of its producers: one of its
-        name would begin without a position. Raises BrokerRefused, while a subscription reads it also."""
-        topic = await self._writing().run(lambda db: self._changes.delete(db, name))
+        name would begin without a position. Raises BrokerRefused, while a subscription reads it also.
+        ``creator``: a user that may delete only an empty topic of its own."""
+        topic = await self._writing().run(lambda db: self._changes.delete(db, name, creator))
         for partition in topic.partitions:
             for notify in self._watchers.pop(partition, set()):
                 notify()  # a reader that waits for it to grow sees that it is gone
@@ -234,6 +241,10 @@ class Engine:
         """Its last member has left: its age counts from now on. Noted when the disk can."""
         noted = self._writing().run(lambda db: self.positions.use(db, group))
         noted.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def remove_group(self, group: str) -> asyncio.Future[None]:
+        """Forget a group without members as if it had grown old: with its generation, which no later one repeats."""
+        return self._writing().run(lambda db: self.positions.forget_idle(db, [group]))
 
     async def forget_groups(self) -> int:
         """Those that nobody has used for ``group_age``; returns how many."""

@@ -10,15 +10,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from app.access.quota import Budget
 from app.log.engine import Engine
 from app.log.groups import Answer, Code, Group, Join, Joined, State, Synced
-from app.log.positions import Committed
+from app.log.positions import Committed, growth
 from app.model.message import Partition
 
 T = TypeVar("T", Joined, Synced)
 
 MOST_GROUPS = 10_000  # with members
 MOST_INVITED = 10_000
+MOST_HELD = 64 << 20  # bytes of members and their assignments; one user has a share
 
 
 class Coordinator:
@@ -33,6 +35,9 @@ class Coordinator:
         self._waiting: dict[tuple[str, str], tuple[type[Joined | Synced], asyncio.Future[Any]]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
+        self._weights: dict[str, dict[str, int]] = {}  # of each group, by user
+        self._held = Budget(MOST_HELD)
+        self._committing = Budget(engine.positions.held.bound)  # commits that are not stored yet
         engine.in_use = self._groups.__contains__
 
     def invite(self, name: str, member: str) -> None:
@@ -49,6 +54,8 @@ class Coordinator:
             join = msgspec.structs.replace(join, returning=False)
         if name not in self._groups and len(self._groups) >= MOST_GROUPS:
             return Joined(code=Code.COORDINATOR_NOT_AVAILABLE)
+        if join.user is not None and (code := self._refusal(name, join)) is not Code.NONE:
+            return Joined(code=code)
         future = self._expect(name, join.member, Joined)
         group = self._groups[name] = self._group(name)
         self._concluded(name, group.join(join, self._loop.time()))
@@ -65,6 +72,8 @@ class Coordinator:
         """Returns when the leader has assigned."""
         if name not in self._groups:
             return Synced(Code.UNKNOWN_MEMBER)
+        if not self._may_assign(self._groups[name], member, assignments):
+            return Synced(Code.POLICY_VIOLATION)
         future = self._expect(name, member, Synced)
         now = self._loop.time()
         answers = self._groups[name].sync(member, generation, assignments, now, instance)
@@ -90,12 +99,34 @@ class Coordinator:
         generation: int,
         places: Mapping[Partition, Committed],
         instance: str | None = None,
+        owner: str | None = None,
     ) -> Code:
-        """Durable when it returns NONE. Fenced by member and generation."""
+        """Durable when it returns NONE. Fenced by member and generation. ``owner``: a client's, whose places are
+        counted, and who creates the group if it is new; None for Skybridge's own."""
         code = self._group(name).may_commit(member, generation, instance)
-        if code is Code.NONE:
+        if code is not Code.NONE:
+            return code
+        if owner is None:
             await self._engine.commit(name, places)
-        return code
+            return code
+        return await self._commit_counted(name, places, owner)
+
+    async def _commit_counted(
+        self, name: str, places: Mapping[Partition, Committed], owner: str
+    ) -> Code:
+        positions = self._engine.positions
+        if not positions.claim(name, owner):
+            return Code.POLICY_VIOLATION
+        payer = positions.owner(name)
+        grown = max(0, growth(positions.of(name), places))
+        if grown and grown > positions.held.left(payer) - self._committing.of(payer):
+            return Code.METADATA_TOO_LARGE
+        self._committing.add(payer, grown)
+        try:
+            await self._engine.commit(name, places)
+        finally:
+            self._committing.add(payer, -grown)
+        return Code.NONE
 
     def may_commit(self, name: str, member: str, generation: int) -> bool:
         """For a caller that commits by itself, with others."""
@@ -126,6 +157,36 @@ class Coordinator:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+    def _refusal(self, name: str, join: Join) -> Code:
+        """Why the member of a client cannot be let in: what it brings is too large, or its user has created too
+        many groups."""
+        group, user = self._groups.get(name), join.user or ""
+        known = None if group is None else group.members.get(join.member)
+        before = known.weight if known is not None and known.join.user == user else 0
+        if join.weight > before and join.weight - before > self._held.left(user):
+            return Code.GROUP_FULL
+        if not self._engine.positions.claim(name, join.owner):
+            return Code.POLICY_VIOLATION
+        return Code.NONE
+
+    def _may_assign(self, group: Group, member: str, assignments: Mapping[str, bytes]) -> bool:
+        """Whether there is room for what the leader assigns, if it is the leader who asks."""
+        leader = group.members.get(member)
+        if leader is None or member != group.leader or leader.join.user is None:
+            return True
+        size = sum(len(each) for name, each in assignments.items() if name in group.members)
+        return size <= self._held.left(leader.join.user)
+
+    def _weigh(self, group: Group) -> None:
+        """Count the bytes of its members anew."""
+        weights = group.weights()
+        for user, weight in self._weights.pop(group.name, {}).items():
+            self._held.add(user, -weight)
+        if weights:
+            self._weights[group.name] = weights
+            for user, weight in weights.items():
+                self._held.add(user, weight)
 
     def _group(self, name: str) -> Group:
         """One without members is as it was left; it is kept only once somebody joins."""
@@ -165,6 +226,7 @@ class Coordinator:
             for notify in tuple(self._watchers.get(name, ())):
                 notify()
         self._arm(group)
+        self._weigh(group)
         if group.state is State.EMPTY:
             del self._groups[name]
             self._engine.used(name)

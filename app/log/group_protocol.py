@@ -6,6 +6,8 @@ import enum
 
 import msgspec
 
+MEMBER = 1_024  # bytes of a member without its metadata, about
+
 
 class State(enum.Enum):
     EMPTY = "Empty"
@@ -19,12 +21,14 @@ class Code(enum.Enum):
     """Kafka's error codes, by its numbers."""
 
     NONE = 0
+    METADATA_TOO_LARGE = 12
     COORDINATOR_NOT_AVAILABLE = 15
     ILLEGAL_GENERATION = 22
     INCONSISTENT_PROTOCOL = 23
     UNKNOWN_MEMBER = 25
     INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
+    POLICY_VIOLATION = 44
     GROUP_FULL = 81
     FENCED_INSTANCE = 82
 
@@ -33,6 +37,9 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
     """``instance``   a name that outlives the process (KIP-345): the member that joins with it takes the place.
     ``returning``  the member has been let in before: it is refused where nobody knows it.
     ``protocols``  assignment strategies the member knows, best first, each with its metadata.
+    ``user``       whose share its bytes take: a user of a Kafka listener, "" for clients that are no users; None
+                   for Skybridge's own workers, which take none.
+    ``owner``      the user that creates the group if it is new; "" for none.
     Times in seconds."""
 
     member: str
@@ -44,6 +51,14 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
     protocols: tuple[tuple[str, bytes], ...]
     session_timeout: float
     rebalance_timeout: float
+    user: str | None = None
+    owner: str = ""
+
+    @property
+    def weight(self) -> int:
+        """Return the bytes that the member takes in memory, about."""
+        told = sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        return MEMBER + told + len(self.member) + len(self.client)
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -81,14 +96,19 @@ Answer = tuple[str, Joined | Synced]
 
 
 class Member:
-    __slots__ = ("alive_until", "assignment", "join", "joining", "syncing")
+    __slots__ = ("alive_until", "assignment", "join", "joining", "syncing", "weight")
 
     def __init__(self, join: Join, now: float) -> None:
-        self.join = join
+        self.accept(join)
         self.joining = False  # waits for the answer to a join
         self.syncing = False  # waits for the answer to a sync
         self.assignment = b""
         self.alive_until = now + join.session_timeout
+
+    def accept(self, join: Join) -> None:
+        """Know the member by this join from now on."""
+        self.join = join
+        self.weight = 0 if join.user is None else join.weight
 
     def supports(self, protocol: str) -> bool:
         return any(name == protocol for name, _ in self.join.protocols)

@@ -35,6 +35,18 @@ class Group:
         self.kind = ""
         self._instances: dict[str, str] = {}  # to the member that has the name now
         self._rebalance_until = 0.0
+        self._assigner: str | None = None  # the user whose member has assigned
+
+    def weights(self) -> dict[str, int]:
+        """Return the bytes that the members take, by the user whose share they take. An assignment takes that of
+        the leader, who made it."""
+        weights: dict[str, int] = {}
+        for member in self.members.values():
+            if (user := member.join.user) is not None:
+                weights[user] = weights.get(user, 0) + member.weight
+            if member.assignment and (user := self._assigner) is not None:
+                weights[user] = weights.get(user, 0) + len(member.assignment)
+        return weights
 
     def join(self, join: Join, now: float) -> list[Answer]:
         refusal = self._join_refusal(join)
@@ -48,7 +60,7 @@ class Group:
             changed = True
         else:
             changed = self.state is not State.STABLE or self._changes(member, join, replaced)
-            member.join = join
+            member.accept(join)
             member.alive_until = now + join.session_timeout
         if not changed:  # it asked again for what it has
             return [*fenced, (join.member, self._joined(join.member, assigned=replaced))]
@@ -66,10 +78,13 @@ class Group:
         code = self._fence(member_id, generation, instance)
         if code is not Code.NONE:
             return [(member_id, Synced(code))]
-        if self.state is State.PREPARING:
-            return [(member_id, Synced(Code.REBALANCE_IN_PROGRESS))]
         member = self.members[member_id]
         member.alive_until = now + member.join.session_timeout
+        if self.state is State.PREPARING:
+            member.joining = (
+                False  # it waits for its join no more: it has to join again, or its session ends
+            )
+            return [(member_id, Synced(Code.REBALANCE_IN_PROGRESS))]
         if self.state is State.STABLE:
             return [(member_id, Synced(assignment=member.assignment))]
         member.syncing = True
@@ -77,6 +92,7 @@ class Group:
             return []
         for name, other in self.members.items():
             other.assignment = assignments.get(name, b"")
+        self._assigner = member.join.user
         self.state = State.STABLE
         return self._answer_syncs()
 

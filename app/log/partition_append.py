@@ -28,16 +28,21 @@ class Stored(msgspec.Struct, frozen=True):
 class Placed:
     """An append. ``fate`` is its only result; cancelled before it is stored, it is not (rule 9)."""
 
-    __slots__ = ("batch", "fate", "partition", "records", "stored", "topic")
+    __slots__ = ("batch", "fate", "owner", "partition", "records", "stored", "topic")
     identities: Sequence[Identity | None] | None = None
 
     def __init__(
-        self, place: Partition, records: Sequence[Record], batch: Batch | None = None
+        self,
+        place: Partition,
+        records: Sequence[Record],
+        batch: Batch | None = None,
+        owner: str = "",
     ) -> None:
         self.topic = place.topic
         self.partition = place.number
         self.records = records
         self.batch = batch
+        self.owner = owner
         self.stored = Stored(-1, None)  # as the commit group would have it
         self.fate: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
 

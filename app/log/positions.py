@@ -5,11 +5,12 @@ Memory is read on the event loop; it changes only when the file has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import apsw
 import msgspec
 
+from app.access.quota import Budget, share_of
 from app.model.message import Partition
 
 
@@ -24,7 +25,24 @@ Places = Mapping[Partition, Committed]
 Commits = Sequence[tuple[str, Places]]
 """Of groups."""
 
+MOST_GROUPS = 10_000  # that clients of a Kafka listener may create; one user has a share
+MOST_HELD = 128 << 20  # bytes of places that clients may commit; one user has a share
+PLACE = 512  # bytes of a place without its metadata, about
 NOTED = 3_600_000  # milliseconds: when a group was last used need not be noted more exactly
+
+
+def weight_of(places: Iterable[Committed]) -> int:
+    """Return the bytes that places take in memory, about."""
+    return sum(
+        PLACE + (len(text) if (text := each.metadata).isascii() else len(text.encode()))
+        for each in places
+    )
+
+
+def growth(known: Places, places: Places) -> int:
+    """Return by how many bytes the known places of a group grow with ``places``."""
+    before = [known[place] for place in places if place in known]
+    return weight_of(places.values()) - weight_of(before)
 
 
 class Declared(msgspec.Struct, frozen=True):
@@ -45,11 +63,17 @@ class Positions:
         self._generations: dict[str, int] = {}
         self._floor = 0  # the highest generation of a group that was forgotten with its age
         self._used: dict[str, int] = {}  # time of the last use that was noted
+        self._owners: dict[str, str] = {}  # of groups, the user that created each
+        self._weights: dict[str, int] = {}  # of the places of each group
+        self.held = Budget(MOST_HELD)  # bytes of places, by the owner of their group
 
     def load(self, db: apsw.Connection) -> None:
         for group, topic, number, offset, metadata in db.execute("SELECT * FROM positions"):
             places = self._committed.setdefault(group, {})
             places[Partition(topic, number)] = Committed(offset, metadata)
+        self._owners = dict(db.execute("SELECT name, user FROM owners WHERE kind = 'group'"))
+        for group, places in self._committed.items():
+            self._keep(group, places)
         for group, topic, drop_unread in db.execute("SELECT * FROM declared"):
             self._declared[group, topic] = bool(drop_unread)
         for group, generation, used_ms in db.execute("SELECT * FROM groups"):
@@ -75,6 +99,24 @@ class Positions:
     def count(self) -> int:
         """Of groups with positions."""
         return len(self._committed)
+
+    def knows(self, group: str) -> bool:
+        """Whether the group has positions, or has had members that are remembered."""
+        return group in self._committed or group in self._used
+
+    def owner(self, group: str) -> str:
+        """Return the user that created the group; "" where no user of a Kafka listener did."""
+        return self._owners.get(group, "")
+
+    def claim(self, group: str, owner: str) -> bool:
+        """Make ``owner`` the creator of a group that is new. Return False where it has created as many groups as one
+        user may. Groups count until they are forgotten."""
+        if not owner or group in self._owners or self.knows(group):
+            return True
+        if sum(each == owner for each in list(self._owners.values())) >= share_of(MOST_GROUPS):
+            return False
+        self._owners[group] = owner
+        return True
 
     def generation(self, group: str) -> int:
         """The newest generation the group has had: it never goes back, also not by a restart."""
@@ -132,7 +174,9 @@ class Positions:
 
         def publish() -> None:
             for group, places in commits:
-                self._committed[group] = {**self._committed.get(group, {}), **places}
+                known = self._committed.get(group, {})
+                grown = growth(known, places)
+                self._keep(group, {**known, **places}, self._weights.get(group, 0) + grown)
             self._used.update(noted)
 
         return publish
@@ -148,6 +192,7 @@ class Positions:
         now = self._now_ms()
         with db:
             db.execute("INSERT OR REPLACE INTO groups VALUES(?, ?, ?)", (group, generation, now))
+            self._note_owners(db, [group])
         self._generations[group], self._used[group] = generation, now
 
     def use(self, db: apsw.Connection, group: str) -> None:
@@ -173,7 +218,7 @@ class Positions:
         with db:
             db.execute('DELETE FROM positions WHERE "group" = ?', (group,))
             db.execute('DELETE FROM declared WHERE "group" = ?', (group,))
-        self._committed.pop(group, None)
+        self._keep(group, {})
         self._declared = {key: drop for key, drop in self._declared.items() if key[0] != group}
 
     def forget_idle(self, db: apsw.Connection, groups: Sequence[str]) -> None:
@@ -183,10 +228,12 @@ class Positions:
             for group in groups:
                 db.execute('DELETE FROM positions WHERE "group" = ?', (group,))
                 db.execute("DELETE FROM groups WHERE name = ?", (group,))
+                db.execute("DELETE FROM owners WHERE kind = 'group' AND name = ?", (group,))
             db.execute("INSERT OR REPLACE INTO identity VALUES('generation', ?)", (floor,))
         self._floor = floor
         for group in groups:
-            self._committed.pop(group, None)
+            self._keep(group, {})
+            self._owners.pop(group, None)
             self._generations.pop(group, None)
             self._used.pop(group, None)
 
@@ -210,11 +257,18 @@ class Positions:
 
         return forget
 
-    def _keep(self, group: str, places: dict[Partition, Committed]) -> None:
+    def _keep(
+        self, group: str, places: dict[Partition, Committed], weight: int | None = None
+    ) -> None:
+        """Replace the places of a group, and count their bytes: ``weight``, where that is known."""
+        if weight is None:
+            weight = weight_of(places.values())
+        self.held.add(self.owner(group), weight - self._weights.get(group, 0))
         if places:
-            self._committed[group] = places
+            self._committed[group], self._weights[group] = places, weight
         else:
             self._committed.pop(group, None)
+            self._weights.pop(group, None)
 
     def _note(self, db: apsw.Connection, groups: set[str]) -> dict[str, int]:
         """When these were used, as far as it is not known well enough."""
@@ -224,4 +278,11 @@ class Positions:
             "INSERT INTO groups VALUES(?, ?, ?) ON CONFLICT(name) DO UPDATE SET used_ms = ?3",
             [(group, self.generation(group), now) for group in due],
         )
+        self._note_owners(db, due)
         return due
+
+    def _note_owners(self, db: apsw.Connection, groups: Iterable[str]) -> None:
+        db.executemany(
+            "INSERT OR REPLACE INTO owners VALUES('group', ?, ?)",
+            [(group, owner) for group in groups if (owner := self.owner(group))],
+        )

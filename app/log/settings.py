@@ -40,7 +40,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     ``producer_age``    seconds after its last batch that an idempotent producer is forgotten.
     ``group_age``       seconds after its last use that a group without members is forgotten, unless a
                         subscription is one.
-    ``max_partitions``  of all topics together.
+    ``max_partitions``  of all topics together. A user has a share of topics and partitions.
+    ``max_producers``   states of idempotent producers, one a producer and partition; beyond them, and beyond
+                        the share of a user, the one that has been quiet for longest is forgotten.
     ``find_keep``       seconds for which events are found by source and id without reading the log (see
                         ``event_index``); 0: not at all.
     ``vfs``             name of a registered SQLite VFS; fault tests put theirs here.
@@ -51,6 +53,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 0
     max_topics: int = 1_000
     max_partitions: int = 10_000
+    max_producers: int = 100_000
     find_keep: float = 7 * 86_400.0
     partitions: int = 8
     segment_bytes: int = 16 << 20

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import apsw
 
-from app.errors import BrokerRefused
+from app.access.quota import share_of
+from app.errors import BoundReached, BrokerRefused
 from app.log.catalogue import Topic
 from app.log.known import Known
 
 
 class TopicChanges:
-    """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, or ``other``."""
+    """What cannot be is a BrokerRefused: of kind ``unknown-topic``, ``in-use``, ``not-authorised``, or ``other``."""
 
     def __init__(self, broker: str, known: Known) -> None:
         self._broker = broker
         self._catalogue, self._positions = known.catalogue, known.positions
         self._beside = (known.positions, known.producers, known.identities)
+
+    def create(self, db: apsw.Connection, name: str, partitions: int, owner: str) -> None:
+        """Create a topic; no error when it is there. Raises BoundReached, also beyond the share of ``owner``, so that
+        one user cannot take all topics and partitions from the others."""
+        if owner and name not in self._catalogue.topics:
+            self._check_share(owner, partitions)
+        self._catalogue.create(db, name, partitions, owner)
 
     def grow(self, db: apsw.Connection, name: str, partitions: int) -> None:
         have = len(self._known(name).partitions)
@@ -24,7 +32,12 @@ class TopicChanges:
         self._check_unread(name)
         self._catalogue.grow(db, name, partitions)
 
-    def delete(self, db: apsw.Connection, name: str) -> Topic:
+    def delete(self, db: apsw.Connection, name: str, creator: str | None = None) -> Topic:
+        """Delete a topic. ``creator``: a user that may delete only what it created and what is empty."""
+        topic = self._catalogue.topics.get(name)
+        if creator is not None and not (topic and topic.owner == creator and topic.empty):
+            why = f"user {creator} may delete {name} only if it created it and while it is empty"
+            raise BrokerRefused(why, broker=self._broker, kind="not-authorised")
         self._known(name)
         self._check_unread(name)
         return self._catalogue.delete(
@@ -36,6 +49,16 @@ class TopicChanges:
         if topic is None:
             raise BrokerRefused(f"no topic {name}", broker=self._broker, kind="unknown-topic")
         return topic
+
+    def _check_share(self, owner: str, partitions: int) -> None:
+        catalogue = self._catalogue
+        mine = [topic for topic in catalogue.topics.values() if topic.owner == owner]
+        have = sum(len(topic.partitions) for topic in mine)
+        if len(mine) >= (share := share_of(catalogue.max_topics)):
+            raise BoundReached(f"user {owner} has created {len(mine)} topics; its share is {share}")
+        if have + partitions > (share := share_of(catalogue.max_partitions)):
+            what = f"the topics that user {owner} has created have {have} partitions"
+            raise BoundReached(f"{what}; its share is {share}")
 
     def _check_unread(self, name: str) -> None:
         """What a subscription reads stays as it is: its place would mean something else, and so would

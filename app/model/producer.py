@@ -82,6 +82,11 @@ class KafkaRights(Strict):
     groups: tuple[Pattern, ...] = Field(
         (), description="consumer groups to join and commit for, or prefixes with *"
     )
+    delete: tuple[Pattern, ...] = Field(
+        (),
+        description="topics to delete with their records, or prefixes with *; a topic that the user "
+        "created and that is empty needs no right",
+    )
 
 
 class Producer(Strict):

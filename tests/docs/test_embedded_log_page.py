@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from app.access.quota import share_of
 from app.kafka_listener.batches import MOST_RECORDS
+from app.kafka_listener.guesses import TRIES
 from app.kafka_listener.lengths import MOST
 from app.kafka_listener.node import Settings
+from app.log import positions
+from app.log.group_coordinator import MOST_HELD
 from app.log.sequences import REMEMBERED
 from app.log.settings import EngineSettings
 from kafka_apis_page import PAGE, written
@@ -32,5 +36,35 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
     assert f"| {MOST:,} |" in TEXT
     assert f"of the listener) | {settings.max_partitions:,} |" in TEXT
     assert f"of the broker) | {EngineSettings(path=Path()).max_partitions:,} |" in TEXT
+    assert f"| {MOST_HELD >> 20} MiB | `GROUP_MAX_SIZE_REACHED`" in TEXT
+    assert f"| {positions.MOST_HELD >> 20} MiB | `OFFSET_METADATA_TOO_LARGE`" in TEXT
+    assert f"one a producer and partition | {EngineSettings(path=Path()).max_producers:,} |" in TEXT
+    assert f"| a frame of which nothing arrives | {settings.progress_timeout:g} s |" in TEXT
     assert REMEMBERED == 5
     assert "The last five batches" in TEXT
+
+
+def test_the_shares_of_the_page_are_those_of_the_code():
+    """A quarter of each bound."""
+    settings, log = Settings(), EngineSettings(path=Path())
+    shares = {
+        "unfinished requests; size of expanded batches": f"{settings.share >> 20} MiB each",
+        "answers that clients have not taken": f"{settings.share >> 20} MiB",
+        "members of groups": f"{share_of(MOST_HELD) >> 20} MiB",
+        "positions of groups that the user created": f"{share_of(positions.MOST_HELD) >> 20} MiB",
+        "groups that the user created, until they are deleted or forgotten": (
+            f"{share_of(positions.MOST_GROUPS):,}"
+        ),
+        "topics that the user created": f"{share_of(log.max_topics)}",
+        "partitions of topics that the user created": f"{share_of(log.max_partitions):,}",
+        "states of idempotent producers": f"{share_of(log.max_producers):,}",
+        "connections, where all are taken": f"{share_of(settings.connections)}",
+        "connections of one address without a login or a request": (
+            f"{share_of(settings.connections)}"
+        ),
+        "wrong passwords of one address (a /64 of IPv6)": (
+            f"{TRIES.burst} at once, then {TRIES.rate:g} a second"
+        ),
+    }
+    for what, share in shares.items():
+        assert f"| {what} | {share} |" in TEXT

@@ -4,14 +4,25 @@ protocol guide describes (seed 001).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kio.schema.errors import ErrorCode
 
 from app.bindings.record import Record
 from app.brokers.kafka import open_log
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
+from kafka_asking import Asking, part, versions
+from kafka_batches import batch
+from kafka_listening import RawClient, kafka_listening
 from kafka_relay import FETCH, METADATA, OFFSET, PRODUCE, KafkaRelay
 from kafka_server import KafkaServer
 from service_process import free_ports
@@ -100,3 +111,58 @@ async def test_every_request_names_our_client(relayed: RelayedKafka, relay: Kafk
     named = {request.client_id for request in relay.requests}
     assert named == {CLIENT}, named
     assert all(request.api_version >= 0 and request.size > 10 for request in relay.requests)
+
+
+KEYED, KEYLESS, ZSTD = (
+    batch([Record(b"k", (), b"x")]),
+    batch([Record(None, (), b"x")]),
+    batch([Record(b"k", (), b"x" * 100)], 4),
+)
+
+
+async def codes(address: str, refusing: str, version: int, *batches: bytes) -> list[ErrorCode]:
+    """What a Produce request is answered, by its topics: ``refusing`` gets the first batch, ``plain`` the others."""
+    host, _, port = address.rpartition(":")
+    client = Asking(RawClient(*await asyncio.open_connection(host, int(port))))
+    topics = [refusing, *(["plain"] * (len(batches) - 1))]
+    answer = await client.ask(
+        0,
+        version,
+        transactional_id=None,
+        acks=-1,
+        timeout=timedelta(seconds=60),
+        topic_data=[
+            part(
+                "TopicProduceData",
+                name=topic,
+                partition_data=[part("PartitionProduceData", index=0, records=data)],
+            )
+            for topic, data in zip(topics, batches, strict=True)
+        ],
+    )
+    await client.close()
+    found = {each.name: each.partition_responses[0].error_code for each in answer.responses}
+    return [found[topic] for topic in topics]
+
+
+async def test_a_refused_batch_is_answered_as_kafka_answers_it(kafka: str, tmp_path: Path) -> None:
+    """In every version, beside a batch that is stored: the same codes, and no end of the connection."""
+    refusing = f"refusing-{uuid4()}"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    made = admin.create_topics(
+        [NewTopic(refusing, 1, config={"cleanup.policy": "compact"}), NewTopic("plain", 1)]
+    )
+    for each in made.values():
+        with suppress(KafkaException):
+            await asyncio.to_thread(each.result, 60)
+    async with kafka_listening(tmp_path, validated=("strict",)) as ours:
+        for topic in ("strict", "plain"):
+            await ours.engine.create_topic(topic, 1)
+        for version in versions(0):
+            expected = await codes(kafka, refusing, version, KEYLESS, KEYED)
+            assert expected == [ErrorCode.invalid_record, ErrorCode.none], version
+            found = await codes(ours.servers, "strict", version, KEYLESS, KEYED)
+            assert found == expected, version
+            expected = await codes(kafka, "plain", version, ZSTD)
+            assert await codes(ours.servers, "plain", version, ZSTD) == expected, version
+        assert ours.engine.partition(Partition("plain", 0)).next_offset == len(versions(0)) + 5

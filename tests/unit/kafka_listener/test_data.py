@@ -23,7 +23,7 @@ from kio.schema.produce.v9 import request as producing
 from app.bindings.record import Record
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
-from kafka_asking import Asking, part
+from kafka_asking import Asking, part, versions
 from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
 from listening import until
@@ -287,6 +287,31 @@ async def test_what_cannot_be_stored_is_said_so(
     assert found.error_code is code
     assert found.error_message
     assert (await produced(client, batch(plain(b"fine")))).base_offset == 0
+
+
+@pytest.mark.parametrize("version", versions(0))
+async def test_a_refused_batch_is_answered_in_every_version(tmp_path: Path, version: int) -> None:
+    """Versions 3 to 7 cannot name the records: their connections ended with a traceback, and the good batch of the
+    same request was stored again at each try."""
+    async with kafka_listening(tmp_path, validated=("strict",), log={"partitions": 1}) as kafka:
+        for topic in ("t", "strict"):
+            await kafka.engine.create_topic(topic)
+        client = Asking(await kafka.connect())
+        data = part("PartitionProduceData", index=0, records=batch([Record(None, (), b"x")]))
+        told = await client.ask(
+            0, version, transactional_id=None, acks=-1, timeout=timedelta(seconds=60),
+            topic_data=[
+                part("TopicProduceData", name=name, partition_data=[data]) for name in ("t", "strict")
+            ],
+        )  # fmt: skip
+        answers = {each.name: each.partition_responses[0] for each in told.responses}
+        assert answers["t"].error_code is ErrorCode.none
+        assert answers["strict"].error_code is ErrorCode.invalid_record
+        assert (answers["strict"].base_offset, answers["strict"].log_append_time) == (-1, None)
+        if version >= 8:
+            assert [each.batch_index for each in answers["strict"].record_errors] == [0]
+        assert kafka.engine.partition(Partition("t", 0)).next_offset == 1
+        await client.close()
 
 
 async def test_a_topic_of_cloudevents_takes_nothing_else(
