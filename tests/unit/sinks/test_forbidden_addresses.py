@@ -14,6 +14,7 @@ from app.delivery.address_guard import allowed
 from app.runtime.tokens import through
 from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
+from service_process import free_ports
 from webhook_target import WebhookTarget
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
@@ -29,11 +30,12 @@ class ToLoopback:
 
 @pytest.fixture
 async def listeners() -> AsyncIterator[list[WebhookTarget]]:
-    """One port on each of the addresses."""
+    """One port on each of the addresses; none that the system may give to a connection of another test."""
+    (port,) = free_ports(1)
     found: list[WebhookTarget] = []
     for host in LOOPBACK:
         target = WebhookTarget()
-        target.port = found[0].port if found else 0
+        target.port = port
         await target.start(host=host)
         found.append(target)
     yield found

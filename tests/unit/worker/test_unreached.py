@@ -36,7 +36,7 @@ class Names:
 
 
 def outcomes(rig):
-    return [each.outcome for each in reversed(rig.attempts.recent(1_000))]
+    return [each.outcome for each in reversed([*rig.attempts.recent(1_000)])]
 
 
 async def passed(rig, seconds, each=0.25):
@@ -158,7 +158,7 @@ async def _begin_at(rig, url, **client):
 async def _tried(rig, times):
     """Probes of a target that cannot be reached, on the clock of the test."""
     await rig.state("paused")
-    while len(rig.attempts.recent(1_000)) < times:
+    while len([*rig.attempts.recent(1_000)]) < times:
         await rig.clock.advance(0.5)
         await until(lambda: rig.status.in_flight == 0)
 
@@ -191,7 +191,7 @@ async def test_no_real_target_that_cannot_be_reached_makes_dead_letters(rig, url
     await rig.stop()
     await rig.client.stop()
     await raw.stop()
-    assert fault in rig.attempts.recent(1)[0].detail
+    assert fault in next(iter(rig.attempts.recent(1))).detail
     assert (rig.store.letters.rows, set(outcomes(rig))) == ([], {"unsent"})
 
 
