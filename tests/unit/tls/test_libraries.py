@@ -306,7 +306,6 @@ def test_the_store_refuses_an_encrypted_key(tmp_path: Path) -> None:
         engine_of(dsn_of(house), 10.0)
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # urllib3's sockets
 @pytest.mark.parametrize("one_file", [False, True])
 async def test_spans_are_exported_with_the_pair_that_was_tried(
     house: House, monkeypatch: pytest.MonkeyPatch, one_file: bool
