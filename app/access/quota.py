@@ -94,7 +94,7 @@ def share_of(bound: int) -> int:
 
 
 class Budget:
-    """What all owners hold of one thing, at most ``bound``, and each of them at most ``share``.
+    """A bound on one thing: all owners together hold at most ``bound`` of it, and each of them at most ``share``.
 
     An owner is the name of a user. The owner "" stands for callers without a name of their own: the bound
     for all holds for it, and no share.

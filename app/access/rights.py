@@ -1,4 +1,4 @@
-"""What a producer may send: sources, types, record keys and routes, as exact texts or prefixes."""
+"""Rights of producers: sources, types, record keys and routes, as exact texts or prefixes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from app.errors import Fault, SenderError
+from app.event.memo import Memo
 from app.event.validate import clip
 from app.model.producer import EVERYTHING, May
 
@@ -107,7 +108,7 @@ class Rights:
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """What a token of the admin listener is bound to; None: to nothing of that kind. ``topics`` are patterns of a
+    """The patterns that bound a token of the admin listener; None: no bound of that kind. ``topics`` are patterns of a
     topic's name, or of ``BROKER/NAME``. ``event_sources``: of events that it publishes."""
 
     subscriptions: tuple[str, ...] | None = None
@@ -141,8 +142,11 @@ class Binding(msgspec.Struct, frozen=True):
 UNBOUND = Binding()
 
 
+_COMPILED: Memo[tuple[str, ...], Matches] = Memo(compile_patterns)
+
+
 def _fits(patterns: tuple[str, ...] | None, text: str) -> bool:
-    return patterns is None or compile_patterns(patterns)(text)
+    return patterns is None or _COMPILED[patterns](text)
 
 
 class KafkaAccess(msgspec.Struct, frozen=True):

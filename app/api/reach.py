@@ -54,7 +54,7 @@ class OutsideBinding(Refused):
 
 
 class Reach:
-    """What one caller reaches. A subscription is within if its id is, and each topic that it reads."""
+    """The part of the service that one caller reaches. A subscription is within if its id is, and each topic that it reads."""
 
     def __init__(self, caller: Caller, sources: Sources) -> None:
         self._caller = caller
