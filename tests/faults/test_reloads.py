@@ -12,11 +12,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from app.config.source import Source
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
 from reload_service import ReloadService
+from service import Service
 from service_process import free_ports
 from service_process import until as wait_until
 from verifying import Load, acknowledged, stored, verifying
@@ -76,9 +73,7 @@ class House:
         self._steady = steady
         self._verifier = verifier
         self.write(0)
-        source = Source(self.file, {})
-        loaded = source.load(source.read())
-        self.service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+        self.service = Service(self.file)
         self.refused = 0
 
     def write(self, number: int, *, broken: bool = False) -> None:
@@ -130,7 +125,7 @@ class House:
     async def reload(self, number: int) -> None:
         broken = number % 10 == 9
         self.write(number, broken=broken)
-        told = await self.service.reloader.reload("api")
+        told = await self.service.reload()
         assert told.outcome == ("refused" if broken else "ok"), told
         if broken:
             self.refused += 1
@@ -168,7 +163,7 @@ async def reload_under_load(folder: Path, load: Load) -> None:
         await steady.stop()
         before = await settled()
         await steady.start()
-        events = int(service.events_url.rpartition(":")[2])
+        events = service.events_port
         beside = 0
         with verifying(load, journal, events, webhook) as process:
             for number in range(load.kills):
@@ -181,7 +176,7 @@ async def reload_under_load(folder: Path, load: Load) -> None:
             process.stdin.close()
             delivered = json.loads(await asyncio.to_thread(process.stdout.readline))
         house.write(1)
-        await service.reloader.reload("api")  # without the one that came
+        await service.reload()  # without the one that came
         await steady.stop()
         after = await settled()
     finally:
