@@ -15,8 +15,8 @@ from intake_house import IntakeHouse
 from publishers import FORM, SECRET, Sent
 from raw_http import RawConnection, event, request
 from service import Service
+from waiting import until
 from webhook_target import WebhookTarget
-from worker_doubles import until
 
 MIB = 1 << 20
 LARGEST = 25 * MIB  # of GitHub, by default

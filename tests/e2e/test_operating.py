@@ -13,8 +13,8 @@ import pytest
 from app.cli import exits
 from child_service import run
 from service import Service
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
-from worker_doubles import until
 
 Started = Callable[[dict[str, Any]], Awaitable[Service]]
 KEY = "the-gateway-key-of-billing"

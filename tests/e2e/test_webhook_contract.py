@@ -17,8 +17,8 @@ from app.model.signing_key import read_key
 from app.runtime.clock import SystemClock
 from service import Service
 from strict_receiver import StrictReceiver
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
-from worker_doubles import until
 
 ORIGIN = "bridge.example.com"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"

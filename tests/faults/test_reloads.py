@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +14,8 @@ import pytest
 from reload_service import ReloadService
 from service import Service
 from service_process import free_ports
-from service_process import until as wait_until
 from verifying import Load, acknowledged, stored, verifying
+from waiting import until, wait_until
 from webhook_target import WebhookTarget
 
 pytestmark = pytest.mark.nightly
@@ -56,12 +55,6 @@ async def settled() -> Counts:
             if (now := counts()) != found:
                 found, since = now, asyncio.get_running_loop().time()
     return found
-
-
-async def until(condition: Callable[[], bool], within: float) -> None:
-    async with asyncio.timeout(within):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 class House:
@@ -159,7 +152,7 @@ async def reload_under_load(folder: Path, load: Load) -> None:
     await service.start()
     try:
         await house.warm_up()
-        await until(lambda: len(set(steady.ids)) >= 20, WITHIN)
+        await until(lambda: len(set(steady.ids)) >= 20, within=WITHIN)
         await steady.stop()
         before = await settled()
         await steady.start()
@@ -168,11 +161,11 @@ async def reload_under_load(folder: Path, load: Load) -> None:
         with verifying(load, journal, events, webhook) as process:
             for number in range(load.kills):
                 moment = number * load.events // (load.kills + 1)
-                await until(lambda at=moment: acknowledged(journal) >= at, load.deadline)
+                await until(lambda at=moment: acknowledged(journal) >= at, within=load.deadline)
                 beside += acknowledged(journal) < load.events
                 await house.reload(number)
             posted = json.loads(await asyncio.to_thread(process.stdout.readline))
-            await until(lambda: _of(steady, "/hook") >= load.events, WITHIN)
+            await until(lambda: _of(steady, "/hook") >= load.events, within=WITHIN)
             process.stdin.close()
             delivered = json.loads(await asyncio.to_thread(process.stdout.readline))
         house.write(1)
@@ -228,7 +221,7 @@ def test_reloads_under_load_lose_nothing_by_a_verifier(tmp_path: Path) -> None:
     with house.running(), verifying(load, journal, house.events, webhook) as process:
         for number in range(load.kills):
             moment = number * load.events // (load.kills + 1)
-            wait_until(lambda at=moment: acknowledged(journal) >= at, load.deadline, "load")
+            wait_until(lambda at=moment: acknowledged(journal) >= at, "load", load.deadline)
             broken = number % 10 == 5
             house.change(lambda s, n=number: s["routes"][0].update(name=f"all-{n}"))
             house.change(
