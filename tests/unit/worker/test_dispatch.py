@@ -15,7 +15,8 @@ from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange, Sto
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.components import HAND_OVER
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 FAILS = SinkAnswer(500, body=b"no")
 GROUP = "skybridge.test.billing"

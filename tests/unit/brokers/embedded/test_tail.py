@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -120,12 +121,6 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
             got += event if isinstance(event, tuple) else ()
     assert len(got) == count
     return got
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def numbers(messages: list[Message]) -> list[int]:
