@@ -20,8 +20,7 @@ from app.interfaces import EventName, Parked, Wanted
 from app.model.message import Message
 from app.model.subscription import Subscription
 from app.routing.order import compile_order
-from app.worker.delivery import Delivery, Verdict
-from app.worker.origins import Origin
+from app.worker.delivery import Delivery, Origin, Verdict
 
 FILTERED, FILTER_ERROR = "filtered", "filter_error"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from app.bindings.record import Decoded
 from app.delivery.plan import SETTLE, Decision
-from app.interfaces import EventName, Outgoing
+from app.interfaces import DeadLetter, EventName, Outgoing
 from app.interfaces.kept import event_name
 from app.model.message import Message
-from app.worker.origins import Origin
+from app.worker.owned_partition import OwnedPartition
 
 OVERHEAD = 3_000  # bytes that a held message costs beside its body and key, about
 
@@ -26,6 +26,41 @@ class Verdict(NamedTuple):
 
 SETTLED = Verdict(SETTLE)
 """Nothing is to be said of it: it was delivered, or not tried yet."""
+
+
+class Origin:
+    """``owned``      the partition of its messages, with our ownership of it.
+    ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
+    ``ages``       whether its age counts: an event that is read again on purpose may be old.
+    ``holds_lane`` whether the live events behind it wait for it while it is in the store.
+    """
+
+    since_ms: int | None = None
+    ages = True
+    holds_lane = True
+
+    def __init__(self, owned: OwnedPartition) -> None:
+        self.owned = owned
+
+    def finish(self, delivery: Delivery) -> None:
+        """It was delivered, has expired, or is a row of the store from now on."""
+        raise NotImplementedError
+
+    async def save(self, delivery: Delivery, due: float) -> None:
+        """Its row says how often it was tried, and that it waits until ``due`` (monotonic); without a row
+        there is nothing to say. StoreUnavailable, StaleOwner."""
+
+    def retry_at(self, delivery: Delivery, due: float) -> None:
+        """It leaves the memory, and is tried again at ``due``."""
+        raise NotImplementedError
+
+    async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
+        """It is stored as this when this returns, and finished in the same step. StoreUnavailable,
+        StaleOwner: it is not."""
+        raise NotImplementedError
+
+    def release(self, delivery: Delivery) -> None:
+        """It is held no more, and nothing was decided: its next owner gets it."""
 
 
 class Delivery:

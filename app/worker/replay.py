@@ -24,9 +24,10 @@ from app.model.message import Message, Partition
 from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import read_ahead
-from app.worker.origins import OwnedPartition, Unstored
+from app.worker.origins import Park, Unstored
+from app.worker.owned_partition import OwnedPartition
 from app.worker.parking import Parking
+from app.worker.request_bounds import read_ahead
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import happened
@@ -45,9 +46,9 @@ class ReplayedRange(Unstored):
     ages = False
 
     def __init__(
-        self, row: Replay, owned: OwnedPartition, letters: DeadLetters, parking: Parking
+        self, row: Replay, owned: OwnedPartition, letters: DeadLetters, park: Park
     ) -> None:
-        super().__init__(owned, letters, parking)
+        super().__init__(owned, letters, park)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
         self.noted = row  # how far it is, as the store knows
@@ -133,7 +134,7 @@ class Replays(DispatcherPart):
         for row in rows:
             owned = self._ready.get(row.partition)
             if row.id not in self._runs and owned is not None:
-                run = ReplayedRange(row, owned, self._store.letters, self._parking)
+                run = ReplayedRange(row, owned, self._store.letters, self._parking.follow)
                 name = f"{self._subscription.id} replay {row.id}"
                 run.task = self._scope.spawn(self._keep(run), name)
                 self._runs[row.id] = run

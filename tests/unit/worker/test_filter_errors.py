@@ -12,8 +12,7 @@ from app.model.message import Message, Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery import Delivery
-from app.worker.origins import Origin
+from app.worker.delivery import Delivery, Origin
 from worker_doubles import a_subscription
 
 HEADERS = (
