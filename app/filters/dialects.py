@@ -38,6 +38,22 @@ def can_fail(filters: Sequence[Filter]) -> bool:
     return any(one.sql is not None or can_fail(one.inner) for one in filters)
 
 
+_OF_UNIT = 64  # characters of an expression that count as one filter
+
+
+def units_of(filters: Sequence[Filter]) -> int:
+    """Return how many filters one event evaluates at most: those inside ``all``, ``any`` and ``not`` are counted, and
+    long expressions by their length."""
+    return sum(map(_units, filters))
+
+
+def _units(one: Filter) -> int:
+    dialect, argument = written(one)
+    if one.inner:
+        return 1 + units_of(one.inner)
+    return 1 + len(argument) // _OF_UNIT if dialect == "sql" else len(argument)
+
+
 def written(one: Filter) -> tuple[str, Any]:
     """The dialect that a filter is in, by the model's name for it, and its argument."""
     for dialect in COMPILERS:

@@ -23,12 +23,12 @@ from app.interfaces.kept import (
 )
 from app.interfaces.log import (
     Consumer,
+    ConsumerFilter,
     Lacking,
     Located,
     Log,
     PublishResult,
     Told,
-    Wanted,
     fates_of,
 )
 from app.interfaces.notify import Notify, silence
@@ -72,6 +72,7 @@ __all__ = [
     "Commit",
     "Consents",
     "Consumer",
+    "ConsumerFilter",
     "DeadLetter",
     "DeadLetters",
     "EventName",
@@ -105,7 +106,6 @@ __all__ = [
     "SubscriptionRegistry",
     "Told",
     "Waiting",
-    "Wanted",
     "answered",
     "fates_of",
     "silence",

@@ -32,6 +32,7 @@ from app.worker.delivery import Delivery
 REMEMBERED = 1_000
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
+FILTERED, FILTER_ERROR = "filtered", "filter_error"
 
 _DELIVERED = Fate.DELIVERED.value
 _STATUSES = {int(each): str(int(each)) for each in HTTPStatus}
@@ -169,6 +170,13 @@ class AttemptLog:
     def finished(self, outcome: str, count: int = 1) -> None:
         """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
         self._ended[self._subscription, outcome] += count
+
+    def passed_over(self, filtered: int, failed: int) -> None:
+        """Count messages that the log did not hand out: those that did not match, and those that did not match because
+        an expression failed."""
+        for outcome, count in ((FILTERED, filtered), (FILTER_ERROR, failed)):
+            if count:
+                self.finished(outcome, count)
 
     def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
         """A filter expression failed on an event, whatever becomes of the event."""

@@ -12,14 +12,13 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from app.bindings.record import Record
 from app.brokers.embedded import ConsumerSettings, EngineSettings
-from app.filters.dialects import compile_filters
-from app.filters.index import types_of
 from app.filters.model import Filter
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Consumer
 from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
+from filtered import consumer_filter
 from log_machine import LogMachine
 from log_steps import is_covered
 
@@ -144,10 +143,10 @@ class Followers(LogMachine):
         rule_ = FILTERS[group.rpartition("-")[0]]
         filters = [] if rule_ is None else [Filter.model_validate(rule_)]
 
-        def passed(count: int) -> None:
-            subscriber.passed += count
+        def passed(filtered: int, failed: int) -> None:
+            subscriber.passed += filtered + failed
 
-        wanted = Wanted(types_of(filters), compile_filters(filters), passed)
+        wanted = consumer_filter(filters, passed)
         raw = group.startswith("raw")
         consumer = await self.log.subscribe(
             group, [TOPIC], EARLIEST, wanted=None if raw else wanted
