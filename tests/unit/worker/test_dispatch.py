@@ -158,7 +158,7 @@ async def test_a_failure_is_tried_again_on_its_schedule_before_its_followers(rig
     await rig.clock.advance(30)
     await rig.answered(0, 2, 0, 0, 1)
     await rig.committed(3)
-    newest_first = [(a.event_id, a.number, a.outcome, a.status) for a in rig.attempts.recent(3)]
+    newest_first = [(a.event.id, a.number, a.outcome, a.status) for a in rig.attempts.recent(3)]
     assert newest_first == [
         ("1", 1, "delivered", 204),
         ("0", 3, "delivered", 204),
