@@ -38,7 +38,7 @@ class Stale(Fault):
 
 
 class Owner(Protocol):
-    """A pool, as its connections call it."""
+    """The pool that a connection belongs to."""
 
     def release(self, connection: Connection) -> None:
         """Take back a connection whose answer is complete."""

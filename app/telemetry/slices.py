@@ -7,8 +7,8 @@ import asyncio
 SLICE = 64  # units between two turns of the loop: some tenths of a millisecond
 
 
-class Slices:
-    """The turns of one computation. ``longest``: most units that were ever done between two turns of the loop."""
+class Turns:
+    """The slices of one computation. ``longest``: most units that were ever done between two turns of the loop."""
 
     longest = 0
 

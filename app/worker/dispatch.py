@@ -17,7 +17,7 @@ from app.interfaces import Consumer, Waiting
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import SubscriptionStatus
-from app.telemetry.slices import Slices
+from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
@@ -40,7 +40,7 @@ class Dispatcher:
         self._timekeeper, self._part = shared.timekeeper, shared.part
         self._intake = Intake(shared, components)
         self._report = StatusReport(shared, components)
-        self._slices = Slices()
+        self._turns = Turns()
         self._consumer: Consumer | None = None
         self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
@@ -210,7 +210,7 @@ class Dispatcher:
         reader = self._components.reader
         for message in messages:
             if message.decoded is None:
-                await self._slices.spend(reader.units)
+                await self._turns.spend(reader.units)
             delivery = reader.read(message, sources[message.partition])
             if isinstance(delivery, str):
                 self._components.commits.add(message)

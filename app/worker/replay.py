@@ -21,7 +21,7 @@ from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
 from app.model.message import Message, Partition
-from app.telemetry.slices import Slices
+from app.telemetry.slices import Turns
 from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
@@ -178,12 +178,12 @@ class Replays(DispatcherPart):
 
     async def _go_through(self, run: ReplayedRange) -> None:
         run.range.restart()
-        slices, saved = Slices(), self._clock.monotonic()
+        turns, saved = Turns(), self._clock.monotonic()
         begin, until = run.range.next, run.row.until
         async with aclosing(self._log.read(run.row.partition, begin, until)) as messages:
             async for message in messages:
                 await self._room(run)
-                await slices.spend(self._reader.units)
+                await turns.spend(self._reader.units)
                 self._hand_over(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from app.api.operations import RULES
-from app.api.slices import SLICE, Slices
-from app.config.load import load
-from app.config.source import Source
+from app.api.access.operations import RULES
+from app.api.http.slices import Slices
+from app.config.check.source import Source
+from app.config.load.loader import load
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
+from app.telemetry.slices import SLICE
 from large_requests import Asked, Made, body_of, events, fill, largest, settings
 from loop_steps import counted_steps
 
