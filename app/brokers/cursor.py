@@ -11,8 +11,8 @@ from typing import Protocol
 from app.bindings.record import Decoded, Record
 from app.brokers.header_type import type_in
 from app.errors import SenderError
+from app.filters.selection import Selection
 from app.filters.type_index import TypeIndex
-from app.interfaces import ConsumerFilter
 from app.model.message import Message, Page, Partition
 
 LOOKS = 20_000  # filters evaluated, and messages handed out, between two turns of the event loop
@@ -20,11 +20,13 @@ FAILURE = 16  # of them that a filter costs in which an expression fails
 
 
 class Follower(Protocol):
-    """A partition as one consumer owns it. ``wanted``: None for everything. ``absent``: offsets without a
-    record that it passed, less those that its ``cursor`` had passed when it came."""
+    """A partition as one consumer owns it. ``selection``: the events that it wants, None for everything, as
+    ``decode`` reads them. ``absent``: offsets without a record that it passed, less those that its ``cursor`` had
+    passed when it came."""
 
     epoch: int
-    wanted: ConsumerFilter | None
+    selection: Selection | None
+    decode: Callable[[Record], Decoded] | None
     cursor: Cursor | None
     absent: int
 
@@ -83,6 +85,7 @@ class Cursor:
         self._index: TypeIndex[Follower] = TypeIndex()
         self._decode: Callable[[Record], Decoded] | None = None  # None: nobody filters
         self._unfiltered: dict[Follower, None] = {}
+        self._units = 0  # filters of all followers together
         self._looks = 0  # since the event loop had its turn
         self._rest: Page | None = (
             None  # at ``position``: what is left of a page that took too many looks
@@ -93,11 +96,12 @@ class Cursor:
         follower.cursor = self
         follower.absent -= self.absent
         self.followers[follower] = None
-        if follower.wanted is None:
+        if follower.selection is None:
             self._unfiltered[follower] = None
         else:
-            self._index.add(follower, follower.wanted.selection.types)
-            self._decode = follower.wanted.decode
+            self._index.add(follower, follower.selection.types)
+            self._units += follower.selection.units
+            self._decode = follower.decode
         if asking:
             self._asking.add(follower)
 
@@ -106,10 +110,11 @@ class Cursor:
         follower.absent += self.absent
         del self.followers[follower]
         self._asking.discard(follower)
-        if follower.wanted is None:
+        if follower.selection is None:
             del self._unfiltered[follower]
         else:
-            self._index.remove(follower, follower.wanted.selection.types)
+            self._index.remove(follower, follower.selection.types)
+            self._units -= follower.selection.units
 
     def ask(self, follower: Follower) -> None:
         self._asking.add(follower)
@@ -225,19 +230,16 @@ class Cursor:
         that its headers name, because each of them decides what becomes of it."""
         if decoded is None:
             return tuple(self.followers) if kind is None else self._may_want(kind)
-        event, found, looks = decoded.event, [], 0
-        for one in self._may_want(event.attributes.get("type", "")):
-            if one.wanted is None:
-                found.append(one)
-                continue
-            selection = one.wanted.selection
-            looks += selection.units
-            if selection.holds(event):
+        event, found = decoded.event, []
+        asked = self._may_want(event.attributes.get("type", ""))
+        for one in asked:
+            selection = one.selection
+            if selection is None or selection.holds(event):
                 found.append(one)
             elif selection.failed:
-                looks += FAILURE * selection.units
+                self._looks += FAILURE * selection.units
                 one.filter_failed(message.offset)
-        self._looks += looks
+        self._looks += len(asked) * self._units // len(self.followers)
         return found
 
     def _may_want(self, kind: str) -> list[Follower]:

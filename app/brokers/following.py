@@ -29,17 +29,19 @@ class Following:
         stirred: Callable[[Following], None],
     ) -> None:
         self.epoch = epoch
-        self.wanted = wanted
+        self.selection = None if wanted is None else wanted.selection
+        self.decode = None if wanted is None else wanted.decode
         self.cursor: Cursor | None = None
         self.absent = 0
         self.paused = False
         self.error: Exception | None = None
+        self._wanted = wanted
         self._tail = tail
         self._stirred = stirred
         self._ready: list[Message] = []
         self._ready_bytes = 0
         self._position = position  # where it is while it follows no cursor
-        self._told = position  # up to here ``wanted.passed`` knows
+        self._told = position  # up to here ``ConsumerFilter.passed`` knows
         self._taken = 0  # messages since then
         self._failed: list[int] = []  # offsets since then that an expression failed on, in order
 
@@ -80,10 +82,10 @@ class Following:
         """Report how many messages were passed over since the last time."""
         position, absent = self.position, 0 if self.cursor is None else self.cursor.absent
         passed = position - self._told - self._taken - (self.absent + absent)
-        if passed > 0 and self.wanted is not None:
+        if passed > 0 and self._wanted is not None:
             failed = bisect_left(self._failed, position)
             del self._failed[:failed]
-            self.wanted.passed(passed - failed, failed)
+            self._wanted.passed(passed - failed, failed)
         self._told, self._taken, self.absent = position, 0, -absent
 
     # of a follower

@@ -63,37 +63,35 @@ class DeliveryReader:
         return ConsumerFilter(self._selection, self._decode, passed)
 
     def read(self, message: Message, origin: Origin) -> Delivery | str:
-        """The delivery; or the word for why the message is finished already: ``skipped``, ``filtered``,
-        and ``filter_error`` where an expression failed on it."""
+        """Return the delivery of a message; or the word for why the message is finished already: ``skipped``,
+        ``filtered``, or ``filter_error`` where an expression failed on it."""
         decoded, foreign = message.decoded, ""
         if decoded is None:  # else the log has filtered it
-            try:
-                decoded = self._decode(message.record)
-            except SenderError as error:
-                if self._skip_foreign:
-                    return "skipped"
-                if self._wraps:
-                    decoded = self._wrapped(message)
-                else:
-                    foreign = str(error)
+            decoded, foreign = self._read(message)
+            if decoded is None and self._skip_foreign:
+                return "skipped"
             if decoded is not None and not self._selection.holds(decoded.event):
                 return FILTER_ERROR if self._selection.failed else FILTERED
         name = self._name(message.record, decoded)
         return Delivery(message, decoded, self._lane(message, decoded), origin, foreign, name)
 
     def read_back(self, row: Parked, origin: Origin) -> Delivery:
-        """Of a row of the store. It was wanted when it was stored, and is not filtered again."""
-        message, decoded, foreign = row.message, None, ""
-        record = message.record
-        try:
-            decoded = self._decode(record)
-        except SenderError as error:
-            decoded, foreign = self._wrapped(message) if self._wraps else None, str(error)
+        """Return the delivery of a row of the store. It was wanted when it was stored, and is not filtered again."""
+        message = row.message
+        decoded, foreign = self._read(message)
         lane = row.lane or self._lane(message, decoded)
-        delivery = Delivery(message, decoded, lane, origin, foreign, self._name(record, decoded))
+        name = self._name(message.record, decoded)
+        delivery = Delivery(message, decoded, lane, origin, foreign, name)
         delivery.steps, delivery.attempts = row.steps, row.attempts
         delivery.last = Verdict(SETTLE, row.cause, row.detail)
         return delivery
+
+    def _read(self, message: Message) -> tuple[Decoded | None, str]:
+        """Return the event of a message, or the one that wraps it, and why the message itself is no event."""
+        try:
+            return self._decode(message.record), ""
+        except SenderError as error:
+            return self._wrapped(message) if self._wraps else None, str(error)
 
     def _name(self, record: Record, decoded: Decoded | None) -> EventName | None:
         """Return what a record that is no event is found by: the attributes that it has. None: it is an event."""
