@@ -20,7 +20,7 @@ _log = logging.getLogger("skybridge.worker")
 class OwnedPartition:
     """A partition while this process owns it, under one epoch.
 
-    ``lost``  it was revoked or lost: what is left of its deliveries concerns its next owner.
+    ``lost``  whether it was revoked or lost: its unfinished deliveries then belong to its next owner.
     """
 
     __slots__ = ("_any", "_consumer", "_half", "epoch", "lost", "partition")
@@ -34,12 +34,12 @@ class OwnedPartition:
         self._any = Message(_NOTHING, partition, "", 0, 0, epoch)  # logs are asked about messages
 
     def holds(self) -> bool:
-        """Whether its log says now, without asking anybody, that it is ours (rule 5)."""
+        """Return True if the log says, by the lease that it has, that this process still owns the partition (rule 5)."""
         return self._consumer.holds(self._any)
 
     def replaced(self, error: StaleOwner) -> None:
-        """The store knows a newer owner, and what is left of ours concerns it. Raises StaleOwner where the
-        log says that it is ours all the same."""
+        """Note that the store knows a newer owner. Raise StaleOwner if the log says that this process owns the partition
+        all the same."""
         if not self.lost and self.holds():
             raise StaleOwner(
                 f"{self.partition}: the store and the log differ on its owner"
@@ -47,14 +47,14 @@ class OwnedPartition:
         _log.warning("%s", error)
 
     def crowded(self) -> bool:
-        """Whether half of its window is used (rule 4)."""
+        """Return True if half of its window is used (rule 4)."""
         return self._consumer.window(self.partition) >= self._half
 
 
 def by_owner(
     items: Iterable[Item], owned: Callable[[Item], OwnedPartition]
 ) -> dict[OwnedPartition, list[Item]]:
-    """A partition may have been taken from us and given back: then its old items stand apart."""
+    """Return items by the ownership of their partition: one that was revoked and assigned again has two."""
     found: dict[OwnedPartition, list[Item]] = {}
     for item in items:
         found.setdefault(owned(item), []).append(item)

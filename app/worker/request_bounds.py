@@ -10,7 +10,7 @@ TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue t
 
 
 def bounds_of(subscription: Subscription) -> Bounds | None:
-    """Of its requests of several events; None where each goes alone."""
+    """Return the bounds of its requests of several events; None where each event goes alone."""
     if isinstance(subscription.sink, Pull):
         return TRANSACTION
     batch = subscription.batch
@@ -18,16 +18,17 @@ def bounds_of(subscription: Subscription) -> Bounds | None:
 
 
 def requests_in_flight(subscription: Subscription) -> int:
+    """Return how many requests may be in flight at once."""
     return 1 if isinstance(subscription.sink, Pull) else subscription.concurrency
 
 
 def read_ahead(subscription: Subscription) -> int:
-    """How many events of a replay, or redriven rows, may be held at a time."""
+    """Return how many events of a replay, or redriven rows, may be held at a time."""
     pulled = isinstance(subscription.sink, Pull)
     return TRANSACTION.events if pulled else 2 * subscription.concurrency
 
 
 def lanes_in_flight(subscription: Subscription) -> int:
-    """How many lanes may be in flight at once, where so many requests may be."""
+    """Return how many lanes may be in flight at once."""
     bounds = bounds_of(subscription)
     return requests_in_flight(subscription) * (1 if bounds is None else bounds.events)
