@@ -33,7 +33,6 @@ from app.gateway.answers import (
 )
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
-from app.model.spool import without_spool
 from app.routing.plan import Publication
 
 Publications = list[tuple[int, Publication]]
@@ -85,8 +84,7 @@ def _entry(fate: Fate) -> dict[str, Any]:
     index, publication, result = fate
     entry: dict[str, Any] = {"index": index, "route": publication.route}
     if isinstance(result, BrokerError):
-        broker = without_spool(publication.broker)
-        return {**entry, "broker": broker, "topic": publication.topic}
+        return {**entry, "broker": publication.broker, "topic": publication.topic}
     entry |= msgspec.structs.asdict(result)
     if entry.pop("repeat") == "duplicate":
         entry["duplicate"] = True

@@ -59,7 +59,7 @@ class TracedRequest:
 
     def goes(self, index: int, publication: Publication) -> None:
         span = self._events[index]
-        broker = publication.broker.partition("#")[0]
+        broker = publication.broker
         span.update_name(f"send {publication.topic}")
         span.set_attribute("messaging.system", self._systems.get(broker, broker))
         span.set_attribute("messaging.destination.name", publication.topic)

@@ -16,8 +16,8 @@ from app.bindings.transcode import Writing
 from app.errors import Fault
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
-from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
-from app.model.spool import spool_log
+from app.model.log_name import LogName
+from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_of
 from app.model.subscription import Subscription
 from app.routing.data_schema import Check, InvalidData
 from app.routing.identity import Identify, Identity, compile_identity
@@ -40,16 +40,18 @@ __all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "Unknow
 class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     """One record for one topic. Targets that write alike share the record.
 
-    ``broker``    the name of the log that publishes: of the broker itself, or, where fewer replicas
-                  must have the record, of the one that waits for those (rule 1).
     ``identity``  of an event that is stored once.
     """
 
     route: str
-    broker: str
+    log: LogName
     topic: str
     record: Record
     identity: Identity | None = None
+
+    @property
+    def broker(self) -> str:
+        return self.log.broker
 
 
 def written(
@@ -100,7 +102,7 @@ class Router:
     ``manners``  of writing, by the name of the broker, where one has its own.
     ``failed``   see ``Rules``.
     ``invalid``  is told of each event whose data does not match its route's schema.
-    ``spools``   names of the routes that publish by way of a spool (``model.spool.spool_log``).
+    ``spools``   names of the routes that publish by way of a spool.
     """
 
     def __init__(
@@ -233,7 +235,7 @@ class _Compiled(NamedTuple):
 class _Target(NamedTuple):
     """``binding`` of its broker's kind; ``topic`` from the event's attributes, those of ``named``."""
 
-    log: str
+    log: LogName
     binding: Binding
     writing: Writing
     topic: Callable[[Mapping[str, str]], str]
@@ -249,9 +251,8 @@ def _target(
     spools: bool,
 ) -> _Target:
     kind = kinds.get(target.broker, "embedded")
-    log = log_name(target.broker, route.acknowledgements)
     return _Target(
-        spool_log(log, route.name) if spools else log,
+        log_of(route, target)._replace(spooled=route.name if spools else ""),
         BINDINGS[kind],
         writing_of(route, manners.get(target.broker, USUAL)),
         compile_place(target, kind, setting=setting),
