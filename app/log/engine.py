@@ -17,11 +17,12 @@ from app.log.catalogue import Catalogue, PartitionLog, Topic
 from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.event_index import EventIndex, Hits, Search
-from app.log.group_commits import GroupCommits
+from app.log.groups.coordinator import Coordinator
+from app.log.groups.positions import Positions
+from app.log.groups.store import GroupStore
 from app.log.identities import Identities
 from app.log.known import Known
 from app.log.partition_append import Placed, Stored
-from app.log.positions import Commits, Committed, Declared, Positions
 from app.log.producers import Producers
 from app.log.reader import Reader, time_search
 from app.log.retention import droppable
@@ -50,23 +51,23 @@ class Engine:
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._upkeep: asyncio.Task[None] | None = None
-        self.in_use: Callable[[str], bool] = lambda _: False  # whether a group has members
         self.on_round: Callable[[], None] = lambda: None  # a commit group is about to be closed
         self._forget()
 
     def _forget(self) -> None:
         """What is known is read from the file at each start."""
         settings = self.settings
-        self.positions = Positions(settings.now_ms)
+        positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers(settings.max_producers)
         self.identities = Identities(settings.name, settings.now_ms)
         self.events = EventIndex(settings.find_keep, settings.now_ms)
         self._known = Known(
-            self._catalogue, self.positions, self._producers, self.identities, self.events
+            self._catalogue, positions, self._producers, self.identities, self.events
         )
         self._changes = TopicChanges(settings.name, self._known)
-        self._commits = GroupCommits(self.positions, self._writing)
+        self.groups = GroupStore(positions, self._writing)
+        self.coordinator = Coordinator(self.groups)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self._newest: Staged | None = None  # of whose growth watchers are being told
         self.findings: list[str] = []  # what looked damaged at the start
@@ -92,6 +93,7 @@ class Engine:
     async def stop(self) -> None:
         if self._writer is None or self._reader is None or self._upkeep is None:
             return
+        self.coordinator.close()
         self._upkeep.cancel()
         await asyncio.gather(self._upkeep, return_exceptions=True)
         await self._reader.stop()
@@ -210,55 +212,10 @@ class Engine:
     def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
         self._watchers.get(self.partition(place), set()).discard(notify)
 
-    def commit(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
-        """Done when it is durable. Fencing is the coordinator's."""
-        return self._commits.commit([(group, places)])
-
-    def commit_all(self, commits: Commits) -> asyncio.Future[None]:
-        """Of many groups."""
-        return self._commits.commit(commits)
-
-    def begin(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
-        """Commit a start where the group has no position yet (rule 10)."""
-        return self._writing().run(lambda db: self.positions.begin(db, group, places))
-
-    def advance(self, group: str, generation: int) -> asyncio.Future[None]:
-        """Note a group's new generation, so that epochs never go back."""
-        return self._writing().run(lambda db: self.positions.advance(db, group, generation))
-
-    def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> asyncio.Future[None]:
-        """Groups whose unread records retention keeps. ``whole``: there are no others any more."""
-        return self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
-
-    def forget(self, group: str) -> asyncio.Future[None]:
-        """A group that is no more; one of its name would begin without a position."""
-        return self._writing().run(lambda db: self.positions.forget(db, group))
-
-    def forget_places(self, group: str, places: Sequence[Partition]) -> asyncio.Future[None]:
-        return self._writing().run(lambda db: self.positions.forget_places(db, group, places))
-
-    def used(self, group: str) -> None:
-        """Its last member has left: its age counts from now on. Noted when the disk can."""
-        noted = self._writing().run(lambda db: self.positions.use(db, group))
-        noted.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    def remove_group(self, group: str) -> asyncio.Future[None]:
-        """Forget a group without members as if it had grown old: with its generation, which no later one repeats."""
-        return self._writing().run(lambda db: self.positions.forget_idle(db, [group]))
-
     async def forget_groups(self) -> int:
-        """Those that nobody has used for ``group_age``; returns how many."""
-        before = self.settings.now_ms() - round(self.settings.group_age * 1000)
-
-        def idle() -> list[str]:
-            return [group for group in self.positions.idle(before) if not self.in_use(group)]
-
-        def forget(db: apsw.Connection) -> int:
-            groups = idle()  # again: somebody may have come meanwhile
-            self.positions.forget_idle(db, groups)
-            return len(groups)
-
-        return await self._writing().run(forget) if idle() else 0
+        """Forget groups that have not been used for ``group_age``, and return their number."""
+        age = round(self.settings.group_age * 1000)
+        return await self.coordinator.forget_idle(self.settings.now_ms() - age)
 
     async def retain(self) -> int:
         """Drop what may go, now; returns how many segments went."""
@@ -319,7 +276,7 @@ class Engine:
             if self.settings.check_on_start:
                 self.findings += damage(db)
             self.findings += self._catalogue.load(db)
-            self.positions.load(db)
+            self.groups.positions.load(db)
             self._producers.load(db)
             self.identities.load(db)
             self.events.load(db)
@@ -366,7 +323,7 @@ class Engine:
             partition.next_offset,
             settings.retention_of(partition.place.topic),
             settings.now_ms(),
-            self.positions.keeps(partition.place),
+            self.groups.positions.keeps(partition.place),
         )
 
     def _writing(self) -> Writer:

@@ -17,7 +17,7 @@ from app.brokers.portable import Bounds, PortableLog
 from app.errors import BrokerUnavailable, SkybridgeError
 from app.log.database import Synchronous
 from app.log.engine import Engine
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, started, stored
@@ -89,7 +89,7 @@ async def _write(
             place = Partition(TOPIC, result.partition)
             position = max(int(result.position), run.committed.get(place, 0))
             try:
-                await embedded.engine.commit(GROUP, {place: Committed(position)})
+                await embedded.engine.groups.commit(GROUP, {place: Committed(position)})
             except BrokerUnavailable:
                 return
             if not disk.is_cut:
@@ -119,7 +119,7 @@ async def _everything(log: PortableLog, embedded: EmbeddedDriver) -> Found:
             async for message in log.read(place, partition.earliest):
                 assert message.record.body is not None
                 found[partition.number, message.position] = message.record.body
-    positions = {place: c.offset for place, c in embedded.engine.positions.of(GROUP).items()}
+    positions = {place: c.offset for place, c in embedded.engine.groups.positions.of(GROUP).items()}
     return found, positions
 
 

@@ -74,7 +74,9 @@ class EmbeddedLog(LogMachine):
             offset = int(result.position)
             assert offset > max(records, default=-1), "offsets rise and are never used again"
             records[offset] = body
-        told = self.driver.engine.positions.of(GROUP)  # what was settled before may have gone along
+        told = self.driver.engine.groups.positions.of(
+            GROUP
+        )  # what was settled before may have gone along
         self.committed |= {
             (place, offset) for place, offset in self.finished if is_covered(told[place], offset)
         }

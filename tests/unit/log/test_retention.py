@@ -10,7 +10,7 @@ import pytest
 from app.errors import PositionOutOfRange
 from app.log.catalogue import Segment
 from app.log.engine import Engine
-from app.log.positions import Committed, Declared
+from app.log.groups.positions import Committed, Declared
 from app.log.retention import droppable
 from app.log.settings import Retention
 from log_steps import ManualTime, everything, numbered, place, started, stored
@@ -104,11 +104,11 @@ async def test_a_declared_group_keeps_what_it_has_not_read(tmp_path: Path) -> No
     """Retention never passes the lowest position of a declared subscription."""
     time = ManualTime()
     engine = await filled(tmp_path, time, retention=Retention(max_age=1))
-    await engine.declare([Declared("slow", ("t",)), Declared("fast", ("t",))])
-    await engine.commit("fast", {place("t"): Committed(10)})
+    await engine.groups.declare([Declared("slow", ("t",)), Declared("fast", ("t",))])
+    await engine.groups.commit("fast", {place("t"): Committed(10)})
     time.now_ms += 100_000
     assert await engine.retain() == 0, "the slow one has committed nothing yet"
-    await engine.commit("slow", {place("t"): Committed(5)})
+    await engine.groups.commit("slow", {place("t"): Committed(5)})
     await engine.retain()
     assert 0 < engine.partition(place("t")).earliest <= 5
     await engine.stop()
@@ -119,9 +119,9 @@ async def test_a_group_may_say_that_its_unread_records_can_go(tmp_path: Path) ->
     time = ManualTime()
     engine = await filled(tmp_path, time, retention=Retention(max_age=1))
     time.now_ms += 100_000
-    await engine.declare([Declared("g", ("t",))])
+    await engine.groups.declare([Declared("g", ("t",))])
     assert await engine.retain() == 0
-    await engine.declare([Declared("g", ("t",), drop_unread=True)])
+    await engine.groups.declare([Declared("g", ("t",), drop_unread=True)])
     assert await engine.retain() > 0
     await engine.stop()
 
@@ -132,12 +132,12 @@ async def test_who_is_declared_survives_a_restart_until_the_whole_is_declared_an
     """Between the start of the log and of its subscriptions nothing may go."""
     time = ManualTime()
     engine = await filled(tmp_path, time)
-    await engine.declare([Declared("gone", ("t",))])
+    await engine.groups.declare([Declared("gone", ("t",))])
     await engine.stop()
     time.now_ms += 100_000
     engine = await started(tmp_path, now_ms=time, retention=Retention(max_age=1))
     assert await engine.retain() == 0
-    await engine.declare([], whole=True)
+    await engine.groups.declare([], whole=True)
     assert await engine.retain() > 0
     await engine.stop()
 

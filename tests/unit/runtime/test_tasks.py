@@ -275,7 +275,7 @@ BARE = {
     "api/pull.py": WAITED_FOR,
     "brokers/asking.py": ENDS,
     "brokers/cursor.py": RAISED_BY_POLL,
-    "brokers/embedded/membership.py": RAISED_BY_POLL,
+    "log/groups/membership.py": RAISED_BY_POLL,
     "brokers/kafka/commits.py": RAISED_BY_POLL,
     "brokers/kafka/connection.py": WAITED_FOR,
     "brokers/kafka/consumer.py": RAISED_BY_POLL,

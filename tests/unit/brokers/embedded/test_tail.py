@@ -94,10 +94,10 @@ class House:
         """As the timer does. Done when all that was committed is."""
         assert self.driver._shared is not None
         self.driver._shared.commits._round()
-        return self.driver.engine.declare([])
+        return self.driver.engine.groups.declare([])
 
     def committed(self, group: str) -> int:
-        return self.driver.engine.positions.of(group)[PLACE].offset
+        return self.driver.engine.groups.positions.of(group)[PLACE].offset
 
     async def lag(self, group: str) -> int:
         (lag,) = (await self.log.metadata([TOPIC], [group])).groups
@@ -255,7 +255,7 @@ async def test_positions_that_only_pass_are_committed_together_and_no_lag_from_t
     messages = await take(one, 8)
     assert [await house.lag(f"g{n}") for n in range(20)] == [8] * 20
     assert [house.committed(f"g{n}") for n in range(20)] == [0] * 20
-    positions = house.driver.engine.positions
+    positions = house.driver.engine.groups.positions
     rounds: list[int] = []
     store = positions.store
     monkeypatch.setattr(
