@@ -231,7 +231,7 @@ async def emptied_until_cut(folder: Path, disk: ForgetfulDisk) -> int:
             results = await append(engine, TOPIC, *numbered(*range(4), size=500 * number))
             acknowledged += sum(isinstance(result, Receipt) for result in results)
         time.now_ms += 61_000
-        await engine.retain()
+        await engine.upkeep.retain()
         (result,) = await append(engine, TOPIC, *numbered(12))
         acknowledged += isinstance(result, Receipt)
     except (apsw.Error, SkybridgeError):

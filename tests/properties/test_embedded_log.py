@@ -148,7 +148,7 @@ class EmbeddedLog(LogMachine):
     @rule(seconds=st.integers(1, 300))
     def time_passes_and_retention_runs(self, seconds: int) -> None:
         self.time.now_ms += seconds * 1_000
-        dropped = self.runner.run(self.driver.engine.retain())
+        dropped = self.runner.run(self.driver.engine.upkeep.retain())
         if not dropped:
             return
         for place, records in self.stored.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.brokers.embedded.driver import EmbeddedDriver
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.model.message import Partition
 
 

@@ -14,11 +14,11 @@ from app.brokers.embedded.tail import LogTail
 from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Located
-from app.log.catalogue import PartitionLog, is_topic_name
 from app.log.engine import Engine
 from app.log.event_index import MOST, Search
 from app.log.groups.membership import Rounds
 from app.log.groups.positions import Committed, Declared
+from app.log.partitions import PartitionLog, is_topic_name
 from app.log.settings import EngineSettings
 from app.model.capabilities import EMBEDDED_RECORD, Capabilities
 from app.model.message import Message, Partition

@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import msgspec
 
-from app.log.catalogue import Topic
 from app.log.groups.assignment import (
     STRATEGY,
     assign_ranges,
@@ -22,6 +21,7 @@ from app.log.groups.assignment import (
 )
 from app.log.groups.coordinator import Coordinator
 from app.log.groups.protocol import Code, Join, Joined
+from app.log.partitions import Topic
 from app.model.message import Partition
 
 End = Literal["rebalance", "lost"]

@@ -322,7 +322,7 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     assert "reserved for settling" in str(result)
     assert "no room on the disk" in engine.health().cause
     await engine.groups.commit("g", {place("t"): Committed(1)})
-    await engine.retain()
+    await engine.upkeep.retain()
     volume.f_bavail += 1
     await until_healthy(engine)
     await stored(engine, "t", *numbered(1))
@@ -585,10 +585,10 @@ async def test_producers_that_are_quiet_are_forgotten(tmp_path: Path) -> None:
     await engine.append_to(place("t"), numbered(0), Batch(1, 0, 0, 1))
     time.now_ms += 9_000
     await engine.append_to(place("t"), numbered(0), Batch(2, 0, 0, 1))
-    assert await engine.forget_producers() == 0
+    assert await engine.upkeep.forget_producers() == 0
     time.now_ms += 1_001
-    assert await engine.forget_producers() == 1
-    assert await engine.forget_producers() == 0
+    assert await engine.upkeep.forget_producers() == 1
+    assert await engine.upkeep.forget_producers() == 0
     assert (await engine.append_to(place("t"), numbered(0), Batch(2, 0, 0, 1))).base == 1
     await engine.stop()
 
@@ -627,7 +627,7 @@ async def test_a_log_of_format_2_is_brought_up(tmp_path: Path) -> None:
     known = await engine.append_to(place("t"), numbered(2), Batch(11, 0, 4, 1))
     assert known.base == 42  # sent again after the upgrade: stored before it
     assert (await stored(engine, "t", *numbered(3)))[0].position == "43"
-    assert await engine.forget_groups() == 0
+    assert await engine.upkeep.forget_groups() == 0
     assert engine.groups.positions.generation("readers") == 7
     await engine.stop()
     engine = await started(tmp_path)

@@ -142,7 +142,7 @@ async def test_a_group_nobody_uses_is_forgotten_and_its_generations_never_come_b
     await coordinator.join("live", join)
     await engine.stop()
     await engine.start()
-    assert await engine.forget_groups() == 1
+    assert await engine.upkeep.forget_groups() == 1
     assert engine.groups.positions.groups() == ["declared", "live", "used"]
     assert engine.groups.positions.generation("gone") == 41
     await engine.stop()
@@ -161,9 +161,9 @@ async def test_a_group_counts_its_age_from_its_last_member(tmp_path: Path) -> No
     join = Join(member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9)
     await coordinator.join("g", join)
     clock.now_ms += 30 * DAY_MS
-    assert await engine.forget_groups() == 0
+    assert await engine.upkeep.forget_groups() == 0
     coordinator.leave("g", "m")
-    assert await engine.forget_groups() == 0
+    assert await engine.upkeep.forget_groups() == 0
     clock.now_ms += 8 * DAY_MS
-    assert await engine.forget_groups() == 1
+    assert await engine.upkeep.forget_groups() == 1
     await engine.stop()

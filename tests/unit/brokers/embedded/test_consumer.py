@@ -350,7 +350,7 @@ async def test_retention_that_passes_a_reader_stops_it(setup: Setup) -> None:
     await consumer.close()
     await setup.driver.declare([Declared("g", (TOPIC,), drop_unread=True)])
     setup.time.now_ms += 60_000
-    assert await setup.driver.engine.retain() == 1
+    assert await setup.driver.engine.upkeep.retain() == 1
     consumer = await log.subscribe("g", [TOPIC], LATEST)
     with pytest.raises(PositionOutOfRange):
         await messages_of(consumer, 1)
@@ -362,11 +362,11 @@ async def test_subscribing_keeps_the_unread_from_retention(setup: Setup) -> None
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     await setup.publish(b"0", b"1")
     setup.time.now_ms += 60_000
-    assert await setup.driver.engine.retain() == 0
+    assert await setup.driver.engine.upkeep.retain() == 0
     messages = await messages_of(consumer, 2)
     await consumer.settle(messages)
     await consumer.commit()
-    assert await setup.driver.engine.retain() == 1
+    assert await setup.driver.engine.upkeep.retain() == 1
 
 
 async def test_a_topic_that_comes_later_is_read_from_its_beginning(setup: Setup) -> None:

@@ -17,7 +17,7 @@ from app.filters.dialects import compile_filters
 from app.filters.index import types_of
 from app.filters.model import Filter
 from app.interfaces import Consumer, Wanted
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
 from log_steps import ManualTime
@@ -297,9 +297,9 @@ async def test_retention_does_not_pass_one_that_is_idle(house: House) -> None:
     await other.settle(await take(other, 3))
     await other.commit()
     house.time.now_ms += 60_000
-    assert await house.driver.engine.retain() == 0
+    assert await house.driver.engine.upkeep.retain() == 0
     await house.commit_passed()
-    assert await house.driver.engine.retain() == 1
+    assert await house.driver.engine.upkeep.retain() == 1
     await idle.close()
 
 
