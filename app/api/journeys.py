@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from app.access.rights import NotAllowed, Rights
 from app.api import messages, problems
 from app.api.answers import FaultView, Problem, RecordView, View
-from app.routing.journey import Hop, Journey, SubscriptionVerdict
+from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]
