@@ -33,7 +33,7 @@ from app.gateway.answers import (
 )
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
-from app.routing.plan import Publication
+from app.routing.publications import Publication
 
 Publications = list[tuple[int, Publication]]
 """The index of an event in its request, and one place for it: an event may have several."""

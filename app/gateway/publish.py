@@ -26,7 +26,8 @@ from app.gateway.resource import Done
 from app.interfaces import Log, PublishResult, fates_of
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
-from app.routing.plan import Publication, Router, UnknownRoute, written
+from app.routing.plan import Router, UnknownRoute
+from app.routing.publications import Publication, written
 from app.telemetry import Counters
 
 Stored = asyncio.Future[list[PublishResult]]

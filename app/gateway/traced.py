@@ -18,7 +18,7 @@ from app.gateway.conclude import Publications
 from app.gateway.publish import Publisher
 from app.gateway.request import Request
 from app.gateway.resource import Done
-from app.routing.plan import Publication
+from app.routing.publications import Publication
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, Traces, about_event, failed, traceparent
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.order import lane_words
 from app.routing.places import EXCHANGE, compile_place
-from app.routing.plan import USUAL, Manner, writing_of
+from app.routing.publications import USUAL, Manner, writing_of
 
 T = TypeVar("T")
 

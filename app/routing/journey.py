@@ -23,16 +23,8 @@ from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
 from app.routing.hops import Follower, Hop, Steps
 from app.routing.places import may_be_among
-from app.routing.plan import (
-    NO_KINDS,
-    NO_MANNERS,
-    NO_RESOURCES,
-    Manner,
-    NoRoute,
-    Resources,
-    Router,
-    UnknownRoute,
-)
+from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
+from app.routing.publications import NO_MANNERS, Manner
 
 
 class RouteVerdict(msgspec.Struct, frozen=True):

@@ -14,7 +14,8 @@ from app.model.log_name import LogName
 from app.model.pull import Pull
 from app.model.route import log_of, taking
 from app.model.subscription import IGNORE, Subscription
-from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
+from app.routing.plan import Router
+from app.routing.publications import NO_MANNERS, USUAL, Manner
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.handshake import Callbacks

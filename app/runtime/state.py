@@ -26,7 +26,8 @@ from app.model.spool import group_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
-from app.routing.plan import Manner, Resources
+from app.routing.plan import Resources
+from app.routing.publications import Manner
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of

@@ -22,7 +22,8 @@ from app.delivery.outcomes import REPLY
 from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log, SinkAnswer
 from app.model.log_name import LogName
-from app.routing.plan import Publication, Router, written
+from app.routing.plan import Router
+from app.routing.publications import Publication, written
 from app.sinks.topic import pause_of
 from app.telemetry import Counters
 

@@ -19,7 +19,7 @@ from app.event.versions import NEWEST
 from app.interfaces import Asking, JoiningSink, Outgoing, Sent, SinkAnswer, answered, unwritable
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
-from app.routing.plan import writing_of
+from app.routing.publications import writing_of
 from app.sinks.credentials import TOKEN, Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient

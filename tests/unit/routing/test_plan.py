@@ -21,7 +21,8 @@ from app.formats.json import read_event
 from app.formats.json_columns import read_columns
 from app.model.log_name import LogName
 from app.model.route import Route
-from app.routing.plan import BadTopic, Manner, MissingKey, NoRoute, Router, UnknownRoute
+from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
+from app.routing.publications import Manner
 
 MakeDecoded = Callable[..., Decoded]
 
