@@ -31,6 +31,7 @@ GRACE = 105.0  # seconds: the chart's, with the defaults
 CONFIG = """
 version: 1
 installation: image
+server: {events: {access: open}}  # the image listens on every address
 store: {kind: sqlite, path: /var/lib/skybridge/store.db}
 brokers: {log: {kind: embedded, path: /var/lib/skybridge/log}}
 routes: [{name: everything, to: {broker: log, topic: events}}]
@@ -132,7 +133,12 @@ def test_it_serves_as_process_1_and_leaves_on_sigterm(image: Image) -> None:
     outside = image.run(*words)
     try:
         process = _child(outside)
-        until(lambda: _asked(process, 8081, "/healthz") == "200", WITHIN, "healthz")
+        until(
+            lambda: outside.poll() is not None or _asked(process, 8081, "/healthz") == "200",
+            WITHIN,
+            "healthz",
+        )
+        assert outside.poll() is None, outside.stdout and outside.stdout.read().decode()
         until(lambda: _asked(process, 8081, "/readyz") == "200", WITHIN, "readyz")
         assert _asked(process, 8080, "/events") == "202"
         status = Path(f"/proc/{process}/status").read_text()
