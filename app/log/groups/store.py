@@ -9,22 +9,34 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 import apsw
 
-from app.log.commit import Rider
 from app.log.groups.positions import Commits, Declared, Places, Positions
-from app.log.writer import Writer
 from app.model.message import Partition
 
+T = TypeVar("T")
 Waiting = tuple[Commits, asyncio.Future[None]]
+
+
+class Writing(Protocol):
+    """What groups need of the log's writer."""
+
+    def run(self, job: Callable[[apsw.Connection], T], /) -> asyncio.Future[T]:
+        """Run ``job`` between commit groups; it opens its own transaction."""
+
+    def ride(
+        self, store: Callable[[apsw.Connection], Callable[[], None]], /
+    ) -> asyncio.Future[None]:
+        """Run ``store`` in the transaction of the next commit group, and what it returns once that is durable."""
 
 
 class GroupStore:
     """Called on the event loop; a future is done when the change is durable, or has a BrokerError. ``positions``: what
     is stored, to read. Nothing here is fenced: that is for the coordinator."""
 
-    def __init__(self, positions: Positions, writer: Callable[[], Writer]) -> None:
+    def __init__(self, positions: Positions, writer: Callable[[], Writing]) -> None:
         self.positions = positions
         self._writer = writer
         self._waiting: deque[Waiting] = deque()
@@ -41,7 +53,7 @@ class GroupStore:
         if not self._asked:
             self._asked = True
             taken: list[Waiting] = []
-            stored = writer.ride(Rider(lambda db: self._store(db, taken)))
+            stored = writer.ride(lambda db: self._store(db, taken))
             stored.add_done_callback(lambda done: self._tell(taken, done))
         return future
 
