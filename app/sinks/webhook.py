@@ -27,7 +27,7 @@ from app.interfaces import (
 )
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
-from app.routing.plan import writing_of
+from app.routing.publications import writing_of
 from app.sinks.credentials import TOKEN, Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient

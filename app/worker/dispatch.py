@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.errors import PositionOutOfRange
 from app.interfaces import Consumer, Waiting
@@ -30,11 +30,12 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``run`` until ``stop``; a dispatcher runs once."""
+    """``run`` until ``stop``; a dispatcher runs once. ``begun``: called when it is in its group."""
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: Components, begun: Callable[[], None] = lambda: None) -> None:
         shared = components.shared
         self._components = components
+        self._begun = begun
         self._subscription, self._store = shared.subscription, shared.store
         self._attempts, self._scope = shared.attempts, shared.scope
         self._timekeeper, self._part = shared.timekeeper, shared.part
@@ -129,6 +130,7 @@ class Dispatcher:
             for watch in self._components.watches:
                 scope.spawn(watch.watch(), f"{self._subscription.id} watch")
             self._state = "running"
+            self._begun()
             await self._consume(consumer)
             self._state = "stopping"
             ownership = self._components.ownership

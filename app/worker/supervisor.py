@@ -213,6 +213,7 @@ class Supervisor:
             self._dispatcher,
             self._clock,
             self._jitter,
+            self._wakeups,
         )
 
     def _differs(self, name: str) -> bool:
@@ -242,6 +243,7 @@ class Supervisor:
             _log.error("%s cannot run: %s", wanted.id, error)
             group = group_name(self._installation, wanted.id)
             self._broken[wanted.id] = bare_status(wanted, group, "broken", str(error))
+            self._wakeups.tell(wanted.id)
         else:
             run.begin()
 
@@ -263,6 +265,8 @@ class Supervisor:
             await self._store.commands.answer(command.id, answer)
         except StoreUnavailable as error:
             _log.warning("%s: the answer to a command is lost: %s", command.subscription, error)
+        else:
+            self._wakeups.tell(command.subscription)
 
     def _check(self, subscription: Subscription) -> None:
         places = {"source.broker": subscription.source.broker}
@@ -293,7 +297,8 @@ class Supervisor:
                 notify=self._notify,
                 jitter=self._jitter,
                 budget=self._budget,
-            )
+            ),
+            run.tell,
         )
 
     def _open(self, subscription: Subscription) -> Sink:

@@ -123,7 +123,7 @@ class Followers(LogMachine):
             where = Partition(TOPIC, result.partition), int(result.position)
             self.stored[where] = number, kind
         for group in GROUPS:  # what was settled before may have gone along
-            told = self.driver.engine.positions.of(group)
+            told = self.driver.engine.groups.positions.of(group)
             self.committed[group] |= {
                 (place, offset)
                 for place, offset in self.finished[group]
@@ -281,7 +281,7 @@ class Followers(LogMachine):
     def no_position_is_beyond_what_is_unfinished(self) -> None:
         """Neither the one in the file nor the one that is shown (rule 2)."""
         for group in GROUPS:
-            for place, committed in self.driver.engine.positions.of(group).items():
+            for place, committed in self.driver.engine.groups.positions.of(group).items():
                 below = [
                     where
                     for where, (number, kind) in self.stored.items()

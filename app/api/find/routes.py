@@ -40,7 +40,8 @@ from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
 from app.model.message import Message
 from app.model.spool import spooled_route
-from app.routing.journey import Guide, Hop, Journey
+from app.routing.hops import Hop
+from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them

@@ -8,7 +8,7 @@ from app.brokers.following import Following
 from app.brokers.tail import Tail
 from app.delivery.offsets import FinishedRuns
 from app.interfaces import ConsumerFilter
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.model.message import Message
 
 

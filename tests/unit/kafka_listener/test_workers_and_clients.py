@@ -19,7 +19,7 @@ from app.interfaces import Consumer, ConsumerFilter
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.server import KafkaListener
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
@@ -51,7 +51,6 @@ class House:
         await self.log.start()
         node = Node(
             engine=self.driver.engine,
-            coordinator=self.driver.coordinator,
             gate=CloudEventsGate(),
             clock=SystemClock(),
             settings=Settings(port=0),
@@ -191,7 +190,7 @@ async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
     """Else its lag is longer than the log, and a worker stops at a position that no log can have."""
     await house.publish(0, RECORDS)
     places = {place(TOPIC, number): Committed(reset) for number in range(4)}
-    await house.driver.engine.commit(GROUP, places)
+    await house.driver.engine.groups.commit(GROUP, places)
     assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
     worker = await house.worker()
     await until(lambda: len(worker.got) >= RECORDS)

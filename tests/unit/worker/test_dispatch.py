@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from app.bindings.record import Record
-from app.brokers.embedded.membership import GroupTimes
 from app.brokers.kafka import KafkaSettings
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange, StoreUnavailable
 from app.interfaces import SinkAnswer
+from app.log.groups.membership import GroupTimes
 from app.model.message import Partition
 from app.telemetry.slices import SLICE
 from app.worker.components import HAND_OVER

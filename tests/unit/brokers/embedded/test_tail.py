@@ -19,7 +19,7 @@ from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
 from app.filters.model import Filter
 from app.interfaces import Consumer
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
 from filtered import consumer_filter
@@ -100,10 +100,10 @@ class House:
         """As the timer does. Done when all that was committed is."""
         assert self.driver._shared is not None
         self.driver._shared.commits._round()
-        return self.driver.engine.declare([])
+        return self.driver.engine.groups.declare([])
 
     def committed(self, group: str) -> int:
-        return self.driver.engine.positions.of(group)[PLACE].offset
+        return self.driver.engine.groups.positions.of(group)[PLACE].offset
 
     async def lag(self, group: str) -> int:
         (lag,) = (await self.log.metadata([TOPIC], [group])).groups
@@ -253,7 +253,7 @@ async def test_positions_that_only_pass_are_committed_together_and_no_lag_from_t
     messages = await take(one, 8)
     assert [await house.lag(f"g{n}") for n in range(20)] == [8] * 20
     assert [house.committed(f"g{n}") for n in range(20)] == [0] * 20
-    positions = house.driver.engine.positions
+    positions = house.driver.engine.groups.positions
     rounds: list[int] = []
     store = positions.store
     monkeypatch.setattr(
@@ -295,9 +295,9 @@ async def test_retention_does_not_pass_one_that_is_idle(house: House) -> None:
     await other.settle(await take(other, 3))
     await other.commit()
     house.time.now_ms += 60_000
-    assert await house.driver.engine.retain() == 0
+    assert await house.driver.engine.upkeep.retain() == 0
     await house.commit_passed()
-    assert await house.driver.engine.retain() == 1
+    assert await house.driver.engine.upkeep.retain() == 1
     await idle.close()
 
 
