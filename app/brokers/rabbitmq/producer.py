@@ -14,7 +14,7 @@ from random import random
 
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
 from app.brokers.member import pause_for
-from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, Confirms, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, words
 from app.brokers.rabbitmq.failed_publish import find_culprits, rejected, rejects_a_record
@@ -43,7 +43,7 @@ class Producer:
         self.name = settings.name
         self.targets = Targets(settings, topology, self._join)
         self._wire: Wire | None = None
-        self._channel: ConfirmChannel | None = None
+        self._channel: AbstractChannel | None = None
         self._unconfirmed = Unconfirmed(settings.name)
         self._again: deque[Entry] = deque()  # was on a wire that is gone; nobody knows its fate
         self._queue: deque[Entry] = deque()
@@ -129,7 +129,7 @@ class Producer:
         if not settings.confirms:
             unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
 
-    def _load(self, entry: Entry, wire: Wire, channel: ConfirmChannel, out: list[bytes]) -> None:
+    def _load(self, entry: Entry, wire: Wire, channel: AbstractChannel, out: list[bytes]) -> None:
         submission, index, record, batchers, partition = entry
         if submission.done():  # rule 9: what is not on the wire is dropped
             submission.resolve(index, DROPPED)
@@ -192,13 +192,10 @@ class Producer:
             self._judge(error)
             await close_channel(channel)
 
-    async def _open(self, wire: Wire) -> ConfirmChannel:
-        def make(core: Core, number: int) -> ConfirmChannel:
-            told = self._confirmed, self._flight_returned
-            return ConfirmChannel(core, number, *told, confirms=self.settings.confirms)
-
+    async def _open(self, wire: Wire) -> AbstractChannel:
+        hot = Confirms(self._confirmed, self._flight_returned)
         async with asyncio.timeout(self.settings.request_timeout):
-            channel = await wire.open_channel(make)
+            channel = await wire.open_channel(hot, confirms=self.settings.confirms)
         self._unconfirmed = Unconfirmed(
             self.name,
             self._certain,

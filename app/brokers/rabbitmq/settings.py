@@ -103,6 +103,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
             auth=self.auth,
             heartbeat=str(self.heartbeat),
             name=client_id,
+            virtualhost=self.vhost,
         )
 
     def _no_address(self, text: str) -> SetupError:
