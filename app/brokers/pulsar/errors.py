@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 
-import httpx
 from pulsar import Result
 
 from app.errors import (
@@ -14,6 +13,7 @@ from app.errors import (
     BrokerUnavailable,
     PublishUnknown,
 )
+from app.libraries.httpx_client import httpx
 
 
 class ClientError(Exception):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import httpx
 import pulsar
 
 from app.brokers.positions import out_of_range
@@ -17,6 +16,7 @@ from app.brokers.pulsar.errors import AdminError, ClientError
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.positions import Position, place_of, read_position
 from app.errors import PositionOutOfRange
+from app.libraries.httpx_client import httpx
 from app.model.message import Message, Partition
 
 READ_WITHIN = 10.0  # seconds for a message that the broker says it has
