@@ -27,7 +27,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from app.errors import SetupError
 from app.libraries.versions import demand
 
-KNOWN = ("0.54",)
+KNOWN = ("0.53", "0.54")
 
 _METHODS = frozenset({
     "connection_made", "connection_lost", "eof_received", "data_received",

@@ -82,12 +82,16 @@ def _field(field: Field[Any], flexible: bool, *, tagged: bool) -> list[Step]:
         (kind,) = [each for each in get_args(kind) if each is not NoneType]
     if get_origin(kind) is tuple:
         of = get_args(kind)[0]
-        inner = steps_of(of) if is_dataclass(of) else (_primitive(field, flexible),)
+        inner = steps_of(of) if _is_message(of) else (_primitive(field, flexible),)
         return [Array(inner, flexible, nullable)]
-    if is_dataclass(kind):
+    if _is_message(kind):
         inner = steps_of(kind)
         return [Nullable(inner)] if nullable and not tagged else list(inner)
     return [_primitive(field, flexible)]
+
+
+def _is_message(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _primitive(field: Field[Any], flexible: bool) -> Step:

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
+from aiormq import TransportFactory
 from aiormq import exceptions as amqp
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
-from aiormq.connection import TransportFactory
 from pamqp import commands as spec
 from pamqp.body import ContentBody
 from pamqp.encode import encode_table_value
