@@ -29,6 +29,7 @@ from kafka_asking import Asking, part
 from kafka_listening import RawClient
 from log_steps import place
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC, GROUP = "t", "g"
 RECORDS = 40
@@ -193,9 +194,7 @@ async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
     await house.driver.engine.commit(GROUP, places)
     assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
     worker = await house.worker()
-    async with asyncio.timeout(60):
-        while len(worker.got) < RECORDS:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(worker.got) >= RECORDS)
 
 
 async def test_a_worker_that_is_kept_out_says_so_once_and_comes_in_when_it_can(

@@ -15,7 +15,7 @@ from app.telemetry import Counters
 from app.worker import attempt_writer
 from app.worker.attempt_writer import AttemptKeeper
 from virtual_clock import VirtualClock
-from worker_doubles import until
+from waiting import until
 
 DAY = 86_400.0
 

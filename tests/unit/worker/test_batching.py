@@ -14,7 +14,8 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
 from joining_sink import ALONE, JoiningSink
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 BATCH = {"max_events": 10}
 

@@ -16,7 +16,8 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.telemetry.slices import SLICE
 from app.worker.components import HAND_OVER
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 FAILS = SinkAnswer(500, body=b"no")
 GROUP = "skybridge.test.billing"

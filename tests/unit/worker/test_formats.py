@@ -10,7 +10,8 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 
 def an_opaque_record(*headers):

@@ -12,7 +12,8 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.model.start import start_at
 from supervised import Supervised
-from worker_doubles import ScriptedSink, a_subscription, an_event, until
+from waiting import until
+from worker_doubles import ScriptedSink, a_subscription, an_event
 
 ORDERS = Partition("orders", 0)
 

@@ -11,7 +11,8 @@ from app.errors import SetupError
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
 from supervised import Supervised
-from worker_doubles import ScriptedSink, a_subscription, an_event, until
+from waiting import until
+from worker_doubles import ScriptedSink, a_subscription, an_event
 
 EVENT = b'{"specversion":"1.0","id":"t","source":"/s","type":"t"}'
 

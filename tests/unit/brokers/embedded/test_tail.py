@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from gzip import compress
 from pathlib import Path
@@ -25,6 +25,7 @@ from app.model.start import EARLIEST
 from filtered import consumer_filter
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -125,12 +126,6 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
             got += event if isinstance(event, tuple) else ()
     assert len(got) == count
     return got
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def numbers(messages: list[Message]) -> list[int]:
