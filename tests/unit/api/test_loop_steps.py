@@ -11,7 +11,6 @@ import pytest
 
 from app.api.access.operations import RULES
 from app.api.http.slices import Slices
-from app.runtime.service import Service
 from app.telemetry.slices import SLICE
 from large_requests import Asked, Made, body_of, events, fill, largest, settings
 from loop_steps import counted_steps
