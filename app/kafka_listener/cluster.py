@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from app.kafka_listener.node import NODE_ID, Node, Session
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNASKED_RIGHTS, UNTHROTTLED, ErrorCode, Request
 
 NODES = 1  # the kind of endpoints that there are; 2 are controllers
-NOBODY_ASKED = -(1 << 31)  # what a client may do is not told
 
 
 async def describe_cluster(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
@@ -22,12 +20,12 @@ async def describe_cluster(node: Node, session: Session, request: Request) -> An
     )
     found = kind == NODES
     return shapes.DescribeClusterResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         error_code=ErrorCode.none if found else ErrorCode.mismatched_endpoint_type,
         error_message=None if found else "this is a node, and no controller",
         endpoint_type=kind,
         cluster_id=node.cluster if found else "",
         controller_id=NODE_ID if found else -1,
         brokers=(here,) if found else (),
-        cluster_authorized_operations=NOBODY_ASKED,
+        cluster_authorized_operations=UNASKED_RIGHTS,
     )

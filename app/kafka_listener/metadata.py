@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
 from app.kafka_listener.rights import to_see, to_write
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.partitions import Topic, is_topic_name
 
 NAMELESS_SINCE = 12  # the version whose answers may tell of a topic without a name
@@ -20,7 +19,7 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:
     shapes = request.shapes
     host, port = node.address
     return shapes.MetadataResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         brokers=(shapes.MetadataResponseBroker(node_id=NODE_ID, host=host, port=port, rack=None),),
         cluster_id=node.cluster,
         controller_id=NODE_ID,
