@@ -17,6 +17,7 @@ from app.interfaces import Consumer, Waiting
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
@@ -40,6 +41,7 @@ class Dispatcher:
         self._timekeeper, self._part = shared.timekeeper, shared.part
         self._intake = Intake(shared, components)
         self._report = StatusReport(shared, components)
+        self._turns = Turns()
         self._consumer: Consumer | None = None
         self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
@@ -58,7 +60,7 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._components.reader.wanted(self._attempts.finished),
+                wanted=self._components.reader.consumer_filter(self._attempts.passed_over),
             )
             self._consumer = consumer
             try:
@@ -199,16 +201,19 @@ class Dispatcher:
 
     async def _act_on(self, event: ConsumerEvent, consumer: Consumer) -> None:
         if isinstance(event, tuple):
-            self._take(event)
+            await self._take(event)
             self._components.scheduler.wake()
         else:
             await self._components.ownership.follow(event, consumer)
 
-    def _take(self, messages: Sequence[Message]) -> None:
-        """Each to its lane, behind its parked key, or finished by not being wanted."""
+    async def _take(self, messages: Sequence[Message]) -> None:
+        """Queue wanted messages in their lanes, or behind their parked key; finish the others."""
         parked, sources = self._components.parking.lanes, self._components.ownership.sources
+        reader = self._components.reader
         for message in messages:
-            delivery = self._components.reader.read(message, sources[message.partition])
+            if message.decoded is None:
+                await self._turns.spend(reader.units)
+            delivery = reader.read(message, sources[message.partition])
             if isinstance(delivery, str):
                 self._components.commits.add(message)
                 self._attempts.finished(delivery)

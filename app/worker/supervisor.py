@@ -32,7 +32,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
-from app.worker.attempts import AttemptLog, OfferLog, Success
+from app.worker.attempts import AttemptLog, OfferLog
 from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.components import Components
@@ -64,7 +64,7 @@ class Supervisor:
         kinds: Mapping[str, str] | None = None,
         wakeups: Wakeups | None = None,
         notify: Notify = silence,
-        keep: Callable[[Attempt | Success], None] = lambda _: None,
+        keep: Callable[[Attempt], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
         budget: Budget | None = None,
     ) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
         return sorted(self.remembered(subscription, limit), key=_newest_first)
 
     def remembered(self, subscription: str | None, limit: int) -> Iterator[Attempt]:
-        """Return the newest attempts first, about: as they ended. Each is made when it is asked for."""
+        """Return the newest attempts first, about: as they ended."""
         if subscription is None:
             runs = list(self._runs.values())
         else:

@@ -4,7 +4,6 @@ stores nothing; and what nobody here reads goes all the way to a webhook as it c
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 from contextlib import AsyncExitStack
@@ -25,6 +24,7 @@ from app.telemetry import Counters
 from delivering import supervisor_of
 from listening import listening
 from raw_http import RawAnswer, RawConnection, request
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 TOPIC = "events"
@@ -255,9 +255,7 @@ class House:
         return [kafka.decode(message.record) for message in await self.messages(start)]
 
     async def arrived(self, count: int = 1) -> None:
-        async with asyncio.timeout(60):
-            while len(self.target.received) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.target.received) >= count)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, started, stored
 from power_cut import ForgetfulDisk
 from spool_house import SpoolHouse
+from waiting import until
 
 WRITERS = 6
 EACH = 40
@@ -292,7 +293,7 @@ class Spooled:
         for count in range(EACH):
             if count == EACH // 3:
                 self.house.back()
-                await self.house.until(lambda: bool(self.house.target.stored) or disk.is_cut)
+                await until(lambda: bool(self.house.target.stored) or disk.is_cut)
             elif count == EACH * 2 // 3:
                 self.house.target.fault = BrokerUnavailable("away")
             body = f"{number}:{count}:"

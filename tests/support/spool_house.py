@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -126,11 +126,6 @@ class SpoolHouse:
         config = self.config(routes)
         await self.spools.prepare(config)
         self.spools.become(config)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WITHIN):
-            while not condition():
-                await asyncio.sleep(0.01)
 
     async def until_state(self, state: str) -> Any:
         async with asyncio.timeout(WITHIN):

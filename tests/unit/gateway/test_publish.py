@@ -27,6 +27,7 @@ from app.model.route import Route
 from app.routing.plan import NoRoute, Router, UnknownRoute
 from app.telemetry import Counters
 from scripted_log import ScriptedLog
+from waiting import until
 
 ROUTES = [
     {"name": "shop", "filters": [{"prefix": {"type": "shop."}}], "to": {"broker": "a", "topic": "shop"}},
@@ -60,9 +61,7 @@ class Bench:
         return self.publisher.publish(request, self.answers.append)
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(60):
-            while not self.answers:
-                await asyncio.sleep(0)
+        await until(lambda: self.answers, turn=0)
         (answer,) = self.answers
         return answer
 

@@ -32,7 +32,7 @@ from kafka_asking import Asking, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, Listening, RawClient, kafka_listening
 from kafka_login import EVERY_TOPIC, log_in, prove
-from listening import until
+from waiting import until
 
 PASSWORDS = {"scan": "of the scanner", "shop": "of the shop", "admin": "of the old form"}
 NONE, DENIED = ErrorCode.none, ErrorCode.sasl_authentication_failed

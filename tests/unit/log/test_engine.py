@@ -28,6 +28,7 @@ from app.log.size import reserve
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, place, started, stored
 from pages import CHECKOUT
+from waiting import until
 
 
 async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -458,9 +459,9 @@ async def test_reading_begins_and_ends_anywhere_within_a_commit(tmp_path: Path) 
     for first in (0, 10, 20):
         await stored(engine, "t", *numbered(*range(first, first + 10), size=100))
     for start in range(31):
-        for until in range(start, 31, 7):
-            page = await engine.page(place("t"), start, until=until)
-            assert [m.offset for m in page.messages] == list(range(start, until))
+        for end in range(start, 31, 7):
+            page = await engine.page(place("t"), start, until=end)
+            assert [m.offset for m in page.messages] == list(range(start, end))
             assert [int((m.record.body or b"").rstrip(b".")) for m in page.messages] == [
                 m.offset for m in page.messages
             ]
@@ -499,12 +500,6 @@ async def drop_oldest(engine: object, topic: str, count: int) -> None:
     log = engine.partition(place(topic))  # type: ignore[attr-defined]
     catalogue = engine._catalogue  # type: ignore[attr-defined]
     await engine._writer.run(lambda db: catalogue.drop_segments(db, log, count))  # type: ignore[attr-defined]
-
-
-async def until(condition: object, within: float = 60.0) -> None:
-    async with asyncio.timeout(within):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
 
 
 async def until_healthy(engine: object) -> None:

@@ -11,7 +11,7 @@ import pytest
 from app.access.who import Producers
 from app.config.load.loader import Loaded, load
 from app.errors import BrokerUnavailable
-from app.interfaces import Attempt
+from app.interfaces import Attempt, EventName
 from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.metadata import Health
@@ -315,8 +315,7 @@ def _attempt(outcome: str, status: int, detail: str) -> Attempt:
         subscription="billing",
         partition=Partition("events", 0),
         position="0",
-        event_id="1",
-        event_source="/s",
+        event=EventName("1", "/s"),
         number=1,
         started_ms=0,
         duration_ms=1.0,

@@ -43,7 +43,7 @@ from app.worker.attempt_writer import AttemptKeeper
 from app.worker.dispatch import Dispatcher
 from app.worker.operator_events import OperatorEvents
 from authority import Authority
-from contract_tools import until
+from waiting import until
 
 NAMES: tuple[TaskName, ...] = get_args(TaskName)
 NOWHERE = "127.0.0.1:1"

@@ -31,6 +31,7 @@ from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -92,12 +93,6 @@ async def change_of(consumer: Consumer, kind: type[Assigned | Revoked | Lost]) -
         while not isinstance(event := await consumer.poll(1.0), kind):
             pass
     return event
-
-
-async def until(condition: object) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
 
 
 async def test_settled_messages_are_committed_by_themselves_while_others_are_open(
