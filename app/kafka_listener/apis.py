@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from app.kafka_listener.cluster import describe_cluster
 from app.kafka_listener.commits import offset_commit, offset_delete, offset_fetch
 from app.kafka_listener.configs import describe_configs
 from app.kafka_listener.fetch import fetch
@@ -22,7 +21,7 @@ from app.kafka_listener.groups import (
     sync_group,
 )
 from app.kafka_listener.list_offsets import list_offsets
-from app.kafka_listener.metadata import metadata
+from app.kafka_listener.metadata import describe_cluster, metadata
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.produce import produce
 from app.kafka_listener.producer_ids import init_producer_id
