@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from service_process import ServiceProcess, free_ports
-from waiting import until
+from waiting import PATIENCE, until
 from webhook_target import Received, WebhookTarget, status
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
@@ -147,7 +147,7 @@ class Operator:
     """Asks the API, and enables what a 410 has disabled."""
 
     def __init__(self, admin: str) -> None:
-        self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=60)
+        self._client = httpx.AsyncClient(base_url=admin, trust_env=False, timeout=PATIENCE)
         self.enabled = 0
 
     async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -162,10 +162,10 @@ class Operator:
 
     async def enable_for_ever(self) -> None:
         while True:
-            found = await self.subscriptions()
-            disabled = [each["id"] for each in found if each["state"] == "disabled"]
-            resumed = (self.ask("POST", f"/v1/subscriptions/{name}:resume") for name in disabled)
-            self.enabled += len(await asyncio.gather(*resumed))
+            for each in await self.subscriptions():
+                if each["state"] == "disabled":
+                    await self.ask("POST", f"/v1/subscriptions/{each['id']}:resume")
+                    self.enabled += 1
             await asyncio.sleep(0.2)
 
     async def pages(self, path: str, member: str) -> list[dict[str, Any]]:
