@@ -815,3 +815,26 @@ def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
     assert found.startswith(
         "warning routes[0].deduplicate: events on 'main' are remembered in the memory"
     )
+
+
+@pytest.mark.parametrize(
+    ("start", "reason"),
+    [
+        ('{position: {0: "-5"}}', "'-5' is not an offset"),
+        (
+            '{position: {0: "99999999999999999999999"}}',
+            "is not an offset: 0 to 9223372036854775807",
+        ),
+        ("{position: {0: 9223372036854775808}}", "is not an offset"),
+        ('{position: {0: "1:2"}}', "'1:2' is not an offset"),
+        ('{position: {99999999999999999999: "1"}}', "is not the number of a partition"),
+    ],
+)
+def test_a_start_that_no_log_can_have_is_an_error(lint_text: Lint, start: str, reason: str) -> None:
+    (found,) = lint_text(ROUTE + subscription(start=start))
+    assert found.startswith("error subscriptions[0].start.position")
+    assert reason in found
+
+
+def test_a_start_that_a_log_may_have_is_sound(lint_text: Lint) -> None:
+    assert lint_text(ROUTE + subscription(start="{position: {0: 9223372036854775807}}")) == []
