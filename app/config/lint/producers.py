@@ -13,6 +13,7 @@ from app.gateway.port import is_loopback
 from app.model.producer import JwtRule, Producer
 from app.model.quota import EventQuota
 from app.model.secret import FileSecret
+from app.tls import read_regular
 
 MIN_KEY = 20  # characters of a key, which nobody may guess
 _CURE_KEY = "make one: skybridge producers key new"
@@ -151,7 +152,7 @@ def _keys_can_be_read(report: Report, path: Path, file: FilePath) -> None:
     try:
         from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
 
-        usable = bool(Keys(file.read_bytes()))
+        usable = bool(Keys(read_regular(file)))
     except OSError as error:
         report.error(path, f"cannot be read: {error.strerror}", "check path and rights")
     except ValueError as error:
