@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 
 from app.access.rights import compile_patterns
 from app.access.who import digest_of, header_of, san_of
-from app.config.lint.report import Report, check_characters
+from app.config.lint.report import Report, check_characters, check_host
 from app.config.load.finding import Path, did_you_mean
 from app.gateway.port import is_loopback
 from app.model.producer import JwtRule, Producer
@@ -138,6 +138,7 @@ def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
     name = host[0] or host[2]
     if rule.jwks is None:
         check_characters(report, (*path, "issuer"), rule.issuer)
+        check_host(report, (*path, "issuer"), rule.issuer)
     if rule.jwks is None and rule.issuer.startswith("http://") and not is_loopback(name):
         report.error(
             (*path, "issuer"),
