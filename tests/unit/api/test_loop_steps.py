@@ -63,12 +63,13 @@ LONG = {
 
 def long_subscription(name: str) -> dict[str, object]:
     """Return one that is never out of work: it cannot send, or it may read only what is not there."""
-    return {**a_subscription(name, filters=[LONG] * 7), "paused": False, "start": "earliest"}
+    about = {"paused": False, "start": "earliest", "reply": "r0"}
+    return {**a_subscription(name, filters=[LONG] * 7), **about}
 
 
 @pytest.fixture
 async def filtering(tmp_path: Path) -> AsyncIterator[Service]:
-    """A service with a route whose filters are long too."""
+    """A service with a route whose filters are long too, which takes replies."""
     whole = settings(tmp_path, routes=2, subscriptions=2)
     whole["routes"][0]["filters"] = [{"exact": {"type": "other"}}, *[LONG] * 7]
     async with running(whole, tmp_path) as service:
