@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ import httpx
 import pytest
 
 from child_service import running
+from configuration import configuration, written
 from rabbitmq_server import RabbitServer
-from service_process import free_ports
+from sending import event_headers
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
@@ -55,7 +55,6 @@ async def service(
     folder: Path, server: RabbitServer, topic: str, reader: str = "guest", password: str = "guest"
 ) -> AsyncIterator[httpx.AsyncClient]:
     """With a route for each refusal. ``reader``: a user who may not write."""
-    events, admin = free_ports(2)
     broker = {"kind": "rabbitmq", "addresses": server.address, "max_record": "64KiB"}
     login = {"username": reader, "password": password}
     routes = {
@@ -64,28 +63,26 @@ async def service(
         "forbidden": {"broker": "reader", "topic": topic},
         "missing": {"broker": "main", "topic": f"{topic}-{{type}}"},
     }
-    document = {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"main": broker, "reader": {**broker, "security": login}},
-        "routes": [{"name": name, "to": to} for name, to in routes.items()],
-        "timeouts": {"store": "60s", "not_ready": "0s"},
-    }
-    file = folder / "skybridge.json"
-    file.write_text(json.dumps(document))
-    url = f"http://127.0.0.1:{events}/events/"
+    settings = configuration(
+        folder,
+        brokers={"log": None, "main": broker, "reader": {**broker, "security": login}},
+        routes=[{"name": name, "to": to} for name, to in routes.items()],
+        timeouts={"publish": None, "drain": None},
+    )
+    file = str(written(settings, folder))
     async with (
-        running(folder, "serve", "--config", str(file), "--role", "gateway") as child,
-        httpx.AsyncClient(base_url=url, trust_env=False, timeout=WITHIN) as client,
+        running(folder, "serve", "--config", file, "--role", "gateway") as child,
+        httpx.AsyncClient(
+            base_url=child.said["events"] + "/", trust_env=False, timeout=WITHIN
+        ) as client,
     ):
         yield client
         assert await child.stop() == 0
 
 
 async def post(client: httpx.AsyncClient, route: str, body: bytes = b"x") -> httpx.Response:
-    headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
-    return await client.post(route, content=body, headers={**headers, "content-type": "text/plain"})
+    headers = event_headers("1") | {"content-type": "text/plain"}
+    return await client.post(route, content=body, headers=headers)
 
 
 def cause(answer: httpx.Response) -> dict[str, Any]:

@@ -100,11 +100,11 @@ async def test_a_broker_that_stands_still_holds_no_sender_and_fills_no_memory(
         senders = Senders(service.events)
         await senders.accepted(time.monotonic(), HEALED_WITHIN)
         await asyncio.sleep(1.0)  # buffers and pools have the size that they need
-        before = service.memory()
+        before = service.process.resident()
         own_kafka.pause()
         stood_still = time.monotonic()
         await asyncio.sleep(stalled)  # the length of the fault is the test's subject
-        grown = service.memory() - before
+        grown = service.process.resident() - before
         during = senders.asked_since(stood_still)  # what was stored before may be answered still
         own_kafka.resume()
         await senders.accepted(time.monotonic() + 0.1, HEALED_WITHIN)

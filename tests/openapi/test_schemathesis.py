@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from schemathesis import checks
 
 from app.store.encryption import new_key
-from service_process import ServiceProcess, free_ports
+from service_process import ServeProcess, free_ports
 
 EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))
 STREAMS = r"^/events|/tail$|/events$|/live$"  # the other listener; what goes on for ever
@@ -63,7 +63,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     events, port = free_ports(2)
     config = folder / "skybridge.yaml"
     config.write_text(CONFIGURATION.format(events=events, admin=port, folder=folder, key=new_key()))
-    service = ServiceProcess(config, folder, port)
+    service = ServeProcess(config, folder, port)
     service.start()
     try:
         yield f"http://127.0.0.1:{port}"

@@ -19,7 +19,8 @@ from uuid import uuid4
 
 import httpx
 
-from service_process import ServiceProcess, free_ports
+from configuration import configuration, route
+from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
@@ -110,15 +111,10 @@ class Service:
     def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
         folder.mkdir()
         self.folder = folder
-        self._events_port, self.admin_port = free_ports(2)
-        config = folder / "skybridge.json"
-        config.write_text(json.dumps(self._config(house, sinks)))
-        self.process = ServiceProcess(config, folder, self.admin_port)
-        self.process.arguments += house.arguments
-
-    @property
-    def events_url(self) -> str:
-        return f"http://127.0.0.1:{self._events_port}"
+        settings = self._config(house, sinks)
+        self.process = ServiceProcess(settings, folder, *house.arguments)
+        self.admin_port = self.process.admin_port
+        self.events_url = self.process.events_url
 
     async def start(self) -> None:
         await asyncio.to_thread(self.process.start)
@@ -187,36 +183,29 @@ class Service:
         await until(is_so, "the status", turn=0.02)
 
     def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "version": 1,
-            "installation": house.installation,
-            "server": {
-                "events": {"host": "127.0.0.1", "port": self._events_port},
-                "admin": {"host": "127.0.0.1", "port": self.admin_port},
-            },
-            "store": house.store,
-            "brokers": {"main": house.settings},
-            "routes": [
-                {
-                    "name": "all",
-                    "to": {"broker": "main", **house.to},
-                    "key": {"mapper": "partitionkey"},
-                }
+        retry = {"schedule": house.schedule, "hold": house.held_waits}
+        return configuration(
+            self.folder,
+            installation=house.installation,
+            store={"path": None, **house.store},
+            brokers={"log": None, "main": house.settings},
+            routes=[
+                route(to={"broker": "main", **house.to}, key={"mapper": "partitionkey"}),
             ],
-            "subscriptions": [
+            subscriptions=[
                 {
                     "id": name,
                     "source": {"broker": "main", "topics": [house.source]},
                     "start": "earliest",
                     "concurrency": CONCURRENCY,
-                    "retry": {"schedule": house.schedule, "hold": house.held_waits},
+                    "retry": retry,
                     **settings,
                 }
                 for name, settings in sinks.items()
             ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"], **house.webhooks},
-            "timeouts": {"store": "60s", "publish": "180s", "not_ready": "0s"},
-        }
+            webhooks=dict(house.webhooks),
+            timeouts={"publish": "180s", "drain": None},
+        )
 
 
 class House:

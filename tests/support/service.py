@@ -27,6 +27,7 @@ from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from configuration import written
+from sending import event_headers
 
 PATIENCE = 120.0  # seconds for one answer
 
@@ -135,12 +136,6 @@ async def running(
         yield service
     finally:
         await service.stop()
-
-
-def event_headers(id_: str, **attributes: str) -> dict[str, str]:
-    """Return the attributes of an event as the headers of binary mode."""
-    usual = {"specversion": "1.0", "id": id_, "source": "/s", "type": "t"}
-    return {f"ce-{name}": text for name, text in {**usual, **attributes}.items()}
 
 
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
