@@ -12,7 +12,9 @@ import pytest
 
 from app.api.operations import RULES
 from app.model.scopes import SCOPES
+from configuration import route
 from service import Service
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 MASTER = "token-that-may-do-everything"
@@ -132,21 +134,16 @@ def settings(target: WebhookTarget) -> dict[str, Any]:
         "retry": {"schedule": ["10ms", "1h"], "hold": 1},
     }
     return {
-        "server": {
-            "events": {"port": 0},
-            "admin": {"port": 0, "token": MASTER, "tokens": tokens},
-        },
+        "server": {"admin": {"token": MASTER, "tokens": tokens}},
         "routes": [
-            {"name": topic, "filters": [{"exact": {"type": topic}}], "to": {"broker": "log", "topic": topic}}
+            route(topic, name=topic, filters=[{"exact": {"type": topic}}])
             for topic in teams.values()
         ],
         "subscriptions": [
             *(document(f"{team}.fail", topic, **failing) for team, topic in teams.items()),
             *(document(f"{team}.pull", topic, sink={"pull": {}}) for team, topic in teams.items()),
         ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s"},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -161,9 +158,11 @@ async def house(started: Start, target: WebhookTarget) -> AsyncIterator[House]:
             content = json.dumps(event | {"data": number})
             url = f"{service.events_url}/events"
             assert (await http.post(url, content=content, headers=headers)).status_code == 202
-        async with asyncio.timeout(60):
-            while len((await house.get("/v1/dead-letters"))["dead_letters"]) < 2:
-                await asyncio.sleep(0.05)
+
+        async def buried() -> bool:
+            return len((await house.get("/v1/dead-letters"))["dead_letters"]) == 2
+
+        await until(buried, "two dead letters", turn=0.05)
         yield house
 
 

@@ -18,35 +18,27 @@ from app.cli import exits
 from app.cli.trying import example
 from app.config.load import load
 from child_service import Child, run, running
+from configuration import configuration, route, written
 from lacking import lacking
-
-CONFIG = """
-version: 1
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-store: {{kind: sqlite, path: ./store.db}}
-brokers:
-  log: {{kind: embedded, path: ./log}}
-routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
-subscriptions: {subscriptions}
-webhooks: {{allow_private: [127.0.0.0/8]}}
-timeouts: {{store: 60s, publish: 60s, not_ready: {not_ready}}}
-"""
+from sending import event_headers
 
 
 def write(folder: Path, *, sink: str | None = None, not_ready: str = "0", **more: Any) -> str:
     """A configuration file, with one subscription where ``sink`` is given; its name."""
-    subscription = {
+    subscribed = {
         "id": "hook",
         "source": {"broker": "log", "topics": ["events"]},
         "start": "earliest",
         "sink": sink,
         **more,
     }
-    text = CONFIG.format(
-        subscriptions=json.dumps([subscription] if sink else []), not_ready=not_ready
+    settings = configuration(
+        folder,
+        routes=[route(name="everything")],
+        subscriptions=[subscribed] if sink else [],
+        timeouts={"not_ready": not_ready, "drain": None},
     )
-    (folder / "skybridge.yaml").write_text(text)
-    return "skybridge.yaml"
+    return str(written(settings, folder))
 
 
 async def get(child: Child, path: str) -> httpx.Response:
@@ -56,7 +48,7 @@ async def get(child: Child, path: str) -> httpx.Response:
 
 async def post(child: Child, type_: str) -> None:
     """One accepted event, without a process of its own."""
-    headers = {"ce-specversion": "1.0", "ce-id": type_, "ce-source": "/test", "ce-type": type_}
+    headers = event_headers(type_, type=type_)
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         assert (await client.post(child.said["events"], headers=headers)).status_code == 202
 
@@ -201,7 +193,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
     """With --config the broker is read directly."""
     config = write(tmp_path)
     async with running(tmp_path, "serve", "--config", config) as service:
-        headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "kept"}
+        headers = event_headers("1", type="kept")
         async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             headers["content-type"] = "application/json"
             await client.post(service.said["events"], headers=headers, content=b"1.10")

@@ -95,7 +95,7 @@ async def test_a_broker_that_stands_still_holds_no_sender_and_fills_no_memory(
     topic = await made(own_kafka.bootstrap_servers)
     broker = {"bootstrap_servers": own_kafka.bootstrap_servers}
     service = PublishingService(tmp_path, broker, topic)
-    with service.ended():
+    with service.process.ended():
         await asyncio.to_thread(service.process.start)
         senders = Senders(service.events)
         await senders.accepted(time.monotonic(), HEALED_WITHIN)

@@ -75,6 +75,22 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
         await server.stop(0)
 
 
+def resource_of(server: EventsServer) -> Any:
+    """Return what counts bodies on their way, and knows the door."""
+    return server._resource
+
+
+def connection_of(server: EventsServer) -> Any:
+    """Return the only open connection."""
+    (connection,) = server._uvicorn.server_state.connections
+    return connection
+
+
+def tasks_of(server: EventsServer) -> Any:
+    """Return the tasks of ordinary requests that are in work."""
+    return server._uvicorn.server_state.tasks
+
+
 async def echo(scope: Any, receive: Any, send: Any) -> None:
     """An ordinary application that takes its whole body before it answers with it."""
     body, more = b"", True

@@ -30,7 +30,7 @@ from app.model.route import Route
 from app.routing.plan import Router
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from listening import listening
+from listening import listening, resource_of
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 
@@ -82,7 +82,7 @@ class House:
     def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
         """As a reload does."""
         made = Producers([Producer.model_validate(each) for each in listed])
-        resource = self.server._resource
+        resource = resource_of(self.server)
         before = resource.door
         if before is not None:
             made.follow(before.producers, self.clock.monotonic())

@@ -71,7 +71,7 @@ class ReloadService:
         return self.ask("POST", "/v1/config:reload")
 
     def hang_up(self) -> None:
-        self.process.signal(signal.SIGHUP)
+        self.process.send_signal(signal.SIGHUP)
 
     def ask(
         self, method: str, path: str, body: object = None, token: str = ""

@@ -159,7 +159,7 @@ class ServeProcess:
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def signal(self, sign: signal.Signals) -> None:
+    def send_signal(self, sign: signal.Signals) -> None:
         if self._process is None:
             raise RuntimeError("the service was not started")
         self._process.send_signal(sign)
@@ -182,7 +182,7 @@ class ServeProcess:
         return self._end(signal.SIGTERM)
 
     def _end(self, sign: signal.Signals) -> int:
-        self.signal(sign)
+        self.send_signal(sign)
         assert self._process is not None
         try:
             return self._process.wait(STOPS_WITHIN)
