@@ -23,7 +23,7 @@ from lacking import lacking
 from sending import event_headers
 
 
-def write(folder: Path, *, sink: str | None = None, not_ready: str = "0", **more: Any) -> str:
+def write(folder: Path, *, sink: str | None = None, not_ready: str = "0s", **more: Any) -> str:
     """A configuration file, with one subscription where ``sink`` is given; its name."""
     subscribed = {
         "id": "hook",

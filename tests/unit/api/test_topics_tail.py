@@ -10,10 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_app import admin_app
 from app.api import records
-from app.api.callers import Access
 from app.api.follow import Tail
-from app.api.front import create_app
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
@@ -130,7 +129,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
 
 async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
-    app = create_app(service, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
+    app = admin_app(service)
     server = HttpServer(app)
     closed = asyncio.Event()
     metadata = service.log.metadata
