@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from app.bindings.http import HttpMessage
 from app.brokers.security import RENEW_BEFORE, WORDS, TokenGrant, TokenRefusal
-from app.config.brokers import Sasl
+from app.config.model.brokers import Sasl
 from app.delivery.target_url import target_extension
 from app.model.secret import is_sendable
 from app.sinks.credentials import NoToken
@@ -83,7 +83,7 @@ Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple
 async def ask_directly(
     url: str, form: Mapping[str, str], login: tuple[str, str], within: float
 ) -> tuple[int, bytes]:
-    import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
+    from app.libraries.httpx_client import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
 
     try:
         async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:

@@ -15,6 +15,7 @@ from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.brokers.embedded import ConsumerSettings, open_log
 from app.gateway.publish import Publisher
+from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.routing.plan import Router
@@ -224,7 +225,7 @@ class House:
         routes = [Route.model_validate({"name": "all", "to": to} | route)]
         router = Router(routes, kinds={"log": "embedded"})
         forward = ("traceparent", "tracestate")
-        publisher = Publisher(router, {"log": self.log}, self.counters, forward=forward)
+        publisher = Publisher(router, {LogName("log"): self.log}, self.counters, forward=forward)
         server = await self.rooms.enter_async_context(listening(publisher, counters=self.counters))
         self.port = server.port
 

@@ -190,7 +190,7 @@ async def test_the_attempts_tell_how_many_went_together(serve: Serve, targets) -
     supervisor = service.supervisor
     await until(lambda: len(supervisor.attempts("s")) == 5)
     assert {each.together for each in supervisor.attempts("s")} == {5}
-    assert {each.event_id for each in supervisor.attempts("s")} == set("01234")
+    assert {each.event.id for each in supervisor.attempts("s")} == set("01234")
 
 
 async def test_an_answer_that_is_an_event_goes_on_as_one(serve: Serve, targets) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from app.api.callers import Access
+from app.api.access.callers import Access
 from app.api.front import create_app
 
 

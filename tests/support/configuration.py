@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.config.load import Loaded
+    from app.config.load.loader import Loaded
 
 Settings = dict[str, Any]
 
@@ -83,6 +83,6 @@ def written(settings: Mapping[str, Any], folder: Path) -> Path:
 
 def loaded(file: Path, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read a file as ``skybridge serve`` does. Raises BadConfiguration with every error."""
-    from app.config.load import load
+    from app.config.load.loader import load
 
     return load(file, environ or {})

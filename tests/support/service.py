@@ -17,7 +17,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
-from app.config.source import Source
+from app.config.check.source import Source
 from app.interfaces import LetterChoice, Store
 from app.model.judgement import Judgement
 from app.model.message import Partition

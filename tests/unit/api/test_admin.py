@@ -17,9 +17,9 @@ import topics_service
 from admin_app import admin_app, client_of
 from app.access.caller import Tally
 from app.access.who import Producers
-from app.api.access import demand_token
+from app.api.access.callers import Access
+from app.api.access.guard import demand_token
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.callers import Access
 from app.api.running import Reload
 from app.bindings import kafka
 from app.bindings.documents import FormatName

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from admin_app import admin_app, client_of
-from app.api import parameters
+from app.api.http import parameters
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.api.operations import RULES
-from app.api.slices import SLICE, Slices
+from app.api.access.operations import RULES
+from app.api.http.slices import Slices
+from app.telemetry.slices import SLICE
 from large_requests import Asked, Made, body_of, events, fill, largest, settings
 from loop_steps import counted_steps
 from service import Service, running

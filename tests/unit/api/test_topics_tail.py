@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from admin_app import admin_app
-from app.api import records
-from app.api.follow import Tail
+from app.api.topics import records
+from app.api.topics.follow import Tail
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer

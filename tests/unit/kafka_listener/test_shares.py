@@ -21,8 +21,8 @@ from app.gateway.door import network_of
 from app.kafka_listener.room import Room
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
-from app.log import positions
 from app.log.engine import Engine
+from app.log.groups import positions
 from app.log.settings import EngineSettings
 from app.model.message import Partition
 from app.model.producer import Producer as Settings
