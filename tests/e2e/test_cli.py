@@ -21,6 +21,7 @@ from child_service import Child, run, running
 from configuration import configuration, route, written
 from lacking import lacking
 from sending import event_headers
+from waiting import until
 
 
 def write(folder: Path, *, sink: str | None = None, not_ready: str = "0s", **more: Any) -> str:
@@ -53,12 +54,14 @@ async def post(child: Child, type_: str) -> None:
         assert (await client.post(child.said["events"], headers=headers)).status_code == 202
 
 
-async def eventually(child: Child, path: str, wanted: Any) -> Any:
-    """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
-    async with asyncio.timeout(240):
-        while not wanted(answer := (await get(child, path)).json()):
-            await asyncio.sleep(0.05)
-    return answer
+async def answered(child: Child, path: str, wanted: Any) -> Any:
+    """Return the JSON answer of ``path`` once ``wanted(answer)`` is true."""
+
+    async def found() -> Any:
+        answer = (await get(child, path)).json()
+        return answer if wanted(answer) else None
+
+    return await until(found, f"the wanted answer of {path}", turn=0.05)
 
 
 async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
@@ -106,7 +109,7 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
     async with running(tmp_path, "serve", "--config", config) as service:
         assert (await get(service, "/readyz")).status_code == 200
         service.signal(signal.SIGTERM)
-        answer = await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        answer = await answered(service, "/readyz", lambda answer: not answer["ready"])
         assert answer["roles"]["gateway"]["causes"] == ["the service is stopping"]
         await post(service, "late")
         assert await service.ended() == 0
@@ -117,7 +120,7 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     config = write(tmp_path, not_ready="300s")
     async with running(tmp_path, "serve", "--config", config) as service:
         service.signal(signal.SIGTERM)
-        await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        await answered(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
         async with asyncio.timeout(240):  # and not the 300 s of ``not_ready``
             assert await service.ended() == -signal.SIGTERM
@@ -134,11 +137,11 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
             await post(service, "com.example.odd")
             assert (await receiver.line())["status"] == 503
             assert (await receiver.line())["status"] == 415
-            found = await eventually(
+            found = await answered(
                 service, "/v1/dead-letters", lambda answer: answer["dead_letters"]
             )
             (letter,) = found["dead_letters"]
-            tried = await eventually(
+            tried = await answered(
                 service, "/v1/attempts", lambda answer: len(answer["attempts"]) == 2
             )
             second, first = tried["attempts"]

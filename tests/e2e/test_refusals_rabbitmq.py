@@ -21,6 +21,7 @@ from child_service import running
 from configuration import configuration, written
 from rabbitmq_server import RabbitServer
 from sending import event_headers
+from waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
@@ -132,23 +133,24 @@ async def test_what_is_too_large_is_413_and_a_blocked_broker_a_full_bound(
                 assert large.json()["type"] == "urn:skybridge:problem:record-too-large"
                 assert "retry-after" not in large.headers
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.00001")
-            answer = await until(client, 503)
+            answer = await first_answer(client, 503)
             assert answer.headers["retry-after"] == "1"
             assert cause(answer)["code"] == "bound-reached"
             assert "memory" in cause(answer)["detail"]
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
-            await until(client, 202)
+            await first_answer(client, 202)
     finally:
         own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
         own_rabbitmq.ctl("eval", "application:set_env(rabbit, max_message_size, 134217728).")
 
 
-async def until(client: httpx.AsyncClient, status: int) -> httpx.Response:
+async def first_answer(client: httpx.AsyncClient, status: int) -> httpx.Response:
     """The first answer of that status; what was on the wire when the alarm came may be unknown."""
-    async with asyncio.timeout(WITHIN):
-        while True:
-            answer = await post(client, "kept")
-            unknown = answer.status_code == 503 and cause(answer)["code"] == "publish-unknown"
-            if answer.status_code == status and not unknown:
-                return answer
-            await asyncio.sleep(0.05)
+
+    async def found() -> httpx.Response | None:
+        answer = await post(client, "kept")
+        unknown = answer.status_code == 503 and cause(answer)["code"] == "publish-unknown"
+        return answer if answer.status_code == status and not unknown else None
+
+    answer: httpx.Response = await until(found, f"an answer {status}", WITHIN, turn=0.05)
+    return answer
