@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from app.interfaces import Offered
 from app.runtime.clock import SystemClock
 from app.store import open_store
+from configuration import configuration, route
 from letters_service import a_letter, a_message, a_row, an_attempt
 
 S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/t0"
@@ -164,11 +165,9 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
 def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]:
     """A configuration with so many of each; ``PULLED`` has a pull sink."""
     others = [
-        {
-            "name": f"r{number}",
-            "filters": [{"prefix": {"type": f"com.other.{number}."}}],
-            "to": {"broker": "log", "topic": f"t{number}"},
-        }
+        route(
+            f"t{number}", name=f"r{number}", filters=[{"prefix": {"type": f"com.other.{number}."}}]
+        )
         for number in range(routes - 1)
     ]
     made = [
@@ -181,16 +180,12 @@ def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]
         for key, value in a_subscription(PULLED, sink={"pull": {}}).items()
         if key not in {"handshake", "ordering"}
     }
-    return {
-        "version": 1,
-        "server": {"events": {"port": 0}, "admin": {"port": 0}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}},
-        "routes": [*others, {"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "subscriptions": [{**pulled, "paused": False}, *made],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s", "store": "60s", "publish": "60s"},
-    }
+    return configuration(
+        folder,
+        routes=[*others, route()],
+        subscriptions=[{**pulled, "paused": False}, *made],
+        timeouts={"drain": None},
+    )
 
 
 async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{}") -> None:
