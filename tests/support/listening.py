@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
+from app.gateway.publish import Publisher
 from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.server import EventsServer
+from app.model.log_name import LogName
+from app.model.route import Route
+from app.routing.plan import Router
 from app.telemetry import Counters
 from waiting import until
 
@@ -58,6 +62,14 @@ class Held(AtOnce):
 
     async def holds(self, count: int) -> None:
         await until(lambda: len(self.due) >= count)
+
+
+def publishing(
+    routes: Sequence[Mapping[str, Any]], log: Any, counters: Counters, **settings: Any
+) -> Publisher:
+    """Return a publisher whose routes all lead to one log, which is called ``log``."""
+    router = Router([Route.model_validate(each) for each in routes])
+    return Publisher(router, {LogName("log"): log}, counters, **settings)
 
 
 @asynccontextmanager
