@@ -18,13 +18,13 @@ from app.cli.commands import app
 from app.model.scopes import SCOPES
 from configuration import configuration, subscription
 from pages import CHECKOUT
+from sending import STRUCTURED
 from service_process import ServiceProcess, serving
 from waiting import wait_until
 
 EVERY = "the-token-with-every-scope"
 SECRET = "ana@shop.example"  # in the data of every event
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"mail": SECRET}}
-CLOUDEVENT = {"content-type": "application/cloudevents+json"}
 YAML = {"content-type": "application/yaml"}
 PROPOSED = "version: 1\nbrokers: {log: {kind: embedded, path: '${env:HOME}/log'}}\n"
 S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/events"
@@ -80,13 +80,13 @@ STEPS = (
     Step("check_configuration", "POST", "/v1/config:check", PROPOSED, YAML),
     Step("plan_configuration", "POST", "/v1/config:plan", PROPOSED, YAML),
     Step("reload_configuration", "POST", "/v1/config:reload"),
-    Step("produce", "POST", f"{T}/records", EVENT, CLOUDEVENT, 201),
+    Step("produce", "POST", f"{T}/records", EVENT, STRUCTURED, 201),
     Step("topics", "GET", "/v1/topics"),
     Step("topic", "GET", T),
     Step("offsets", "GET", f"{T}/offsets"),
     Step("peek", "GET", f"{T}/records"),
     Step("tail", "GET", f"{T}/tail?from=earliest&follow=false"),
-    Step("explain", "POST", "/v1/explain", EVENT, CLOUDEVENT),
+    Step("explain", "POST", "/v1/explain", EVENT, STRUCTURED),
     Step("subscriptions", "GET", S),
     Step("subscriptions_allow", "OPTIONS", S, status=204),
     Step("subscription", "GET", f"{S}/billing"),

@@ -13,6 +13,7 @@ import pytest
 from app.api.access.operations import RULES
 from app.model.scopes import SCOPES
 from configuration import route
+from sending import STRUCTURED
 from service import Service
 from waiting import until
 from webhook_target import WebhookTarget, status
@@ -154,10 +155,9 @@ async def house(started: Start, target: WebhookTarget) -> AsyncIterator[House]:
         house = House(service, http)
         for number, topic in enumerate(("orders", "payments")):
             event = {"specversion": "1.0", "id": "same", "source": f"/{topic}", "type": topic}
-            headers = {"content-type": "application/cloudevents+json"}
             content = json.dumps(event | {"data": number})
             url = f"{service.events_url}/events"
-            assert (await http.post(url, content=content, headers=headers)).status_code == 202
+            assert (await http.post(url, content=content, headers=STRUCTURED)).status_code == 202
 
         async def buried() -> bool:
             return len((await house.get("/v1/dead-letters"))["dead_letters"]) == 2
@@ -309,7 +309,7 @@ async def test_events_are_published_of_the_sources_within(
     assert (await house.ask(step, token_of("both"))).status_code == status_
     assert (await house.ask(step, token_of("topic"))).status_code == 201
     event = {"specversion": "1.0", "id": "1", "source": source, "type": "t"}
-    how = {"json": event, "headers": {"content-type": "application/cloudevents+json"}}
+    how = {"json": event, "headers": STRUCTURED}
     answer = await house.ask(("POST", f"{S}/team-a.fail:test", how), token_of("both"))
     assert answer.status_code == (200 if status_ == 201 else 403), answer.text
 

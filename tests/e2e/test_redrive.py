@@ -21,6 +21,7 @@ from app.cli import exits
 from child_service import run
 from configuration import configuration, route, subscription
 from delivery_house import numbered
+from sending import BATCH
 from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
@@ -93,10 +94,9 @@ class House:
         await asyncio.to_thread(self.process.kill)
 
     async def publish(self, first: int, count: int) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
         batch = json.dumps(numbered(first, count, KEYS))
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            answer = await client.post(self._events, content=batch, headers=kind)
+            answer = await client.post(self._events, content=batch, headers=BATCH)
         assert answer.status_code == 202, answer.text
 
     async def get(self, path: str) -> Any:

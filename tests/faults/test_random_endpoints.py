@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from configuration import configuration, route, subscription
+from sending import BATCH
 from service_process import ServiceProcess
 from webhook_target import Received, WebhookTarget, status
 
@@ -32,7 +33,6 @@ SHORT_WAITS = ["50ms", "100ms", "200ms", "300ms", "500ms"]
 FIRST_WAITS = ["50ms", "100ms"]
 LONG_WAITS = [*FIRST_WAITS, *["24h"] * 50]  # each time it is enabled, one is not waited out
 TIMEOUT = 1.0
-BATCH = {"content-type": "application/cloudevents-batch+json"}
 
 
 class Load(NamedTuple):

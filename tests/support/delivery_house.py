@@ -20,6 +20,7 @@ from uuid import uuid4
 import httpx
 
 from configuration import configuration, route
+from sending import BATCH, STRUCTURED
 from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
@@ -135,17 +136,15 @@ class Service:
             return answer.status_code
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
         for first in range(0, len(events), MOST_IN_A_BATCH):
             batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
-            assert await self.post(batch, kind) == 202
+            assert await self.post(batch, BATCH) == 202
 
     async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
         """One after the other, each again until it is accepted."""
-        kind = {"content-type": "application/cloudevents+json"}
         async with asyncio.timeout(PATIENCE):
             for event in events:
-                while await self.post(json.dumps(event).encode(), kind) != 202:
+                while await self.post(json.dumps(event).encode(), STRUCTURED) != 202:
                     await asyncio.sleep(0.2)
 
     async def status(self) -> dict[str, Any]:

@@ -15,14 +15,13 @@ from app.runtime.clock import SystemClock
 from app.store import open_store
 from configuration import configuration, route
 from letters_service import a_letter, a_message, a_row, an_attempt
+from sending import BATCH, STRUCTURED
 
 S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/t0"
 PULLED, REPLAYED, CHANGED = "s0", "s1", "made"
 YAML = {"content-type": "application/yaml"}
 JSON = {"content-type": "application/json"}
 PATCH = {"content-type": "application/merge-patch+json"}
-CLOUDEVENT = {"content-type": "application/cloudevents+json"}
-BATCH = {"content-type": "application/cloudevents-batch+json"}
 MATCH = {"if-match": "*"}
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "com.example.order"}
 TOKENS = {"tokens": [f"no-such-lock-{number}" for number in range(1_000)]}
@@ -107,7 +106,7 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
         "offsets": Asked("GET", f"{T}/offsets?time=0"),
         "peek": Asked("GET", f"{T}/records?{page}&max_bytes=16777216&raw=true"),
         "tail": Asked("GET", f"{T}/tail?from=earliest&follow=false&raw=true"),
-        "produce": Asked("POST", f"{T}/records", large, CLOUDEVENT),
+        "produce": Asked("POST", f"{T}/records", large, STRUCTURED),
         "explain": Asked("POST", "/v1/explain", many, BATCH),
         "find_events": Asked("GET", "/v1/events?id=1"),
         "subscriptions": Asked("GET", S),
@@ -120,7 +119,7 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
         "subscription": Asked("GET", f"{S}/{CHANGED}"),
         "subscription_status": Asked("GET", f"{S}/{CHANGED}/status"),
         "subscription_allow": Asked("OPTIONS", f"{S}/{CHANGED}"),
-        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, CLOUDEVENT),
+        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, STRUCTURED),
         "pause_subscription": Asked("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
         "resume_subscription": Asked("POST", f"{S}/{CHANGED}:resume", also=(409,)),
         "delete_subscription": Asked("DELETE", f"{S}/{CHANGED}"),

@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx
 
 from configuration import configuration, route, subscription
+from sending import BATCH
 from service_process import ServiceProcess
 from waiting import until
 
@@ -63,8 +64,7 @@ class PullService:
             await self.kill()
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
-        answer = await self.http.post(self._events, content=json.dumps(events), headers=kind)
+        answer = await self.http.post(self._events, content=json.dumps(events), headers=BATCH)
         assert answer.status_code == 202, answer.text
 
     async def receive(self, most: int = 100, wait: float = 0) -> list[dict[str, Any]]:
