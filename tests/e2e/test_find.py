@@ -13,10 +13,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.api.found import Fate
+from app.api.find.answers import Fate
 from app.cli.commands import app
 from app.model.secret import HIDDEN
-from app.runtime.service import Service
+from service import Service
 from webhook_target import Received, WebhookTarget, status
 
 ID = "orders/2026/1"  # ids hold slashes

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.rights import Binding
 from app.access.who import Producers
-from app.api.access import TokenGuard, demand_token
-from app.api.callers import Access, AccessToken
-from app.config.difference import Change, Difference, rebuilds
-from app.config.load import Loaded
-from app.config.model import Config
-from app.config.route_resources import load_resources
+from app.api.access.callers import Access, AccessToken
+from app.api.access.guard import TokenGuard, demand_token
+from app.config.derived.route_resources import load_resources
+from app.config.diff.difference import Change, Difference, rebuilds
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
 from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
@@ -128,7 +128,7 @@ class Renewal:
             self.state.listeners[name].expect(logins)
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
-        rebound(config, parts.logs)
+        rebound(config, parts.all_logs)
         parts.registry.rebound(config.limits.subscriptions)
         self.state.become(config, built.resources, built.producers)
         self.guard.expect(access_of(config))

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from app.api import recorder as recording_of
-from app.api.history import Point
-from app.api.recorder import Recorder, Standing, counts_of, quantile, rates
+from app.api.status import recorder as recording_of
+from app.api.status.history import Point
+from app.api.status.recorder import Recorder, Standing, counts_of, quantile, rates
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
-from contract_tools import until
 from topics_service import Service
 from virtual_clock import VirtualClock
+from waiting import until
 
 
 def test_rates_are_of_the_time_between() -> None:

@@ -16,13 +16,14 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
 from app.gateway.answers import Answer
 from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Outgoing, SinkAnswer
+from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -50,7 +51,7 @@ class Bench:
         route = Route.model_validate({"name": "all", "to": {"broker": "a", "topic": "t"}})
         self.publisher = TracedPublisher(
             Router([route], kinds={"a": kind}),
-            {"a": self.log},
+            {LogName("a"): self.log},
             Counters(),
             traces=self.traces,
             systems={"a": kind},

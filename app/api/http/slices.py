@@ -1,0 +1,84 @@
+"""Long computations of the API: in slices, between which the event loop serves everybody else; or in a thread.
+
+A thread is no cure for a long call of C, which holds the interpreter wherever it runs. So rows are made and
+encoded one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+from pydantic import BaseModel
+
+from app.telemetry.slices import Turns
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+ROW = 8  # units of one row of an answer, beside one for each KiB
+_KIB = 10  # binary digits
+
+
+class Slices(Turns):
+    """The slices of one request."""
+
+    async def run(self, steps: Generator[int, None, T]) -> T:
+        """Return what the steps return. Each yields the units that it took."""
+        while True:
+            try:
+                units = next(steps)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            await self.spend(units)
+
+    async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
+        """Return the items of a lazy computation, of which each takes so many units."""
+        found = []
+        for item in items:
+            found.append(item)
+            await self.spend(units)
+        return found
+
+    async def rows(
+        self, items: Iterable[Item], view: Callable[[Item], object], most_bytes: int | None = None
+    ) -> list[msgspec.Raw]:
+        """Return the views of the items as JSON. With ``most_bytes`` the row that goes beyond is the last."""
+        found: list[msgspec.Raw] = []
+        size = 0
+        for item in items:
+            row = encoded(view(item))
+            found.append(msgspec.Raw(row))
+            await self.spend(ROW + (len(row) >> _KIB))
+            size += len(row)
+            if most_bytes is not None and size > most_bytes:
+                break
+        return found
+
+
+def encoded(view: object) -> bytes:
+    """Return JSON of a model, or of what ``msgspec`` knows."""
+    if isinstance(view, BaseModel):
+        return view.model_dump_json(by_alias=True).encode()
+    return msgspec.json.encode(view)
+
+
+class OnceInThread(Generic[T]):
+    """A value that is made once, in a thread, when it is first needed; after a failure it is made again."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: asyncio.Future[T] | None = None
+
+    async def value(self) -> T:
+        """Return the value. Several that wait for it share the making."""
+        if self._made is None or _has_failed(self._made):
+            self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._made)
+
+
+def _has_failed(made: asyncio.Future[T]) -> bool:
+    return made.done() and (made.cancelled() or made.exception() is not None)

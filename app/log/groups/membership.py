@@ -1,0 +1,248 @@
+"""One member of a group, for as long as its consumer lives: join, assign, hold, give up, join again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal, Protocol
+from uuid import uuid4
+
+import msgspec
+
+from app.log.groups.assignment import (
+    STRATEGY,
+    assign_ranges,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from app.log.groups.coordinator import Coordinator
+from app.log.groups.protocol import Code, Join, Joined
+from app.log.partitions import Topic
+from app.model.message import Partition
+
+End = Literal["rebalance", "lost"]
+_log = logging.getLogger(__name__)
+
+
+class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds. ``rebalance_timeout`` bounds how long a revocation waits for the consumer."""
+
+    session_timeout: float = 10.0
+    rebalance_timeout: float = 30.0
+    heartbeat_interval: float = 3.0
+    retry_interval: float = 0.5
+
+
+class Rounds:
+    """Calls everybody every ``interval`` seconds; no timer runs while there is nobody."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._called: dict[Callable[[], None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, call: Callable[[], None]) -> None:
+        self._called[call] = None
+        if self._timer is None:
+            self._set()
+
+    def remove(self, call: Callable[[], None]) -> None:
+        self._called.pop(call, None)
+        if not self._called and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._round)
+
+    def _round(self) -> None:
+        self._set()
+        for call in tuple(self._called):
+            call()
+
+
+class Owner(Protocol):
+    """The consumer behind the member."""
+
+    def gained(self, partitions: Sequence[Partition], epoch: int) -> None: ...
+
+    def revoking(self) -> asyncio.Event:
+        """Tell the user; the event is set when the user has dealt with it."""
+
+    async def released(self) -> None:
+        """Commit what is settled and forget the partitions."""
+
+    def lost(self) -> None:
+        """They are somebody else's already."""
+
+    def failed(self, error: Exception) -> None:
+        """The member cannot go on."""
+
+
+class Membership:
+    """A member of a group. ``wanted``: the topics that it reads; ``topics``: all topics of the log, by name."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        owner: Owner,
+        group: str,
+        wanted: Sequence[str],
+        topics: Callable[[], Mapping[str, Topic]],
+        *,
+        client: str,
+        times: GroupTimes,
+        beats: Rounds,
+    ) -> None:
+        self._coordinator = coordinator
+        self._owner = owner
+        self._wanted = tuple(wanted)
+        self._topics = topics
+        self._client = client
+        self._times = times
+        self._beats = beats
+        self._loop = asyncio.get_running_loop()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.group = group
+        self.member = self._new_name()
+        self.generation = -1
+        self._told = False  # that others keep it out of the group
+        self.lease = (
+            0.0  # of the loop's clock: until then the partitions are ours, whatever happens
+        )
+
+    def start(self) -> None:
+        self._coordinator.watch(self.group, self._stirred.set)
+        name = f"member {self.group} {self.member}"
+        self._task = asyncio.create_task(self._run(), name=name)
+        self._task.add_done_callback(self._ended)
+
+    async def leave(self) -> None:
+        """Stop, and let the others have the partitions now rather than when the session ends."""
+        self._coordinator.unwatch(self.group, self._stirred.set)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self._owner.released()
+        self.lease = 0.0
+        self._coordinator.leave(self.group, self.member)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """It runs until it is cancelled: any other end is a bug, and the consumer must say so."""
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._owner.failed(error)
+
+    async def _run(self) -> None:
+        while True:
+            assignment = await self._join_and_sync()
+            if assignment is None:
+                continue
+            self._renew()
+            self._owner.gained(assignment, self.generation)
+            if await self._hold() == "rebalance":
+                await self._give_up()
+            else:
+                self._lose()
+
+    async def _join_and_sync(self) -> list[Partition] | None:
+        """None: somebody came or went meanwhile, or the group cannot answer now: ask again."""
+        joined = await self._coordinator.join(self.group, self._join_request())
+        if joined.code is not Code.NONE:
+            await self._refused(joined.code)
+            return None
+        self._told = False
+        self.generation = joined.generation
+        synced = await self._coordinator.sync(
+            self.group, self.member, self.generation, self._assign(joined)
+        )
+        if synced.code is not Code.NONE:
+            await self._refused(synced.code)
+            return None
+        return read_assignment(synced.assignment)
+
+    def _join_request(self) -> Join:
+        return Join(
+            member=self.member,
+            client=self._client,
+            protocols=((STRATEGY, write_subscription(self._wanted)),),
+            session_timeout=self._times.session_timeout,
+            rebalance_timeout=self._times.rebalance_timeout,
+        )
+
+    def _assign(self, joined: Joined) -> dict[str, bytes]:
+        """The leader's work; nothing for the others."""
+        wanted = {member: read_subscription(data) for member, data in joined.members}
+        topics = self._topics()
+        counts = {
+            topic: len(topics[topic].partitions)
+            for topic in {topic for names in wanted.values() for topic in names}
+            if topic in topics
+        }
+        given = assign_ranges(wanted, counts)
+        return {member: write_assignment(partitions) for member, partitions in given.items()}
+
+    async def _refused(self, code: Code) -> None:
+        if code is Code.INCONSISTENT_PROTOCOL and not self._told:
+            self._told = True
+            _log.warning("group %s: its members do not support %s; retrying", self.group, STRATEGY)
+        if code is Code.UNKNOWN_MEMBER:
+            self.member = self._new_name()
+        elif code is not Code.REBALANCE_IN_PROGRESS:
+            await asyncio.sleep(self._times.retry_interval)
+
+    async def _hold(self) -> End:
+        """Beat, with all other members, until the group rebalances, or has removed this member."""
+        self._beats.add(self._beat_or_stir)
+        try:
+            while True:
+                self._stirred.clear()
+                code = self._beat()
+                if code is Code.REBALANCE_IN_PROGRESS:
+                    return "rebalance"
+                if code is not Code.NONE:
+                    return "lost"
+                await self._stirred.wait()
+        finally:
+            self._beats.remove(self._beat_or_stir)
+
+    async def _give_up(self) -> None:
+        """Wait for the consumer to deal with it, within bounds, then commit and let go."""
+        dealt_with = self._owner.revoking()
+        until = self._loop.time() + self._times.rebalance_timeout
+        while not dealt_with.is_set() and self._loop.time() < until:
+            if self._beat() not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+                self._lose()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._times.heartbeat_interval):
+                    await dealt_with.wait()
+        await self._owner.released()
+        self.lease = 0.0
+
+    def _lose(self) -> None:
+        self.lease = 0.0
+        self._owner.lost()
+        self.member = self._new_name()
+
+    def _beat_or_stir(self) -> None:
+        if self._beat() is not Code.NONE:
+            self._stirred.set()
+
+    def _beat(self) -> Code:
+        code = self._coordinator.heartbeat(self.group, self.member, self.generation)
+        if code in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            self._renew()
+        return code
+
+    def _renew(self) -> None:
+        self.lease = self._loop.time() + self._times.session_timeout
+
+    def _new_name(self) -> str:
+        return f"{self._client}-{uuid4().hex}"

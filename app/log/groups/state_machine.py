@@ -1,0 +1,289 @@
+"""Kafka's classic group protocol for one group, as a pure state machine.
+
+Time is an argument (seconds of a clock that never goes back). Answers that must wait, to a join
+until everybody has joined, to a sync until the leader has assigned, come back as a list of
+``(member, answer)`` from whichever call or ``tick`` made them due. The in-process workers call it,
+and the Kafka listener puts the same answers on the wire.
+
+::
+
+    EMPTY ── first join ──▶ PREPARING ── all joined, or time is up ──▶ COMPLETING
+      ▲                       ▲   ▲                                        │ leader's sync
+      └── last member gone ───┘   └── join, leave, session over ── STABLE ◀┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from app.log.groups.protocol import Answer, Code, Join, Joined, Member, Peer, State, Synced
+
+__all__ = ["Answer", "Code", "Group", "Join", "Joined", "Member", "Peer", "State", "Synced"]
+MOST_MEMBERS = 1_000
+
+
+class Group:
+    """One group. ``generation`` starts where it was left, so that it never goes back."""
+
+    def __init__(self, name: str, generation: int = 0) -> None:
+        self.name = name
+        self.state = State.EMPTY
+        self.generation = generation
+        self.protocol = ""
+        self.leader = ""
+        self.members: dict[str, Member] = {}
+        self.kind = ""
+        self._instances: dict[str, str] = {}  # to the member that has the name now
+        self._rebalance_until = 0.0
+        self._assigner: str | None = None  # the user whose member has assigned
+
+    def weights(self) -> dict[str, int]:
+        """Return the bytes that the members take, by the user whose share they take. An assignment takes that of
+        the leader, who made it."""
+        weights: dict[str, int] = {}
+        for member in self.members.values():
+            if (user := member.join.user) is not None:
+                weights[user] = weights.get(user, 0) + member.weight
+            if member.assignment and (user := self._assigner) is not None:
+                weights[user] = weights.get(user, 0) + len(member.assignment)
+        return weights
+
+    def join(self, join: Join, now: float) -> list[Answer]:
+        refusal = self._join_refusal(join)
+        if refusal is not Code.NONE:
+            return [(join.member, Joined(code=refusal))]
+        self.kind = join.kind
+        fenced, replaced = self._take_place(join)
+        member = self.members.get(join.member)
+        if member is None:
+            member = self.members[join.member] = Member(join, now)
+            changed = True
+        else:
+            changed = self.state is not State.STABLE or self._changes(member, join, replaced)
+            member.accept(join)
+            member.alive_until = now + join.session_timeout
+        if not changed:  # it asked again for what it has
+            return [*fenced, (join.member, self._joined(join.member, assigned=replaced))]
+        member.joining = True
+        return [*fenced, *self._prepare(now), *self._complete_when_all_joined(now)]
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes],
+        now: float,
+        instance: str | None = None,
+    ) -> list[Answer]:
+        code = self._fence(member_id, generation, instance)
+        if code is not Code.NONE:
+            return [(member_id, Synced(code))]
+        member = self.members[member_id]
+        member.alive_until = now + member.join.session_timeout
+        if self.state is State.PREPARING:
+            member.joining = (
+                False  # it waits for its join no more: it has to join again, or its session ends
+            )
+            return [(member_id, Synced(Code.REBALANCE_IN_PROGRESS))]
+        if self.state is State.STABLE:
+            return [(member_id, Synced(assignment=member.assignment))]
+        member.syncing = True
+        if member_id != self.leader:
+            return []
+        for name, other in self.members.items():
+            other.assignment = assignments.get(name, b"")
+        self._assigner = member.join.user
+        self.state = State.STABLE
+        return self._answer_syncs()
+
+    def heartbeat(
+        self, member_id: str, generation: int, now: float, instance: str | None = None
+    ) -> Code:
+        code = self._fence(member_id, generation, instance)
+        if code is not Code.NONE:
+            return code
+        member = self.members[member_id]
+        member.alive_until = now + member.join.session_timeout
+        return Code.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else Code.NONE
+
+    def leave(self, member_id: str, now: float) -> list[Answer]:
+        if member_id not in self.members:
+            return []
+        return self._remove([member_id], now)
+
+    def holder(self, instance: str) -> str | None:
+        """The member that has this name now."""
+        return self._instances.get(instance)
+
+    def may_commit(self, member_id: str, generation: int, instance: str | None = None) -> Code:
+        """A commit of an older generation is refused: its partitions may be somebody else's. One
+        without a member is let in while nobody is (Kafka's simple consumers and its tools)."""
+        if generation < 0 and self.state is State.EMPTY:
+            return Code.NONE
+        code = self._fence(member_id, generation, instance)
+        if code is Code.NONE and self.state is State.COMPLETING:
+            return Code.REBALANCE_IN_PROGRESS
+        return code
+
+    def tick(self, now: float) -> list[Answer]:
+        """What time has made due: sessions that are over, a rebalance that waited long enough."""
+        answers: list[Answer] = []
+        silent = [
+            name
+            for name, member in self.members.items()
+            if member.alive_until <= now and not (member.joining or member.syncing)
+        ]
+        if silent:
+            answers += self._remove(silent, now)
+        if self.state is State.PREPARING and self._rebalance_until <= now:
+            late = [name for name, member in self.members.items() if not member.joining]
+            for name in late:
+                self._forget(name)
+            answers += self._complete_when_all_joined(now)
+        return answers
+
+    def next_tick(self) -> float | None:
+        """When ``tick`` has something to do at the latest; None: never."""
+        times = [m.alive_until for m in self.members.values() if not (m.joining or m.syncing)]
+        if self.state is State.PREPARING:
+            times.append(self._rebalance_until)
+        return min(times, default=None)
+
+    def _join_refusal(self, join: Join) -> Code:
+        if self.state is State.DEAD:
+            return Code.COORDINATOR_NOT_AVAILABLE
+        if join.session_timeout <= 0:
+            return Code.INVALID_SESSION_TIMEOUT
+        holder = self._instances.get(join.instance or "")
+        known = self.members.get(join.member)
+        if known is not None and known.join.instance != join.instance:
+            return Code.FENCED_INSTANCE
+        if known is None and join.returning:
+            return Code.FENCED_INSTANCE if holder else Code.UNKNOWN_MEMBER
+        others = [m for name, m in self.members.items() if name not in (join.member, holder)]
+        if len(others) >= MOST_MEMBERS:
+            return Code.GROUP_FULL
+        if others and join.kind != self.kind:
+            return Code.INCONSISTENT_PROTOCOL
+        if not any(all(m.supports(name) for m in others) for name, _ in join.protocols):
+            return Code.INCONSISTENT_PROTOCOL
+        return Code.NONE
+
+    def _take_place(self, join: Join) -> tuple[list[Answer], bool]:
+        """A member that joins with the name of an instance takes its place, with what was assigned to it; the
+        one before is fenced. Returns its answers, and whether there was one."""
+        if join.instance is None:
+            return [], False
+        before = self._instances.get(join.instance)
+        self._instances[join.instance] = join.member
+        if before is None or before == join.member:
+            return [], False
+        fenced = self.members[before].drop_questions(before, Code.FENCED_INSTANCE)
+        self.members = {
+            join.member if name == before else name: member for name, member in self.members.items()
+        }
+        if self.leader == before:
+            self.leader = join.member
+        return fenced, True
+
+    def _changes(self, member: Member, join: Join, replaced: bool) -> bool:
+        """Whether this join of a stable group makes it rebalance. A leader asks for that by joining
+        again, unless it is new in an old place."""
+        leads = join.member == self.leader and not replaced
+        return leads or member.join.protocols != join.protocols
+
+    def _fence(self, member_id: str, generation: int, instance: str | None) -> Code:
+        if self.state is State.DEAD:
+            return Code.COORDINATOR_NOT_AVAILABLE
+        if instance is not None and self._instances.get(instance, member_id) != member_id:
+            return Code.FENCED_INSTANCE
+        if member_id not in self.members:
+            return Code.UNKNOWN_MEMBER
+        if generation != self.generation:
+            return Code.ILLEGAL_GENERATION
+        return Code.NONE
+
+    def _prepare(self, now: float) -> list[Answer]:
+        """Begin a rebalance, unless one has begun. Members that wait for an assignment must join again."""
+        if self.state is State.PREPARING:
+            return []
+        answers: list[Answer] = []
+        for name, member in self.members.items():
+            if member.syncing:
+                member.syncing = False
+                answers.append((name, Synced(Code.REBALANCE_IN_PROGRESS)))
+        self.state = State.PREPARING
+        longest = max(member.join.rebalance_timeout for member in self.members.values())
+        self._rebalance_until = now + longest
+        return answers
+
+    def _complete_when_all_joined(self, now: float) -> list[Answer]:
+        if self.state is not State.PREPARING:
+            return []
+        if not self.members:
+            self.state, self.leader, self.protocol = State.EMPTY, "", ""
+            self.generation += 1
+            return []
+        if not all(member.joining for member in self.members.values()):
+            return []
+        self.state = State.COMPLETING
+        self.generation += 1
+        if self.leader not in self.members:
+            self.leader = next(iter(self.members))
+        self.protocol = self._elect()
+        for member in self.members.values():
+            member.joining = False
+            member.assignment = b""
+            member.alive_until = now + member.join.session_timeout
+        return [(name, self._joined(name)) for name in self.members]
+
+    def _elect(self) -> str:
+        """The strategy that all know and most prefer."""
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            choice = next(
+                name
+                for name, _ in member.join.protocols
+                if all(other.supports(name) for other in self.members.values())
+            )
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(votes, key=lambda name: votes[name])
+
+    def _joined(self, member_id: str, *, assigned: bool = False) -> Joined:
+        leads = member_id == self.leader
+        return Joined(
+            generation=self.generation,
+            kind=self.kind,
+            protocol=self.protocol,
+            leader=self.leader,
+            peers=self._roster() if leads else (),
+            assigned=assigned and leads,
+        )
+
+    def _roster(self) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(name, member.metadata(self.protocol), member.join.instance)
+            for name, member in self.members.items()
+        )
+
+    def _answer_syncs(self) -> list[Answer]:
+        waiting = [(name, member) for name, member in self.members.items() if member.syncing]
+        for _, member in waiting:
+            member.syncing = False
+        return [(name, Synced(assignment=member.assignment)) for name, member in waiting]
+
+    def _remove(self, names: Sequence[str], now: float) -> list[Answer]:
+        answers: list[Answer] = []
+        for name in names:
+            answers += self._forget(name).drop_questions(name, Code.UNKNOWN_MEMBER)
+        if not self.members:
+            self.state = State.PREPARING
+        else:
+            answers += self._prepare(now)
+        return answers + self._complete_when_all_joined(now)
+
+    def _forget(self, name: str) -> Member:
+        member = self.members.pop(name)
+        if self._instances.get(member.join.instance or "") == name:
+            del self._instances[member.join.instance or ""]
+        return member
