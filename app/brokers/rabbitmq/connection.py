@@ -65,7 +65,7 @@ class Wire(aio_pika.Connection):
     @property
     def is_closed(self) -> bool:
         """Also when it was lost: the library's own tells only of a close that was asked for."""
-        return self._core is not None and self._core.is_closed
+        return super().is_closed if self._core is None else self._core.is_closed
 
     @property
     def core(self) -> AbstractConnection:
