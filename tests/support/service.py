@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api.running import Reload
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
 from app.interfaces import LetterChoice, Store
-from app.model.judgement import Judgement
 from app.model.message import Partition
 from app.runtime import service as making
 from app.runtime.build import build
@@ -82,7 +82,7 @@ class Service:
     def counters(self) -> Counters:
         return self._service.parts.counters
 
-    async def reload(self) -> Judgement:
+    async def reload(self) -> Reload:
         """Read the file again, as ``POST /v1/config:reload`` does."""
         return await self._service.reloader.reload("api")
 
