@@ -46,7 +46,7 @@ _PORTS = _begun_elsewhere()
 
 
 def free_ports(count: int) -> list[int]:
-    """Free on loopback, all different: all are held until all are chosen."""
+    """Return different free ports of loopback; all are held until all are chosen."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
@@ -104,12 +104,12 @@ class ServeProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self, environ: Mapping[str, str] | None = None) -> None:
-        """Returns when ``/readyz`` says so."""
+        """Start, and return when ``/readyz`` answers 200."""
         self.begin(environ)
         wait_until(self.ready, f"ready service (see {self.log})", READY_WITHIN)
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
-        """Start, and do not wait: it may have a reason not to be ready."""
+        """Start without waiting: the service may have a reason not to be ready."""
         env = {**os.environ, **(environ or {})}
         with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
@@ -120,7 +120,7 @@ class ServeProcess:
                 self._process = FORKER.start(self.arguments, cwd=self.folder, env=env, **files)
 
     def ready(self) -> bool:
-        """Raises RuntimeError for one that has ended by itself."""
+        """Return whether ``/readyz`` answers 200. Raises RuntimeError if the process has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the service ended by itself:\n{self.log.read_text()[-2000:]}")
         return self.answers("/readyz") == 200
@@ -174,11 +174,11 @@ class ServeProcess:
                 self.kill()
 
     def kill(self) -> None:
-        """SIGKILL: no last words."""
+        """End the process with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """End the process with SIGTERM and return its exit code."""
         return self._end(signal.SIGTERM)
 
     def _end(self, sign: signal.Signals) -> int:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-PATIENCE = 240.0  # seconds; no claim, only a bound: every wait ends with its condition
+PATIENCE = 240.0  # seconds; a bound and no claim: every wait ends with its condition
 
 Value = TypeVar("Value")
 
