@@ -131,12 +131,12 @@ def build(
         store=store,
         events=open_events(
             config,
+            router_of(config, counters, routes_with_spools(config)),
             publishing,
             counters,
             callbacks.call if callbacks else None,
             door_of(config, producers, issuers, clock),
             clock,
-            routes_with_spools(config),
         )
         if "gateway" in roles
         else None,
@@ -174,19 +174,9 @@ def callbacks_of(config: Config, store: Store, clock: Clock) -> Callbacks | None
     return Callbacks(base, store.consents, clock.now) if base else None
 
 
-def open_events(
-    config: Config,
-    logs: Mapping[LogName, Log],
-    counters: Counters,
-    call_back: CallBack | None,
-    door: Door | None,
-    clock: Clock,
-    spools: Collection[str],
-) -> EventsServer:
-    """Not yet started. ``spools``: routes that publish by way of one."""
-    limits = limits_of(config)
-    events = config.server.events
-    router = Router(
+def router_of(config: Config, counters: Counters, spools: Collection[str]) -> Router:
+    """Compile the routes and their filters. ``spools``: routes that publish by way of one."""
+    return Router(
         config.routes,
         load_resources(config.routes),
         kinds_of(config),
@@ -195,6 +185,20 @@ def open_events(
         invalid=partial(counters.add, "events_invalid"),
         spools=spools,
     )
+
+
+def open_events(
+    config: Config,
+    router: Router,
+    logs: Mapping[LogName, Log],
+    counters: Counters,
+    call_back: CallBack | None,
+    door: Door | None,
+    clock: Clock,
+) -> EventsServer:
+    """Not yet started."""
+    limits = limits_of(config)
+    events = config.server.events
     making: Callable[..., Publisher] = Publisher
     if (tracing := traces()) is not None:
         systems = {name: system_of(config, name) for name in config.brokers}

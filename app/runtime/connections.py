@@ -12,6 +12,8 @@ from app.config.load.loader import Loaded
 from app.config.model.brokers import EmbeddedBroker, RabbitBroker
 from app.config.model.config import Config
 from app.errors import InUse, SetupError, SkybridgeError
+from app.model.position import not_held
+from app.model.start import Start
 from app.runtime.logs import open_logs
 from app.runtime.stores import check_store_connection
 from app.runtime.target_checks import written_places
@@ -114,7 +116,7 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
         for path, topic in sources
         if topic in lacking
     ]
-    return found + await _warnings(loaded, log, sources)
+    return found + await _warnings(loaded, log, sources) + await _starts(loaded, log)
 
 
 async def _warnings(
@@ -131,6 +133,27 @@ async def _warnings(
         for path, topic in sources
         for warning in await log.driver.inspect([topic])
     ]
+
+
+async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
+    """Start positions that are not held now. A subscription that has begun needs them no more."""
+    found = []
+    kind = loaded.config.brokers[log.name].kind
+    for n, each in enumerate(loaded.config.subscriptions):
+        start = each.start
+        if each.source.broker != log.name or not isinstance(start, Start) or not start.position:
+            continue
+        for topic in (await log.metadata(each.source.topics)).topics:
+            found += [
+                _finding(
+                    loaded,
+                    "warning",
+                    ("subscriptions", n, "start", "position", number),
+                    f"{reason}: a subscription that has not begun yet would stop",
+                )
+                for number, reason in not_held(kind, start.position, topic)
+            ]
+    return found
 
 
 def _sources(config: Config, broker: str) -> Iterator[tuple[Path, str]]:

@@ -153,7 +153,7 @@ class Service:
         self._closing.push_async_callback(bounded, "spools", spools.stop, drain, drain)
         events = self.parts.events
         if events is not None and spools.routes != routes_with_spools(self.parts.config):
-            renewed = self._renewal.events(self.parts.config, self.parts.producers)
+            renewed = await self._renewal.events(self.parts.config, self.parts.producers)
             if renewed is not None:
                 events.become(renewed)
 

@@ -275,10 +275,13 @@ def _fault(target: Target | Exchange, faults: Faults) -> str:
     return faults.get(target.broker, {}).get(fixed_place(target), "")
 
 
+_ASKING = frozenset({"broken", "stopped"})
+
+
 def _subscriptions_fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
-    """Ready when each has begun and none has given up; what hinders one is named all the same."""
+    """Ready when each has begun, or asks for a person as one that is broken or stopped; all that is hindered is named."""
     causes = [_hindered(each) for each in subscriptions if not each.ready or each.cause]
-    return all(each.ready or each.state == "broken" for each in subscriptions), causes
+    return all(each.ready or each.state in _ASKING for each in subscriptions), causes
 
 
 def _hindered(each: SubscriptionStatus) -> str:

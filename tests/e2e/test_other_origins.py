@@ -15,7 +15,7 @@ from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.telemetry import Counters
 from intake_house import EVENT, IntakeHouse
-from listening import AtOnce, listening
+from listening import AtOnce, listening, resource_of
 from producer_house import KEY, bearer, producers
 from publishers import SECRET
 from raw_http import RawAnswer, RawConnection, request
@@ -168,7 +168,7 @@ async def test_a_reload_of_access_holds_from_the_next_request_on() -> None:
     async with listening(AtOnce()) as server:
         foreign = event("https://shop.example", *bearer(KEY))
         assert is_refused(await ask(server.port, foreign))
-        server._resource.door = door(is_open=False, keyed=True)
+        resource_of(server).door = door(is_open=False, keyed=True)
         assert (await ask(server.port, foreign)).status == 202
 
 

@@ -7,15 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.intakes import Intakes, OpenIntake
-from app.gateway.publish import Publisher
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
-from app.model.log_name import LogName
-from app.model.route import Route
-from app.routing.plan import Router
 from app.telemetry import Counters
-from listening import listening
+from listening import listening, publishing
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
@@ -69,8 +65,7 @@ class IntakeHouse:
         self.counters = Counters()
         self.log: Any = ScriptedLog(at_once=at_once)
         self.settings = [Intake.model_validate(each) for each in intakes]
-        routes = [Route.model_validate(each) for each in ROUTES]
-        self.publisher = Publisher(Router(routes), {LogName("log"): self.log}, self.counters)
+        self.publisher = publishing(ROUTES, self.log, self.counters)
         self.intakes = Intakes(
             [self.opened(each) for each in self.settings], self.counters, ("traceparent",)
         )

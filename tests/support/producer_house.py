@@ -20,18 +20,14 @@ from cryptography.x509.oid import NameOID
 from app.access.who import Producers
 from app.gateway.door import Door
 from app.gateway.issuers import Issuers
-from app.gateway.publish import Publisher
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.interfaces import Clock
-from app.model.log_name import LogName
 from app.model.producer import Producer
 from app.model.quota import EventQuota
-from app.model.route import Route
-from app.routing.plan import Router
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from listening import listening
+from listening import listening, publishing, resource_of
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 
@@ -83,7 +79,7 @@ class House:
     def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
         """As a reload does."""
         made = Producers([Producer.model_validate(each) for each in listed])
-        resource = self.server._resource
+        resource = resource_of(self.server)
         before = resource.door
         if before is not None:
             made.follow(before.producers, self.clock.monotonic())
@@ -103,9 +99,7 @@ async def producer_house(
     """``bounds``: limits of the listener."""
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
-    routes = Router([Route.model_validate(each) for each in ROUTES])
-    logs: Any = {LogName("log"): log}
-    publisher = Publisher(routes, logs, counters, monotonic=clock.monotonic)
+    publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
     door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:

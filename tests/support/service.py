@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api.running import Reload
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
 from app.interfaces import LetterChoice, Store
-from app.model.judgement import Judgement
 from app.model.message import Partition
 from app.runtime import service as making
 from app.runtime.build import build
@@ -27,6 +27,7 @@ from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from configuration import written
+from sending import event_headers
 
 PATIENCE = 120.0  # seconds for one answer
 
@@ -81,7 +82,7 @@ class Service:
     def counters(self) -> Counters:
         return self._service.parts.counters
 
-    async def reload(self) -> Judgement:
+    async def reload(self) -> Reload:
         """Read the file again, as ``POST /v1/config:reload`` does."""
         return await self._service.reloader.reload("api")
 
@@ -135,12 +136,6 @@ async def running(
         yield service
     finally:
         await service.stop()
-
-
-def event_headers(id_: str, **attributes: str) -> dict[str, str]:
-    """Return the attributes of an event as the headers of binary mode."""
-    usual = {"specversion": "1.0", "id": id_, "source": "/s", "type": "t"}
-    return {f"ce-{name}": text for name, text in {**usual, **attributes}.items()}
 
 
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:

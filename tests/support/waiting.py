@@ -8,21 +8,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-PATIENCE = 240.0  # seconds; no claim, only a bound: every wait ends with its condition
+PATIENCE = 240.0  # seconds; a bound and no claim: every wait ends with its condition
 
 Value = TypeVar("Value")
 
 
 async def until(
-    condition: Callable[[], Awaitable[Value] | Value],
+    condition: Callable[[], Any],
     what: str = "",
     within: float = PATIENCE,
     turn: float = 0.01,
     moved: Callable[[], object] = lambda: None,
-) -> Value:
+) -> Any:
     """Await until a condition, plain or asynchronous, is true, and return its value.
 
     Args:
@@ -35,7 +35,7 @@ async def until(
     patience = _Patience(what, within, moved)
     while True:
         found = condition()
-        value: Value = await found if inspect.isawaitable(found) else found
+        value = await found if inspect.isawaitable(found) else found
         if value:
             return value
         patience.check()

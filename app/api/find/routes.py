@@ -8,6 +8,7 @@ of it at each subscription; here it is put together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -43,6 +44,7 @@ from app.model.spool import spooled_route
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
+from app.telemetry.slices import in_thread
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them
 
@@ -83,9 +85,8 @@ async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Quer
     sources = sorted(
         dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
     )
-    guide = Guide(
-        running.routes, now.subscriptions, running.resources, running.kinds, running.manners
-    )
+    given = running.routes, now.subscriptions, running.resources, running.kinds, running.manners
+    guide = await in_thread(partial(Guide, *given))
     ways, of_source = _Ways(guide, running, slices), await rows.by_source(slices)
     events = [
         await _event(

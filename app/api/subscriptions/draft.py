@@ -20,6 +20,7 @@ from app.api.http.slices import Slices
 from app.api.running import Entry, Running
 from app.api.subscriptions.routes import Id, allow, answered, entry_of, made
 from app.api.subscriptions.schemas import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
+from app.api.subscriptions.start_positions import demand_held
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
 
@@ -97,6 +98,7 @@ async def update(running: Here, request: Request, id: Id, if_match: IfMatch = No
     _draft_of(entry)
     Conditions(if_match).check(entry)
     document = await _document(running, request)
+    await demand_held(running, document, entry.document)
     changed = await running.registry.change(entry, document)
     return answered(changed, _draft_of(changed), before=entry)
 

@@ -29,6 +29,7 @@ from app.api.subscriptions.schemas import (
     REQUEST_BODY,
     WARNING,
 )
+from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import shortened
 from app.model.subscription import Subscription
 
@@ -230,6 +231,7 @@ async def _changed(
 ) -> Response:
     if entry.origin == "api":
         conditions.demand()
+    await demand_held(running, document, entry.document)
     changed = await running.registry.change(entry, document)
     return answered(changed, changed.document, before=entry)
 
@@ -247,6 +249,7 @@ def _broker(entry: Entry) -> object:
 
 async def made(running: Running, document: dict[str, Any]) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
+    await demand_held(running, document)
     entry = await running.registry.make(document)
 
     async def state() -> str | None:

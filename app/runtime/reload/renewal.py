@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.rights import Binding
@@ -28,12 +29,13 @@ from app.model.pull import Pull
 from app.model.route import taking
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import Resources
-from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
+from app.runtime.build import Parts, budget_of, limits_of, open_events, router_of, sinks_of
 from app.runtime.logs import rebound
 from app.runtime.producers import door_of
 from app.runtime.state import State
 from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import set_up_logging
+from app.telemetry.slices import in_thread
 
 if TYPE_CHECKING:
     from app.kafka_listener.sasl import Logins
@@ -96,7 +98,7 @@ class Renewal:
             loaded=loaded,
             changes=found.changes,
             rereads=loaded.files != parts.catalog.loaded.files,
-            events=self.events(config, producers),
+            events=await self.events(config, producers),
             producers=producers,
             logins={
                 name: await each.logins_of(config, producers)
@@ -106,14 +108,15 @@ class Renewal:
             sink_for=sink_for,
         )
 
-    def events(self, config: Config, producers: Producers) -> EventsServer | None:
+    async def events(self, config: Config, producers: Producers) -> EventsServer | None:
         parts = self.parts
         if parts.events is None:
             return None
         door = door_of(config, producers, parts.issuers, parts.clock)
         spools = parts.spools.routes if parts.spools is not None else ()
+        router = await in_thread(partial(router_of, config, parts.counters, tuple(spools)))
         return open_events(
-            config, parts.publishing, parts.counters, None, door, parts.clock, spools
+            config, router, parts.publishing, parts.counters, None, door, parts.clock
         )
 
     async def swap(self, built: Built) -> None:
