@@ -6,14 +6,19 @@ them a start takes longer, and nothing else differs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kafka_install import SERVERS
+from pages import CHECKOUT
 
-SPARK = SERVERS / "spark.jsa"
+_OF_HERE = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:12]
+SPARK = SERVERS / f"spark-{_OF_HERE}.jsa"
+"""Of this checkout alone. Checkouts may share jars by hard links; then Java may take an archive whose jars have the
+addresses of the other checkout, and sealed packages (Derby) do not fit them."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
