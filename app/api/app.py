@@ -14,40 +14,26 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import BaseRoute
 
 from app import __version__
-from app.api import (
-    access,
-    answers,
-    attempts,
-    audit,
-    configuring,
-    dead_letters,
-    docs_page,
-    draft_subscriptions,
-    event_stream,
-    explain,
-    find,
-    front,
-    history,
-    logins,
-    openapi_document,
-    parameters,
-    parked,
-    problem_handlers,
-    produce,
-    pull,
-    records,
-    replays,
-    subscription_verbs,
-    subscriptions,
-    topics,
-    views,
-)
-from app.api.audit_trail import Trail
-from app.api.bodies import JSON, json_answer
-from app.api.operations import Here, To, router
-from app.api.pull_receive import HandingOut
+from app.api import answers, views
+from app.api.access import audit, guard, logins
+from app.api.access.audit_trail import Trail
+from app.api.access.operations import Here, To, router
+from app.api.deliveries import attempts, dead_letters, parked
+from app.api.explain import routes as explain
+from app.api.find import routes as find
+from app.api.http import parameters, problem_handlers
+from app.api.http.bodies import JSON, json_answer
+from app.api.http.slices import OnceInThread
+from app.api.openapi import docs_page
+from app.api.openapi.document import complete, with_events
+from app.api.pull import routes as pull
+from app.api.pull.receive import HandingOut
 from app.api.running import Running
-from app.api.slices import OnceInThread
+from app.api.status import configuration, history, probes
+from app.api.subscriptions import draft, event_stream, replays, verbs
+from app.api.subscriptions import routes as subscriptions
+from app.api.topics import produce, records
+from app.api.topics import routes as topics
 
 DESCRIPTION = (
     "Two listeners. The events listener accepts CloudEvents at `/events`. The admin "
@@ -60,7 +46,7 @@ routes = router(tags=["operators"])
 @routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
 async def health() -> Response:
     """The process runs and its event loop answers. Needs no token."""
-    return _response(front.ALIVE)
+    return _response(probes.ALIVE)
 
 
 @routes.operation(
@@ -80,7 +66,7 @@ async def ready(
     answered.
 
     With `role`, a restarting subscription does not take a gateway out of service."""
-    return _response(await front.probed(running, role, looks=access.may_look(request.scope)))
+    return _response(await probes.probed(running, role, looks=guard.may_look(request.scope)))
 
 
 @routes.operation("GET /status", "status", response_model=answers.Status)
@@ -92,10 +78,10 @@ async def status(running: Here, shown: To) -> Response:
 @routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
 async def measure(running: Here) -> Response:
     """Prometheus text."""
-    return _response(await front.measure(running))
+    return _response(await probes.measure(running))
 
 
-def _response(answer: front.Answer) -> Response:
+def _response(answer: probes.Answer) -> Response:
     return Response(answer.body, answer.status, media_type=answer.media_type)
 
 
@@ -141,17 +127,17 @@ def _operations() -> Sequence[BaseRoute]:
         topics,
         pull,
         event_stream,
-        subscription_verbs,
+        verbs,
         replays,
         subscriptions,
-        draft_subscriptions,
+        draft,
         dead_letters,
         parked,
         attempts,
         audit,
         explain,
         find,
-        configuring,
+        configuration,
     ):  # topics after records, and subscriptions after their verbs: their paths take in the others
         router.include_router(each.routes)
     return router.routes
@@ -165,7 +151,7 @@ def skeleton() -> FastAPI:
 
 def document(app: FastAPI) -> dict[str, Any]:
     """OpenAPI 3.1 of both listeners."""
-    return openapi_document.with_events(openapi_document.complete(copy.deepcopy(app.openapi())))
+    return with_events(complete(copy.deepcopy(app.openapi())))
 
 
 def _self_description(app: FastAPI) -> APIRouter:

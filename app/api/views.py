@@ -10,14 +10,14 @@ import msgspec
 from app import __version__
 from app.access.caller import Tally
 from app.api import answers
+from app.api.access.redaction import Shown
 from app.api.answers import Standing
-from app.api.attention import attention
-from app.api.front import readiness
+from app.api.http.slices import ROW, Slices
 from app.api.metrics import HISTOGRAMS, by_broker
 from app.api.running import Counts, Entry, Running
-from app.api.shown import Shown
-from app.api.slices import ROW, Slices
 from app.api.snapshot import brokers_of, letters_of, parked_of
+from app.api.status.attention import attention
+from app.api.status.probes import readiness
 from app.model.metadata import GroupLag, Health
 from app.model.route import Route
 from app.model.subscription_status import SubscriptionStatus

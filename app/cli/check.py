@@ -13,8 +13,8 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config.finding import Finding
-    from app.config.load import Loaded
+    from app.config.load.finding import Finding
+    from app.config.load.loader import Loaded
     from app.runtime.connections import Connected
 
 CONNECT_WITHIN = 10.0  # seconds for each broker
@@ -37,9 +37,9 @@ def run(
     """
     import os
 
-    from app.config.finding import BadConfiguration
-    from app.config.lint import lint
-    from app.config.load import load
+    from app.config.lint.checks import lint
+    from app.config.load.finding import BadConfiguration
+    from app.config.load.loader import load
 
     well: Sequence[str] = ()
     try:

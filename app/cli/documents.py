@@ -43,7 +43,7 @@ def init(
 )
 def schema() -> None:
     """Print the JSON Schema of the configuration file."""
-    from app.config import schema
+    from app.config.model import schema
 
     _write(schema.schema(), None)
 

@@ -114,9 +114,10 @@ def _by_configuration(
     producer: str | None,
 ) -> list[Any]:
     """No broker is asked: how many partitions there are, and what runs, is not known."""
-    from app.api import journeys, problems
+    from app.api.explain import journeys
+    from app.api.http import problems
     from app.bindings import http
-    from app.config.kinds import guide_of, kinds_of, rights_of
+    from app.config.derived.kinds import guide_of, kinds_of, rights_of
     from app.errors import SenderError
 
     settings = options.configuration(file)

@@ -11,7 +11,7 @@ from app.cli import exits, printing
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.config.model import Config
+    from app.config.model.config import Config
 
 ConfigFile = Annotated[
     Path | None, option("The configuration file.", "--config", "-c", envvar="SKYBRIDGE_CONFIG")
@@ -70,7 +70,7 @@ def configuration(file: Path | None) -> Config:
     """Raises SetupError with every line that is wrong."""
     import os
 
-    from app.config.load import load
+    from app.config.load.loader import load
 
     return load(file, os.environ).config
 

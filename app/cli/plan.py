@@ -12,7 +12,7 @@ from app.cli.admin_client import Service
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
-    from app.config.difference import Difference
+    from app.config.diff.difference import Difference
 
 
 @verb(
@@ -38,9 +38,9 @@ def run(
     """
     import os
 
-    from app.config.difference import difference, without_overrides
-    from app.config.shown import digest_of, view_of, view_of_shown
-    from app.config.source import Source
+    from app.config.check.source import Source
+    from app.config.diff.difference import difference, without_overrides
+    from app.config.diff.shown import digest_of, view_of, view_of_shown
 
     source = Source(file, os.environ)
     new = view_of(source.judge(source.read())[0])

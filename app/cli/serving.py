@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from app.config.finding import Finding
-    from app.config.model import Config
+    from app.config.load.finding import Finding
+    from app.config.model.config import Config
     from app.runtime.build import Role
     from app.runtime.service import Service
 
@@ -51,7 +51,7 @@ def _role(text: str) -> Role | None:
 
 def serve(given: Given, announce: Callable[[Service], None] | None = None) -> None:
     """Until it is told to leave. ``announce``: in place of words for a person."""
-    from app.config.source import Source
+    from app.config.check.source import Source
     from app.runtime.run import run
 
     source = Source(given.config, dict(os.environ))

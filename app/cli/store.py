@@ -29,7 +29,7 @@ Json = Annotated[bool, option("One JSON object.", "--json")]
 )
 def status(config: ConfigFile = None, as_json: Json = False) -> None:
     """Show where the store is, its schema and its number of rows. Nothing is changed."""
-    from app.config.store import PostgresStore
+    from app.config.model.store import PostgresStore
     from app.store import upkeep
 
     loaded = options.configuration(config)

@@ -12,7 +12,7 @@ from app.cli import exits, options, printing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from app.config.finding import Finding
+    from app.config.load.finding import Finding
 
 
 def read(file: str) -> list[dict[str, Any]]:
@@ -20,9 +20,9 @@ def read(file: str) -> list[dict[str, Any]]:
     configuration. ``${env:}`` and ``${file:}`` are resolved here, where the caller may read them."""
     import os
 
-    from app.config.document import parse
-    from app.config.finding import BadConfiguration
-    from app.config.secrets import resolve
+    from app.config.load.document import parse
+    from app.config.load.finding import BadConfiguration
+    from app.config.load.secrets import resolve
 
     try:
         document = parse(options.content(file))
@@ -46,7 +46,7 @@ def _refuse(file: str, findings: Iterable[Finding]) -> NoReturn:
 
 def _escaped(value: Any) -> Any:
     """What was resolved is a value, and no reference any more."""
-    from app.config.secrets import escaped
+    from app.config.load.secrets import escaped
 
     match value:
         case dict():
@@ -61,7 +61,7 @@ def _escaped(value: Any) -> Any:
 def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
     """YAML to be pasted into a configuration, and the environment variables that it asks for: a secret
     is never shown: a reference is shown in its place."""
-    from app.config.yaml_core import dump
+    from app.config.load.yaml_core import dump
 
     missing: list[str] = []
     named = [_with_references(each, (each["id"],), missing) for each in documents]

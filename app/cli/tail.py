@@ -15,7 +15,7 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
-    from app.config.model import Config
+    from app.config.model.config import Config
 
 EXAMPLES = (
     "skybridge tail events                          # of the service on this machine",
@@ -191,12 +191,12 @@ async def _from_broker(
 ) -> AsyncGenerator[str, None]:
     import asyncio
 
-    from app.api import start_points
-    from app.api.follow import Tail
-    from app.api.messages import one_line, to_json
-    from app.api.problems import Refused
-    from app.api.records import led, readable
-    from app.api.topics import ends_of
+    from app.api.http import start_points
+    from app.api.http.problems import Refused
+    from app.api.topics.follow import Tail
+    from app.api.topics.messages import one_line, to_json
+    from app.api.topics.records import led, readable
+    from app.api.topics.routes import ends_of
     from app.model.message import Message
     from app.runtime.logs import open_logs
 

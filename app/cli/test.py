@@ -13,7 +13,7 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.config.cases import Suite
+    from app.config.check.cases import Suite
     from app.runtime.cases import Mismatch
 
 
@@ -50,8 +50,8 @@ def run(
     """
     import os
 
-    from app.config.cases import read_cases
-    from app.config.source import Source
+    from app.config.check.cases import read_cases
+    from app.config.check.source import Source
     from app.runtime.cases import Bench
 
     suite = read_cases(file)

@@ -9,8 +9,8 @@ import msgspec
 
 from app.bindings import http
 from app.cli.event_input import Recipe, request
-from app.config.kinds import guide_of
-from app.config.model import Config
+from app.config.derived.kinds import guide_of
+from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.filters.model import Filter
 from app.model.route import Exchange, Route

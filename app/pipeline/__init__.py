@@ -12,7 +12,7 @@ session     the one Spark session, with every setting that poison asks for; Java
 workers     the process that Spark forks its Python workers from
 tables      the lake: three tables, their columns, how they are made
 source      records of a log as a frame, in a batch or a stream
-pulsar      a data source of Spark for Pulsar
+pulsar      a data source of Spark for Pulsar; ``pulsar_options`` are its options
 decode      records to events: by column over Arrow batches, and ``app.bindings`` itself for what is in doubt
 filtering   filters and CloudEvents SQL over decoded rows: ``app.filters`` itself
 archive     a log into ``events_raw``, and that into ``events`` and ``quarantine``: exactly once

@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.lock import alone
-from app.pipeline.maintain import EPOCH, QUERY
+from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.session import jvm, kept
 from app.pipeline.settings import Lake
 

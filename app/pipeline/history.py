@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 PREFIX: Final = "spark.sql.iceberg.snapshot-property."
 """A session's setting of this name stands in the summary of every snapshot that the session makes."""
 
+EPOCH: Final = "spark.sql.streaming.epochId"
+QUERY: Final = "spark.sql.streaming.queryId"
+"""In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
+
 _DOOMED: Final = "skybridge_doomed"
 
 

@@ -20,10 +20,6 @@ from app.pipeline.settings import Lake
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
-EPOCH: Final = "spark.sql.streaming.epochId"
-QUERY: Final = "spark.sql.streaming.queryId"
-"""In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
-
 SORTED_BY: Final = {
     tables.RAW_TABLE: "topic, partition, offset",  # ranges of offsets are what is read of it
     tables.EVENTS_TABLE: "type, source",
@@ -145,7 +141,7 @@ def needed(snapshots: list[history.Snapshot]) -> int:
     """How many of the newest must stay, so that an archive finds where it was: none of a table that
     never had any of it."""
     for n, each in enumerate(snapshots):
-        if QUERY in each.summary or progress.PROPERTY in each.summary:
+        if history.QUERY in each.summary or progress.PROPERTY in each.summary:
             return n + 1
     return 0
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from app.pipeline.pulsar.options import Options
+from app.pipeline.pulsar_options import Options
 
 if TYPE_CHECKING:
     from app.model.route import Route  # and Spark's workers, which import this, do without

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline.pulsar.options import given
+from app.pipeline.pulsar_options import given
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:

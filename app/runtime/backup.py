@@ -15,9 +15,9 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from app.config.brokers import EmbeddedBroker
-from app.config.model import Config
-from app.config.store import SqliteStore
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
+from app.config.model.store import SqliteStore
 from app.errors import SetupError
 from app.log import backup as log_backup
 from app.log.database import FILE

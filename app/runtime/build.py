@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from app.access.who import Producers
 from app.brokers.portable import PortableLog
-from app.config.kinds import kinds_of, manners_of
-from app.config.load import Loaded
-from app.config.model import Config, ServerTls
-from app.config.route_resources import load_resources
+from app.config.derived.kinds import kinds_of, manners_of
+from app.config.derived.route_resources import load_resources
+from app.config.load.loader import Loaded
+from app.config.model.config import Config, ServerTls
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
 from app.gateway.door import Door

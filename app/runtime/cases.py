@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from app.api.journeys import of_producer
+from app.api.explain.journeys import of_producer
 from app.bindings import http
 from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
-from app.config.cases import Case
-from app.config.kinds import guide_of, kinds_of, rights_of
-from app.config.model import Config
+from app.config.check.cases import Case
+from app.config.derived.kinds import guide_of, kinds_of, rights_of
+from app.config.model.config import Config
 from app.errors import SenderError
 from app.filters.explain import Verdict
 from app.routing.journey import Guide, Hop, Journey, SubscriptionVerdict

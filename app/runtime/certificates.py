@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from app.config.brokers import EmbeddedBroker
-from app.config.model import Config
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
 from app.model.subscription import Subscription
 from app.tls import end_in_use
 from app.tls.faults import certificates_in

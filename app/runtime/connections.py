@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from app.brokers.portable import PortableLog
-from app.config.brokers import EmbeddedBroker, RabbitBroker
-from app.config.finding import Finding, Path, written
-from app.config.load import Loaded
-from app.config.model import Config
+from app.config.load.finding import Finding, Path, written
+from app.config.load.loader import Loaded
+from app.config.model.brokers import EmbeddedBroker, RabbitBroker
+from app.config.model.config import Config
 from app.errors import InUse, SetupError, SkybridgeError
 from app.runtime.logs import open_logs
 from app.runtime.stores import check_store_connection

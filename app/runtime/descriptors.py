@@ -13,8 +13,8 @@ import resource
 import sys
 from typing import NamedTuple
 
-from app.config.brokers import EmbeddedBroker
-from app.config.model import Config
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
 
 RESERVE = 256  # files, brokers, webhooks and refused connections; a quarter of a small limit
 ADMIN = 64  # connections that the admin listener can always open

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from app.api.answers import DiskView
-from app.config.brokers import EmbeddedBroker
-from app.config.model import Config
-from app.config.store import SqliteStore
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
+from app.config.model.store import SqliteStore
 
 
 def folders_of(config: Config) -> Sequence[Path]:

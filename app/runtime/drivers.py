@@ -12,7 +12,7 @@ import msgspec
 from pydantic import BaseModel, SecretStr
 
 from app.brokers.portable import Bounds, PortableLog
-from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
+from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.interfaces import OffsetStore
 from app.telemetry import Counters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.gateway.intakes import Intakes, OpenIntake
 from app.intakes.compiled import secrets_of

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from app.brokers.security import ClientTls
-from app.config.kafka_broker import OAuth, Sasl, Security
-from app.config.kafka_listener import KafkaListener
-from app.config.kafka_logins import reader_logins
+from app.config.derived.kafka_logins import reader_logins
+from app.config.model.kafka_broker import OAuth, Sasl, Security
+from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
 from app.model.producer import Producer
 

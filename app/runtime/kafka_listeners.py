@@ -9,10 +9,10 @@ from app.access.who import Producers
 from app.api.answers import KafkaListenerView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
-from app.config.brokers import EmbeddedBroker, KafkaListener
-from app.config.kafka_listener import split
-from app.config.kafka_logins import KafkaLogins, kafka_logins
-from app.config.model import Config
+from app.config.derived.kafka_logins import KafkaLogins, kafka_logins
+from app.config.model.brokers import EmbeddedBroker, KafkaListener
+from app.config.model.config import Config
+from app.config.model.kafka_listener import split
 from app.errors import SetupError
 from app.gateway.port import is_loopback
 from app.gateway.tls import Certificates

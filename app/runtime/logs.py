@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from app.brokers.portable import Bounds, PortableLog
-from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
-from app.config.model import Config
+from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
+from app.config.model.config import Config
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
-from app.config.brokers import PulsarBroker
-from app.config.model import Config
-from app.config.reach import feeds, may_both_match
+from app.config.lint.reach import feeds, may_both_match
+from app.config.model.brokers import PulsarBroker
+from app.config.model.config import Config
 from app.interfaces import Attempts, Clock, Log
 from app.model.route import Exchange, Filter, Target
 from app.model.subscription import Subscription

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.brokers.security import ClientTls
-from app.config.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
-from app.config.kafka_listener import KafkaListener
-from app.config.model import Config
-from app.config.pipeline import Catalog as CatalogSettings
+from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker
+from app.config.model.config import Config
+from app.config.model.kafka_listener import KafkaListener
+from app.config.model.pipeline import Catalog as CatalogSettings
 from app.errors import SetupError
 from app.model.route import Target
-from app.pipeline.pulsar.options import Options, full_topic
+from app.pipeline.pulsar_options import Options, full_topic
 from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace, Reroute
 from app.routing.places import fixed_place, is_fixed
 from app.runtime.java_client import listener_options, options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.access.who import Producers
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.gateway.door import Door
 from app.gateway.issuers import Issuers

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from app.api.problems import Refused
+from app.api.http.problems import Refused
 from app.api.running import Demand, Document, Entry, anything
-from app.config.candidate import Examined, examine
+from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
 from app.interfaces import Clock, Store

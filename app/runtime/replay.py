@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from app.brokers import kafka
 from app.brokers.security import ClientTls
-from app.config.brokers import EmbeddedBroker
-from app.config.kafka_listener import KafkaListener
-from app.config.kafka_logins import reader_logins
-from app.config.model import Config
+from app.config.derived.kafka_logins import reader_logins
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
+from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
 from app.interfaces import Log
 from app.model.producer import Producer

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection
 
 import uvloop
 
-from app.config.load import Loaded
-from app.config.source import Source
+from app.config.check.source import Source
+from app.config.load.loader import Loaded
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.descriptors import raise_limit

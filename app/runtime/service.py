@@ -16,13 +16,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
-from app.api.access import demand_token
-from app.api.audit_trail import Trail
+from app.api.access.audit_trail import Trail
+from app.api.access.guard import demand_token
 from app.api.front import create_app
-from app.api.recorder import Recorder
+from app.api.status.recorder import Recorder
 from app.brokers.portable import PortableLog
-from app.config.brokers import EmbeddedBroker
-from app.config.source import Source
+from app.config.check.source import Source
+from app.config.model.brokers import EmbeddedBroker
 from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer

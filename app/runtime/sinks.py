@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.config.kinds import attested_brokers, manners_of
-from app.config.model import Config
-from app.config.route_resources import load_resources
+from app.config.derived.kinds import attested_brokers, manners_of
+from app.config.derived.route_resources import load_resources
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull

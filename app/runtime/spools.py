@@ -18,7 +18,7 @@ from app.brokers.embedded import EmbeddedDriver
 from app.brokers.embedded.backlog import Backlog
 from app.brokers.portable import PortableLog
 from app.brokers.spool import STALL, SpoolingLog, When
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING

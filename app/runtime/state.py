@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
+from app.api.http.slices import ROW, Slices
 from app.api.running import Configured, Entry, Registry
-from app.api.slices import ROW, Slices
 from app.brokers.sharing import Shared
-from app.config.kinds import attested_brokers, kinds_of, manners_of
-from app.config.model import Config
-from app.config.route_resources import load_resources
+from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
+from app.config.derived.route_resources import load_resources
+from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.interfaces import Attempt, Halt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health

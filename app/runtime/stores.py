@@ -7,10 +7,10 @@ from collections.abc import Collection
 from typing import Literal
 
 from app import store as stores
-from app.config.finding import Finding
-from app.config.load import Loaded
-from app.config.model import Config
-from app.config.store import PostgresStore
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
+from app.config.model.store import PostgresStore
 from app.errors import SetupError
 from app.store import schema, upkeep
 from app.store.audit import AuditBounds

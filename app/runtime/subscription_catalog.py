@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from app.api.running import Document, Entry
-from app.config.candidate import Examined, examine
-from app.config.load import Loaded
+from app.config.check.candidate import Examined, examine
+from app.config.load.loader import Loaded
 from app.errors import SetupError
 from app.interfaces import Halt, Store, StoredSubscription
 from app.model.places import places_of, replaced, value_at

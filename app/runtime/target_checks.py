@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from app.brokers.portable import PortableLog
 from app.brokers.sharing import Shared
-from app.config.finding import Path
-from app.config.model import Config
+from app.config.load.finding import Path
+from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.interfaces import Clock
 from app.model.route import Exchange, Target

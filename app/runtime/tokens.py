@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from app.bindings.http import HttpMessage
 from app.brokers.security import RENEW_BEFORE, WORDS, TokenGrant, TokenRefusal
-from app.config.brokers import Sasl
+from app.config.model.brokers import Sasl
 from app.delivery.target_url import target_extension
 from app.model.secret import is_sendable
 from app.sinks.credentials import NoToken

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from app.config.kinds import kinds_of
-from app.config.model import Config
+from app.config.derived.kinds import kinds_of
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.interfaces import Sink
 from app.model.route import Exchange, Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.interfaces import Clock
 from app.model.secret import FileSecret

@@ -12,13 +12,10 @@ import math
 import os
 import re
 import ssl
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from app.interfaces import SinkAnswer
 from app.sinks.http_answer import BROKEN, AnswerReader, Fault
-
-if TYPE_CHECKING:
-    from app.sinks.http_pool import Pool
 
 IN_ONE_WRITE = 2**16  # bytes of a body that is copied behind its head
 PIECE = 2**18  # bytes of a longer one that are handed to the transport at once
@@ -38,6 +35,16 @@ _NEVER = math.inf
 class Stale(Fault):
     """A connection that had been used before was closed before any byte of this answer came: the
     target may have closed it while it was idle, and may be asked again (RFC 9112 9.3.1)."""
+
+
+class Owner(Protocol):
+    """The pool that a connection belongs to."""
+
+    def release(self, connection: Connection) -> None:
+        """Take back a connection whose answer is complete."""
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that was closed."""
 
 
 class Outbox:
@@ -103,7 +110,7 @@ class Connection(asyncio.Protocol):
         self._rest: memoryview | None = None
         self._why: Exception | None = None  # it was lost before a request
         self.transport = cast("asyncio.Transport", None)  # until the connection is made
-        self.owner: Pool | None = None  # where it goes when its answer is complete
+        self.owner: Owner | None = None  # where it goes when its answer is complete
         self.closed = False
         self.unsent = False  # its request is in the outbox
         self.used = False  # an answer came by it before

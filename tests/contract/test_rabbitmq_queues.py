@@ -11,7 +11,7 @@ import aio_pika
 import pytest
 
 from app.brokers.portable import PortableLog
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import BrokerError, BrokerRefused
 from app.model.message import Partition
 from app.model.receipt import Receipt

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from app.config.lint import lint
-from app.config.load import load
+from app.config.lint.checks import lint
+from app.config.load.loader import load
 from pages import CHECKOUT
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.config.schema import schema
+from app.config.model.schema import schema
 from configuration_page import page
 from pages import CHECKOUT
 

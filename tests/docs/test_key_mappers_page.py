@@ -17,8 +17,8 @@ EXAMPLE = {block.language: block.text for block in blocks(PAGE) if block.reason}
 ASK = """
 import sys
 from pathlib import Path
-from app.config.key_mappers import load_key_mappers
-from app.config.load import load
+from app.config.derived.key_mappers import load_key_mappers
+from app.config.load.loader import load
 from app.event.value import CloudEvent
 from app.routing.explained import explain
 

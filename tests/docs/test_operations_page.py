@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from app.config.model import Timeouts
+from app.config.model.config import Timeouts
 from app.model.duration import seconds
 from pages import CHECKOUT
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from app.config.load import load
+from app.config.load.loader import load
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.api.openapi_document import operations
-from app.api.operations import RULES
+from app.api.access.operations import RULES
+from app.api.openapi.document import operations
 from app.cli.commands import app
 from app.model.scopes import SCOPES
 from pages import CHECKOUT

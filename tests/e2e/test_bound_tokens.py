@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.operations import RULES
+from app.api.access.operations import RULES
 from app.model.scopes import SCOPES
 from app.runtime.service import Service
 from webhook_target import WebhookTarget, status

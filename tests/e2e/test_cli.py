@@ -16,7 +16,7 @@ import pytest
 
 from app.cli import exits
 from app.cli.trying import example
-from app.config.load import load
+from app.config.load.loader import load
 from child_service import Child, run, running
 from lacking import lacking
 

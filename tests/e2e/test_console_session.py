@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.wrong_tokens import WRONG_TOKENS
+from app.api.access.wrong_tokens import WRONG_TOKENS
 from authority import Authority
 from reload_service import ReloadService
 from service_process import until

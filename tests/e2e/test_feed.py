@@ -17,7 +17,7 @@ from app.bindings.record import ContentMode, Decoded, Record
 from app.cli.client import EventsClient, Mode, encode
 from app.cli.feed import github_feed
 from app.cli.receiver import Arrival, Receiver, Reply
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.gateway.server import HttpServer

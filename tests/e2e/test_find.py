@@ -13,7 +13,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from app.api.found import Fate
+from app.api.find.answers import Fate
 from app.cli.commands import app
 from app.model.secret import HIDDEN
 from app.runtime.service import Service

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.config.load import load
+from app.config.load.loader import load
 from app.kafka_listener.wire import ErrorCode
 from app.runtime import service as service_module
 from app.runtime.build import build

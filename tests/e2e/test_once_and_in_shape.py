@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.config.load import load
+from app.config.load.loader import load
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service

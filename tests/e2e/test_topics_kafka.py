@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.api.problems import status_of
+from app.api.http.problems import status_of
 from app.brokers.kafka import shared_admin
 from app.brokers.kafka.questions import AdminClient
 from app.brokers.portable import PortableLog

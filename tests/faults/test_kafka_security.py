@@ -17,7 +17,7 @@ import pytest
 from app.brokers.kafka import OAuth, Sasl
 from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
-from app.config.brokers import OAuth as OAuthSettings
+from app.config.model.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
 from app.model.start import EARLIEST
 from app.runtime.tokens import ClientCredentials

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.api.operations import RULES
+from app.api.access.operations import RULES
 from large_requests import Asked, Made, body_of, events, fill, largest, settings
 from stalling import Stalling, stalling
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from app.config.source import Source
+from app.config.check.source import Source
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service

@@ -11,11 +11,11 @@ import trustme
 import yaml
 
 import chart
-from app.config.document import parse
-from app.config.lint import lint
-from app.config.load import load
-from app.config.model import Timeouts
-from app.config.schema import schema
+from app.config.lint.checks import lint
+from app.config.load.document import parse
+from app.config.load.loader import load
+from app.config.model.config import Timeouts
+from app.config.model.schema import schema
 from app.model.duration import seconds
 from app.runtime.service import RELEASE
 

@@ -13,7 +13,7 @@ import yaml
 
 import chart
 import chart_secrets
-from app.config.schema import schema
+from app.config.model.schema import schema
 from pages import CHECKOUT, blocks
 
 pytestmark = pytest.mark.usefixtures("helm_program")

@@ -17,7 +17,7 @@ from app.bindings.http import decode
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.config.asyncapi import document
-from app.config.model import Config
+from app.config.model.config import Config
 from kafka_install import Missing
 from lacking import lacking
 

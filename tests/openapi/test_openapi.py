@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app.api.access.callers import Access
 from app.api.app import document, skeleton
-from app.api.callers import Access
 from app.api.front import create_app
 
 FILE = Path(__file__).parents[2] / "openapi" / "openapi.json"

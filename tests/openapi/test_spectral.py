@@ -11,7 +11,7 @@ import pytest
 
 import opinion_install
 from app.config.asyncapi import document
-from app.config.model import Config
+from app.config.model.config import Config
 from kafka_install import Missing
 from lacking import lacking
 from pages import CHECKOUT

@@ -14,13 +14,13 @@ import httpx
 import pytest
 
 from app.brokers.pulsar.positions import Position
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.pipeline import source, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
-from app.pipeline.pulsar.options import Options
 from app.pipeline.pulsar.reading import MessageId, message_id, offset_of
+from app.pipeline.pulsar_options import Options
 from app.pipeline.settings import PulsarPlace
 from app.runtime.pipeline import archived_place, archived_topics
 from lake_house import lake_in, session_of
@@ -147,7 +147,7 @@ def test_workers_import_little() -> None:
 
 
 def test_options_that_are_wrong_are_told() -> None:
-    from app.pipeline.pulsar.options import offsets_of, options_of
+    from app.pipeline.pulsar_options import offsets_of, options_of
 
     with pytest.raises(ValueError, match=r"option broker is .rabbitmq.*mirrored"):
         options_of({"broker": "rabbitmq"})
@@ -161,7 +161,7 @@ def test_options_that_are_wrong_are_told() -> None:
 
 def test_security_of_the_configuration_reaches_the_source(tmp_path: Path) -> None:
     """Through Spark's options, which are texts, and back."""
-    from app.pipeline.pulsar.options import given, options_of
+    from app.pipeline.pulsar_options import given, options_of
 
     files = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
     secure = {

@@ -18,7 +18,7 @@ import pytest
 from app.bindings.record import ContentMode, Decoded, Record
 from app.cli.client import EventsClient
 from app.cli.feed import github_feed
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.pipeline.archive import run

@@ -10,7 +10,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.cli.pipeline.redrive import _send
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.archive import commit, progress

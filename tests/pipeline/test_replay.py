@@ -26,7 +26,7 @@ from app.bindings.transcode import PLAIN
 from app.brokers import kafka as driver
 from app.cli.commands import app as cli
 from app.cli.feed import github_feed
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import BrokerRefused, SenderError, SetupError
 from app.filters.dialects import compile_filters
 from app.model.message import Partition

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.config.schema import schema
+from app.config.model.schema import schema
 
 Node = dict[str, Any]
 

@@ -152,6 +152,6 @@ def _plain_type(value: Schema) -> str:
 
 
 if __name__ == "__main__":
-    from app.config.schema import schema
+    from app.config.model.schema import schema
 
     print(page(schema()), end="")

@@ -51,7 +51,7 @@ MODULES = (
     ),
     *("app.store.sqlite", "app.store.postgresql", "alembic.command", "httpx", "psycopg"),
     *("anyio._backends._asyncio", "certifi.core", "encodings.utf_8_sig", "h11", "httpcore"),
-    *("app.cli.client", "app.cli.pull_consumer", "app.config.schema", "app.runtime.cases"),
+    *("app.cli.client", "app.cli.pull_consumer", "app.config.model.schema", "app.runtime.cases"),
     *("importlib.readers", "rich.progress", "typer._click._textwrap", "typer._click.decorators"),
     *("rich.console", "rich.markup", "rich.table", "yaml", "uvicorn.config"),
     *("sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql", "fastapi.openapi.utils"),

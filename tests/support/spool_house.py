@@ -12,8 +12,8 @@ from app.bindings.record import Record
 from app.brokers.embedded import open_log
 from app.brokers.kafka.driver import CAPABILITIES
 from app.brokers.portable import PortableLog
-from app.config.load import load
-from app.config.model import Config
+from app.config.load.loader import load
+from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt

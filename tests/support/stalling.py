@@ -15,7 +15,7 @@ from pathlib import Path
 
 import uvloop
 
-from app.config.source import Source
+from app.config.check.source import Source
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap

@@ -14,7 +14,7 @@ from app.cli.pipeline.group import Json, open_lake, read, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.config.model import Config
+    from app.config.model.config import Config
     from app.pipeline.archive.run import Outcome, Told
     from app.pipeline.archive.stream import Plan
 

@@ -11,7 +11,7 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.config.model import Config
+    from app.config.model.config import Config
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 

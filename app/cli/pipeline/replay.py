@@ -16,7 +16,7 @@ from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
-    from app.config.model import Config
+    from app.config.model.config import Config
     from app.pipeline.replay.chosen import Chosen
     from app.pipeline.replay.notes import Notes
     from app.pipeline.replay.plan import Order, Plan

@@ -16,7 +16,7 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from app.config.model import Config
+    from app.config.model.config import Config
     from app.pipeline.report.run import Report
     from app.pipeline.report.samples import Shapes
     from app.store.attempt_log import Reader
@@ -98,7 +98,7 @@ def _demand_order(since: datetime | None, until: datetime | None) -> None:
 
 def _attempts(config: Config) -> Reader | None:
     """None where no service has made a store yet."""
-    from app.config.store import PostgresStore
+    from app.config.model.store import PostgresStore
     from app.store import attempt_log
 
     store = config.store

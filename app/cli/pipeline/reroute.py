@@ -14,7 +14,7 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from app.config.model import Config
+    from app.config.model.config import Config
     from app.pipeline.reroute.job import Tally
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Reroute

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from app.config.asyncapi import servers
-from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
-from app.config.model import Config
+from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
+from app.config.model.config import Config
 from app.model.route import Exchange, Target
 from app.routing.places import QUEUE
 from app.routing.templates import placeholders

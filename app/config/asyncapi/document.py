@@ -9,7 +9,7 @@ from app import __version__
 from app.config.asyncapi import messages
 from app.config.asyncapi.channels import Channels
 from app.config.asyncapi.servers import servers
-from app.config.model import Config
+from app.config.model.config import Config
 from app.model.route import Exchange, Route, Target
 from app.model.spool import group_name
 from app.model.subscription import Subscription

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.config.brokers import Broker, PulsarBroker
+from app.config.model.brokers import Broker, PulsarBroker
 
 Part = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.config.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
-from app.config.model import Config
+from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
+from app.config.model.config import Config
 
 Part = dict[str, Any]
 

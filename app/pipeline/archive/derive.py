@@ -23,7 +23,7 @@ from app.pipeline.archive.files import FILES, File, written
 from app.pipeline.archive.known import Known
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.raw import Batches, Records
-from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.settings import Lake
 from app.pipeline.source import Offsets
 

@@ -17,8 +17,8 @@ from app.errors import SetupError
 from app.pipeline import history, source, tables
 from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
-from app.pipeline.maintain import EPOCH, QUERY
-from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.history import EPOCH, QUERY
+from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.session import file_of, jvm
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets

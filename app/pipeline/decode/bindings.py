@@ -22,7 +22,7 @@ from app.pipeline.decode.meanings import (
     meaning,
     said,
 )
-from app.pipeline.pulsar.options import SCHEME
+from app.pipeline.pulsar_options import SCHEME
 
 _NESTED_PREFIX: Final = "CE-"
 

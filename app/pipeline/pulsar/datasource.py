@@ -23,8 +23,8 @@ from pyspark.sql.datasource import (
 )
 
 from app.pipeline import tables
-from app.pipeline.pulsar.options import Offsets, Options, as_json, offsets_of, options_of
 from app.pipeline.pulsar.reading import Range, batches
+from app.pipeline.pulsar_options import Offsets, Options, as_json, offsets_of, options_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerUnavailable, SetupError
-from app.pipeline.pulsar.options import Offsets, Options
 from app.pipeline.pulsar.reading import offset_of
+from app.pipeline.pulsar_options import Offsets, Options
 
 Where = Literal["earliest", "latest"] | datetime
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from app.pipeline.pulsar.options import Options
+from app.pipeline.pulsar_options import Options
 from app.tls import Copies, Pems
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from app.api.problems import Refused
-from app.config.judging import judge
+from app.api.http.problems import Refused
+from app.config.diff.judging import judge
 from app.model.judgement import Judgement
 
 IN_THREAD = 16 << 10  # bytes of both configurations: their longest call of C is some milliseconds
@@ -41,7 +41,7 @@ class Judges:
 
 async def _asked(question: bytes) -> bytes:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "app.config.judging"),
+        *(sys.executable, "-P", "-m", "app.config.diff.judging"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

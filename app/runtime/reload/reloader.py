@@ -14,15 +14,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from app.api.access.audit_trail import Trail
 from app.api.answers import Cause, Outcome
-from app.api.audit_trail import Trail
 from app.api.running import Refusal, Reload
-from app.config.credentials import marks, texts
-from app.config.difference import Difference, difference
-from app.config.finding import BadConfiguration, Finding
-from app.config.load import Loaded
-from app.config.shown import View, digest_of, view_of
-from app.config.source import Source
+from app.config.check.source import Source
+from app.config.derived.credentials import marks, texts
+from app.config.diff.difference import Difference, difference
+from app.config.diff.shown import View, digest_of, view_of
+from app.config.load.finding import BadConfiguration, Finding
+from app.config.load.loader import Loaded
 from app.errors import Fault, SetupError, SkybridgeError
 from app.interfaces import Clock
 from app.model.judgement import Judgement
@@ -38,7 +38,7 @@ _log = logging.getLogger("skybridge.reload")
 
 
 class Reloader:
-    """Fills ``api.configuring.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
+    """Fills ``api.status.configuration.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
     became of them; ``files``: marks of the files that were judged with them."""
 
     def __init__(

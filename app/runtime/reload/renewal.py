@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.rights import Binding
 from app.access.who import Producers
-from app.api.access import TokenGuard, demand_token
-from app.api.callers import Access, AccessToken
-from app.config.difference import Change, Difference, rebuilds
-from app.config.load import Loaded
-from app.config.model import Config
-from app.config.route_resources import load_resources
+from app.api.access.callers import Access, AccessToken
+from app.api.access.guard import TokenGuard, demand_token
+from app.config.derived.route_resources import load_resources
+from app.config.diff.difference import Change, Difference, rebuilds
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
 from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer

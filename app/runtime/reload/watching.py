@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 
-from app.config.finding import BadConfiguration
+from app.config.load.finding import BadConfiguration
 from app.interfaces import Clock
 from app.runtime.reload.reloader import Reloader, digest_of_bytes
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.callers import Access
+from app.api.access.callers import Access
 from app.api.front import create_app
 from topics_service import Service
 

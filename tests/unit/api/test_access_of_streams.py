@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.api.access import TokenGuard, cookie_of
-from app.api.callers import Access, AccessToken
+from app.api.access.callers import Access, AccessToken
+from app.api.access.guard import TokenGuard, cookie_of
 from app.model.scopes import Scope
 
 READ, DATA = frozenset[Scope]({"read"}), frozenset[Scope]({"read", "data"})

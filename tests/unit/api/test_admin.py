@@ -15,9 +15,9 @@ import pytest
 
 from app.access.caller import Tally
 from app.access.who import Producers
-from app.api.access import demand_token
+from app.api.access.callers import Access
+from app.api.access.guard import demand_token
 from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.callers import Access
 from app.api.front import create_app
 from app.api.running import Reload
 from app.bindings import kafka

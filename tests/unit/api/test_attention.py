@@ -16,7 +16,7 @@ from app.api.answers import (
     Status,
     SubscriptionView,
 )
-from app.api.attention import LATE, attention
+from app.api.status.attention import LATE, attention
 
 UP = HealthView(healthy=True)
 

@@ -9,13 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from app.access.rights import UNBOUND, Binding
-from app.api import reach
-from app.api.callers import Access, AccessToken, Caller, Callers
-from app.api.reach import LogWithin, OutsideBinding, Reach
+from app.api.access import reach
+from app.api.access.callers import Access, AccessToken, Caller, Callers
+from app.api.access.reach import LogWithin, OutsideBinding, Reach
+from app.api.access.redaction import Shown
 from app.api.running import Registry, Running
-from app.api.shown import Shown
 from app.bindings.record import Record
-from app.config.model import AdminToken, Webhooks
+from app.config.model.config import AdminToken, Webhooks
 from app.errors import BrokerRefused
 from app.interfaces import Attempts, DeadLetters, Log, ParkedMessages, PullQueue
 from app.model.message import Partition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.bodies import json_object
-from app.api.problems import Refused
+from app.api.http.bodies import json_object
+from app.api.http.problems import Refused
 
 
 @pytest.mark.parametrize(

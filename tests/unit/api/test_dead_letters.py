@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import parameters
-from app.api.callers import Access
+from app.api.access.callers import Access
 from app.api.front import create_app
+from app.api.http import parameters
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice

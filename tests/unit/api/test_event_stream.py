@@ -10,10 +10,10 @@ import httpx
 import pytest
 from msgspec.structs import replace
 
-from app.api import event_stream
-from app.api.event_stream import EventStream, resume_point
-from app.api.follow import Tail, follow
-from app.api.start_points import StartPoint
+from app.api.http.start_points import StartPoint
+from app.api.subscriptions import event_stream
+from app.api.subscriptions.event_stream import EventStream, resume_point
+from app.api.topics.follow import Tail, follow
 from app.bindings.record import Record
 from app.errors import PositionOutOfRange
 from app.model.message import Partition

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.explain import UNITS
-from app.api.slices import SLICE, Slices
+from app.api.explain.routes import UNITS
+from app.api.http.slices import SLICE, Slices
 from app.errors import BrokerUnavailable
 from app.model.metadata import LogMetadata
 from app.model.route import Route

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.api import parameters
-from app.api.find_records import Wanted
-from app.api.find_rows import rows_of
-from app.api.slices import Slices
+from app.api.find.records import Wanted
+from app.api.find.rows import rows_of
+from app.api.http import parameters
+from app.api.http.slices import Slices
 from letters_service import Service, a_letter, a_message, a_row
 
 LARGE = b'"%b"' % (b"y" * 2_000)

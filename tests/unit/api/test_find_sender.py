@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.api.find import sender_of
-from app.api.find_records import Sighting
+from app.api.find.records import Sighting
+from app.api.find.routes import sender_of
 from app.bindings import kafka
 from app.bindings.record import Record
 from app.model.message import Message, Partition

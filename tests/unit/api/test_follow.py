@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from app.api import follow as following
-from app.api.follow import Bounds, Gap, Item, Tail, partitions_of, peek
-from app.api.start_points import StartPoint, places_of, resolve, resume
+from app.api.http.start_points import StartPoint, places_of, resolve, resume
+from app.api.topics import follow as following
+from app.api.topics.follow import Bounds, Gap, Item, Tail, partitions_of, peek
 from app.bindings.record import Record
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange
 from app.model.message import Message, Partition

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access import TokenGuard
+from app.api.access.callers import Access, AccessToken
+from app.api.access.guard import TokenGuard
 from app.api.answers import RoleReadiness
-from app.api.callers import Access, AccessToken
 from app.api.front import Front
 
 HEAVY = {

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.api import recorder as recording_of
-from app.api.history import Point
-from app.api.recorder import Recorder, Standing, counts_of, quantile, rates
+from app.api.status import recorder as recording_of
+from app.api.status.history import Point
+from app.api.status.recorder import Recorder, Standing, counts_of, quantile, rates
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.api.operations import RULES
-from app.api.slices import SLICE, Slices
-from app.config.load import load
-from app.config.source import Source
+from app.api.access.operations import RULES
+from app.api.http.slices import SLICE, Slices
+from app.config.check.source import Source
+from app.config.load.loader import load
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service

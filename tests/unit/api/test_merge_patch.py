@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.api.bodies import merged
+from app.api.http.bodies import merged
 
 TABLE = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import pull_receive
+from app.api.pull import receive as pull_receive
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.interfaces import LetterChoice

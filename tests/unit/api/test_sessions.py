@@ -7,9 +7,17 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access import TokenGuard
-from app.api.callers import Access, AccessToken, caller_of, digest_of
-from app.api.sessions import IDLE, LONGEST, OF_A_TOKEN, Sessions, cookie_name, id_in, set_cookie
+from app.api.access.callers import Access, AccessToken, caller_of, digest_of
+from app.api.access.guard import TokenGuard
+from app.api.access.sessions import (
+    IDLE,
+    LONGEST,
+    OF_A_TOKEN,
+    Sessions,
+    cookie_name,
+    id_in,
+    set_cookie,
+)
 from virtual_clock import VirtualClock
 
 TOKEN = digest_of(b"a-token-of-the-admin")

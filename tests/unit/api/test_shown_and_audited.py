@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import audit_trail
-from app.api.callers import Access, AccessToken
+from app.api.access import audit_trail
+from app.api.access.callers import Access, AccessToken
 from app.api.front import create_app
 from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice

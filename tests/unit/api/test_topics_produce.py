@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from app.api.problems import code_of, status_of
+from app.api.http.problems import code_of, status_of
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.message import Partition
 from app.model.metadata import LogMetadata

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import records
-from app.api.callers import Access
-from app.api.follow import Tail
+from app.api.access.callers import Access
 from app.api.front import create_app
+from app.api.topics import records
+from app.api.topics.follow import Tail
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer

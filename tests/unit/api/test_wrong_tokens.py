@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access import TokenGuard
-from app.api.callers import Access
-from app.api.wrong_tokens import PEERS, PERIOD, WRONG_TOKENS
+from app.api.access.callers import Access
+from app.api.access.guard import TokenGuard
+from app.api.access.wrong_tokens import PEERS, PERIOD, WRONG_TOKENS
 from virtual_clock import VirtualClock
 
 RIGHT, WRONG = "t0ken-of-the-admin", "t0ken-of-somebody"

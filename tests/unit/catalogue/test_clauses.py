@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from app.bindings import http, kafka
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import PLAIN, Writing
-from app.config.model import Limits
+from app.config.model.config import Limits
 from app.errors import InvalidEvent
 from app.event.convert import as_newest
 from app.event.value import AttributeType, CloudEvent

@@ -16,7 +16,7 @@ import uvicorn
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.api.callers import Access
+from app.api.access.callers import Access
 from app.api.front import create_app
 from app.cli import dead_letters, exits, printing, redrive_progress
 from app.cli.commands import app

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import exits
 from app.cli.commands import app
-from app.config.finding import BadConfiguration
+from app.config.load.finding import BadConfiguration
 
 FILE = """version: 1
 brokers: {log: {kind: embedded, path: ./log}}

@@ -9,8 +9,8 @@ import pytest
 
 from app.bindings import http
 from app.cli.trying import example
-from app.config.kinds import guide_of
-from app.config.load import load
+from app.config.derived.kinds import guide_of
+from app.config.load.loader import load
 from pages import CHECKOUT, blocks
 
 LOG = "version: 1\nbrokers: {log: {kind: embedded, path: ./log}}\n"

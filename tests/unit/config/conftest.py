@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config.finding import BadConfiguration, Finding
-from app.config.lint import lint
-from app.config.load import Loaded, load
+from app.config.lint.checks import lint
+from app.config.load.finding import BadConfiguration, Finding
+from app.config.load.loader import Loaded, load
 
 MINIMAL = """\
 version: 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config.finding import Finding
-from app.config.load import Loaded
-from app.config.model import Config
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
 
 Lint = Callable[..., list[str]]
 Load = Callable[..., Loaded]

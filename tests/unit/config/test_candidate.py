@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.config.candidate import examine
-from app.config.load import load
+from app.config.check.candidate import examine
+from app.config.load.loader import load
 
 GOOD = {
     "id": "new",

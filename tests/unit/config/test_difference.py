@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.config.difference import Difference, difference, effect_of
-from app.config.load import Loaded
-from app.config.model import Config
-from app.config.shown import digest_of, view_of, view_of_shown
-from app.config.source import Source
+from app.config.check.source import Source
+from app.config.diff.difference import Difference, difference, effect_of
+from app.config.diff.shown import digest_of, view_of, view_of_shown
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
 
 FILE = """
 server: {admin: {token: "${env:TOKEN}"}}

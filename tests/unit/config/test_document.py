@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.document import parse
-from app.config.finding import BadConfiguration, Location
-from app.config.yaml_core import dump
+from app.config.load.document import parse
+from app.config.load.finding import BadConfiguration, Location
+from app.config.load.yaml_core import dump
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.key_mappers import known_mappers, load_key_mappers
+from app.config.derived.key_mappers import known_mappers, load_key_mappers
 from app.errors import SetupError
 from app.model.route import Route
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trustme
 
-from app.config.finding import Finding
-from app.config.lint import lint
-from app.config.load import Loaded
+from app.config.lint.checks import lint
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
 from app.formats import avro_schema
 from pairs import Pair
 

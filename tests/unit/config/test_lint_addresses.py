@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from app.bindings.http import HttpMessage
-from app.config.candidate import examine
-from app.config.load import Loaded
+from app.config.check.candidate import examine
+from app.config.load.loader import Loaded
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.config.finding import Finding
-from app.config.shown import view_of
+from app.config.diff.shown import view_of
+from app.config.load.finding import Finding
 
 Lint = Callable[..., list[str]]
 ROUTES = "routes: [{name: hooks, to: {broker: log, topic: a}}]\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.brokers.embedded import EmbeddedDriver, EngineSettings
-from app.config.brokers import EmbeddedBroker
-from app.config.finding import Finding
-from app.config.load import Loaded
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
+from app.config.model.brokers import EmbeddedBroker
 from app.kafka_listener.node import Settings
 from app.runtime.descriptors import KAFKA
 from app.runtime.kafka_listeners import bounds_of

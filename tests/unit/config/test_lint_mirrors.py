@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from app.config.finding import Finding
-from app.config.lint import lint
-from app.config.load import Loaded
+from app.config.lint.checks import lint
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
 
 Lint = Callable[..., list[str]]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.config.finding import BadConfiguration
+from app.config.load.finding import BadConfiguration
 
 Lint = Callable[..., list[str]]
 

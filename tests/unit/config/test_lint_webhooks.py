@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config.finding import Finding
-from app.config.load import Loaded
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
 
 Lint = Callable[..., list[str]]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.config.brokers import EmbeddedBroker, KafkaBroker
-from app.config.finding import BadConfiguration, Finding
-from app.config.lint import lint
-from app.config.load import Loaded, load
+from app.config.lint.checks import lint
+from app.config.load.finding import BadConfiguration, Finding
+from app.config.load.loader import Loaded, load
+from app.config.model.brokers import EmbeddedBroker, KafkaBroker
 from app.model.start import Start
 
 Load = Callable[..., Loaded]

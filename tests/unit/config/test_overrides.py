@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.config.finding import Finding
-from app.config.load import Loaded, load
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded, load
 
 Load = Callable[..., Loaded]
 Refusal = Callable[..., list[Finding]]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.config import lint_routes
-from app.config.finding import BadConfiguration
-from app.config.judging import judge
-from app.config.proposal import propose
-from app.config.shown import view_of
+from app.config.diff.judging import judge
+from app.config.diff.proposal import propose
+from app.config.diff.shown import view_of
+from app.config.lint import routes as lint_routes
+from app.config.load.finding import BadConfiguration
 
 BROKERS = b"brokers: {log: {kind: embedded, path: ./log}}\n"
 BEGIN = b"version: 1\n" + BROKERS

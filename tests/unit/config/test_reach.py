@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.reach import Earlier, feeds, may_both_match
+from app.config.lint.reach import Earlier, feeds, may_both_match
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Filter, Route, Target

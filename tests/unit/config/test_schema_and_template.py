@@ -11,9 +11,9 @@ from typing import Any
 import trustme
 
 from app import config
-from app.config.lint import lint
-from app.config.load import Loaded
-from app.config.schema import schema
+from app.config.lint.checks import lint
+from app.config.load.loader import Loaded
+from app.config.model.schema import schema
 from pairs import Pair
 
 Load = Callable[..., Loaded]

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.finding import BadConfiguration, Finding
-from app.config.lint import lint
-from app.config.load import Loaded
-from app.config.secrets import Unresolved, substitute
+from app.config.lint.checks import lint
+from app.config.load.finding import BadConfiguration, Finding
+from app.config.load.loader import Loaded
+from app.config.load.secrets import Unresolved, substitute
 
 Refusal = Callable[..., list[Finding]]
 Load = Callable[..., Loaded]

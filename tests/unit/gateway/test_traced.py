@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased,
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
 from app.gateway.answers import Answer
 from app.gateway.request import Request

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from app.brokers.kafka import KafkaDriver
-from app.config.load import load
-from app.config.model import Config
+from app.config.load.loader import load
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.gateway.limits import Limits
 from app.runtime.build import build, limits_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.runtime.build import build
 from app.runtime.clock import SystemClock

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import exits
 from app.cli.commands import app
-from app.config.finding import BadConfiguration
+from app.config.load.finding import BadConfiguration
 from pages import CHECKOUT, blocks
 
 PAGE = CHECKOUT / "docs/guides/route-tests.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from app.config.load import Loaded, load
+from app.config.load.loader import Loaded, load
 from app.runtime.connections import check_connections
 from app.runtime.logs import open_logs
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.runtime.descriptors import ADMIN, RESERVE, Shares, raise_limit, shares
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.problems import Refused
-from app.config.judging import judge
-from app.config.proposal import propose
-from app.config.shown import view_of
+from app.api.http.problems import Refused
+from app.config.diff.judging import judge
+from app.config.diff.proposal import propose
+from app.config.diff.shown import view_of
 from app.model.judgement import MOST
 from app.runtime.reload import judges
 from app.runtime.reload.judges import IN_THREAD, Judges

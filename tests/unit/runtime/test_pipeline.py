@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trustme
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.runtime.pipeline import (
     archived_place,

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.api.problems import Refused
-from app.config.load import Loaded, load
+from app.api.http.problems import Refused
+from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.audit_trail import Trail
-from app.config.source import Source
+from app.api.access.audit_trail import Trail
+from app.config.check.source import Source
 from app.errors import StoreUnavailable
 from app.runtime.build import build
 from app.runtime.clock import SystemClock

@@ -9,8 +9,8 @@ import pytest
 
 from app.bindings.http import HttpMessage
 from app.bindings.record import ContentMode, Decoded
-from app.config.load import load
-from app.config.model import Config
+from app.config.load.loader import load
+from app.config.model.config import Config
 from app.errors import SetupError
 from app.formats import json
 from app.runtime.clock import SystemClock

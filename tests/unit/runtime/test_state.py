@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.access.who import Producers
-from app.config.load import Loaded, load
+from app.config.load.loader import Loaded, load
 from app.errors import BrokerUnavailable
 from app.interfaces import Attempt
 from app.model.message import Partition

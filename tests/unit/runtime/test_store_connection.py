@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from app.config.load import load
+from app.config.load.loader import load
 from app.runtime.stores import check_store_connection
 from app.store import open_store
 

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api import subscription_verbs
-from app.config.load import load
+from app.api.subscriptions import verbs
+from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StoreUnavailable
 from app.runtime import store_watcher
 from app.runtime.build import Role, build
@@ -32,7 +32,7 @@ DOCUMENT = {
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_watcher, "LOOK", 0.02)
-    monkeypatch.setattr(subscription_verbs, "TAKEN_WITHIN", 0.2)
+    monkeypatch.setattr(verbs, "TAKEN_WITHIN", 0.2)
 
 
 @asynccontextmanager

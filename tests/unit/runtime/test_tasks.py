@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 import app
-from app.api.recorder import Recorder
+from app.api.status.recorder import Recorder
 from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer
@@ -24,7 +24,7 @@ from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.batchers import Topic
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
-from app.config.load import load
+from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
@@ -271,8 +271,8 @@ ENDS = "ends with what it does, and says itself what went wrong"
 COUNTS_ITSELF = "its failures are told where subscriptions are"
 
 BARE = {
-    "api/pull_receive.py": WAITED_FOR,
-    "api/pull.py": WAITED_FOR,
+    "api/pull/receive.py": WAITED_FOR,
+    "api/pull/routes.py": WAITED_FOR,
     "brokers/asking.py": ENDS,
     "brokers/cursor.py": RAISED_BY_POLL,
     "brokers/embedded/membership.py": RAISED_BY_POLL,
@@ -285,7 +285,7 @@ BARE = {
     "brokers/rabbitmq/connection.py": WAITED_FOR,
     "brokers/rabbitmq/consumer.py": RAISED_BY_POLL,
     "brokers/rabbitmq/stream.py": ENDS,
-    "api/slices.py": WAITED_FOR,
+    "api/http/slices.py": WAITED_FOR,
     "brokers/sharing.py": WAITED_FOR,
     "cli/pull_consumer.py": WAITED_FOR,
     "cli/rehearsal/play.py": WAITED_FOR,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from app.config.model import Config
+from app.config.model.config import Config
 from app.model.subscription import Subscription
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of

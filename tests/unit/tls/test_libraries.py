@@ -32,7 +32,7 @@ from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.security import ClientTls
 from app.errors import SetupError
 from app.pipeline.pulsar import reading
-from app.pipeline.pulsar.options import Options
+from app.pipeline.pulsar_options import Options
 from app.store.postgresql import engine_of
 from app.telemetry.otlp import exporter_of
 from pairs import Pair

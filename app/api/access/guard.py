@@ -1,0 +1,341 @@
+"""Access to the admin listener: a bearer token, or a browser's session, on everything but the status of the
+probes; wrong tokens throttled, and no changes on behalf of a page of another origin. What a token may do is
+judged by ``operations``.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from app.api.access.callers import Access, Caller, Callers, attach, caller_of, digest_of
+from app.api.access.sessions import Session, Sessions, cookie_name, csrf_of, id_in
+from app.api.access.wrong_tokens import WrongTokens
+from app.errors import SetupError
+
+Scope = MutableMapping[str, Any]
+Asgi = Callable[
+    [Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]
+]
+
+LIVENESS, READINESS, SESSION = "/healthz", "/readyz", "/v1/session"
+CSRF_HEADER = "x-csrf-token"
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # none: a person typed the address
+
+
+class Refusal(NamedTuple):
+    """``wait``: seconds until it may be otherwise, 0 where that is no question of time."""
+
+    status: int
+    body: bytes
+    wait: float = 0.0
+
+    @property
+    def headers(self) -> Iterator[tuple[str, str]]:
+        yield "www-authenticate", "Bearer"
+        if self.wait:
+            yield "retry-after", str(math.ceil(self.wait))
+
+
+def _refusal(status: int, code: str, title: str, detail: str) -> Refusal:
+    problem = {"type": f"urn:skybridge:problem:{code}", "title": title, "status": status}
+    return Refusal(status, msgspec.json.encode({**problem, "detail": detail}))
+
+
+_NO_TOKEN = _refusal(
+    401,
+    "not-authorised",
+    "The admin listener needs a token",
+    "Send one as Authorization: Bearer <token>: server.admin.token, or one of server.admin.tokens.",
+)
+_WRONG_TOKEN = _refusal(
+    401,
+    "not-authorised",
+    "The admin listener has no such token",
+    "Send server.admin.token or one of server.admin.tokens as Authorization: Bearer <token>.",
+)
+_SESSION_OVER = _refusal(
+    401,
+    "session-over",
+    "The session of this browser has ended",
+    "Log in again at /console/ with server.admin.token or one of server.admin.tokens.",
+)
+_NO_CSRF = _refusal(
+    403,
+    "csrf",
+    "A change by a session needs its CSRF token",
+    "Send csrf, as GET /v1/session answers it, as X-CSRF-Token; a bearer token needs none.",
+)
+_THROTTLED = _refusal(
+    429,
+    "too-many-wrong-tokens",
+    "Too many wrong tokens came from this address",
+    "Wait as Retry-After says, or send the right token, which works at once.",
+)
+_OTHER_HOST = _refusal(
+    421,
+    "misdirected",
+    "The admin listener answers to loopback names only",
+    "Set server.admin.token to reach it under another name.",
+)
+_OTHER_ORIGIN = _refusal(
+    403,
+    "other-origin",
+    "A page of another origin must not change anything",
+    "Send the request from the command line, or from a page of this listener: without Origin and Sec-Fetch-Site, or with its own.",
+)
+
+
+_STRANGERS_MAY = {
+    READINESS: {_NO_TOKEN, _SESSION_OVER, _OTHER_HOST},
+    SESSION: {_NO_TOKEN, _SESSION_OVER},
+}
+"""By path: what is no reason to refuse there."""
+_PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+_PRESENTED = "skybridge.session"  # in a scope of ASGI
+
+
+def _without_slash(scope: Scope) -> Scope:
+    """Return the scope of the same resource without a slash at the end of its path: ``/v1/topics/`` is ``/v1/topics``."""
+    if scope["type"] != "http" or len(scope["path"]) == 1 or scope["path"][-1:] != "/":
+        return scope
+    return {**scope, "path": scope["path"][:-1]}
+
+
+class AccessOver(OSError):
+    """Told to an answer that goes on, as if its reader had gone."""
+
+
+class Presented(NamedTuple):
+    """The session that a request presented, and its id, which nothing else keeps."""
+
+    id: str
+    session: Session
+
+
+class TokenGuard:
+    """A plain ASGI layer that finds the caller of each request. Without tokens the listener is on loopback
+    and everybody there may ask, but only under a loopback name, or a web page could have its own name
+    point here. Readiness answers strangers too, and so does what a browser logs in by.
+    """
+
+    def __init__(
+        self, app: Asgi, access: Access, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app = app
+        self._wrong = WrongTokens(monotonic)
+        self.sessions = Sessions(monotonic)
+        self.expect(access)
+
+    def expect(self, access: Access) -> None:
+        """From the next request on."""
+        self._callers = Callers(access)
+        self.sessions.keep(self._callers.digests)
+
+    @property
+    def open(self) -> bool:
+        """Whether no token is needed."""
+        return self._callers.open
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        scope, send = _without_slash(scope), _forbid_storing(send)
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _refuse(refusal, send)
+            return
+        caller = caller_of(scope)
+        if caller is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._while_it_lasts(caller, scope, receive, send)
+
+    async def _while_it_lasts(self, caller: Caller, scope: Scope, receive: Any, send: Any) -> None:
+        """A stream ends when its token goes or may do less, and with its session, which it keeps in use until then."""
+        presented = presented_by(scope)
+
+        def lasts() -> bool:
+            session = presented is None or self.sessions.use(presented.id) is not None
+            return session and self._callers.admits(caller)
+
+        async def pass_on(message: Any) -> None:
+            if message.get("more_body") and not lasts():
+                raise AccessOver
+            await send(message)
+
+        try:
+            await self._app(scope, receive, pass_on)
+        except Exception as error:
+            if lasts() or not _is_over(error):
+                raise
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
+        """A wrong token is counted as one in the header is."""
+        given = token.strip().encode(
+            "utf-8", "surrogatepass"
+        )  # half a character is part of no token
+        caller = self._callers.by(given)
+        if caller is None:
+            return self._note_wrong(scope)
+        self.log_out(scope)
+        presented = Presented(*self.sessions.begin(digest_of(given)))
+        attach(scope, caller)
+        scope[_PRESENTED] = presented
+        return caller, presented
+
+    def log_out(self, scope: Scope) -> None:
+        """Of the session that the request's cookie names, if any."""
+        self.sessions.end(id_in_cookie(scope))
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        if scope["type"] != "http" or scope["path"] == LIVENESS:
+            return None
+        found = self._judge(scope)
+        if isinstance(found, Caller):
+            attach(scope, found)
+            return None
+        return None if found in _STRANGERS_MAY.get(scope["path"], ()) else found
+
+    def _judge(self, scope: Scope) -> Caller | Refusal:
+        if scope["method"] not in _LOOKS and _is_of_another_origin(scope):
+            return _OTHER_ORIGIN
+        if self._callers.open:
+            return self._callers.anybody() if is_loopback(_host(scope)) else _OTHER_HOST
+        given = _header(scope, b"authorization")
+        if not given:
+            return self._by_session(scope)
+        scheme, _, token = given.partition(b" ")
+        caller = self._callers.by(token.strip()) if scheme.lower() == b"bearer" else None
+        return self._note_wrong(scope) if caller is None else caller
+
+    def _by_session(self, scope: Scope) -> Caller | Refusal:
+        id_ = id_in_cookie(scope)
+        if not id_:
+            return _NO_TOKEN
+        session = self.sessions.use(id_)
+        caller = None if session is None else self._callers.of(session.token)
+        if session is None or caller is None:
+            return _SESSION_OVER
+        if not _logs_in(scope) and scope["method"] not in _LOOKS and not _has_csrf(scope, id_):
+            return _NO_CSRF
+        scope[_PRESENTED] = Presented(id_, session)
+        return caller
+
+    def _note_wrong(self, scope: Scope) -> Refusal:
+        wait = self._wrong.note(peer_of(scope))
+        return _THROTTLED._replace(wait=wait) if wait else _WRONG_TOKEN
+
+
+def _is_over(error: Exception) -> bool:
+    """As it was said, or as the application says it."""
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
+
+    return isinstance(error, AccessOver | ClientDisconnect)
+
+
+def _forbid_storing(send: Any) -> Any:
+    """Return a ``send`` whose answers no cache may store, because they may hold event data, and whose media type no
+    browser may guess."""
+
+    async def send_marked(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            given = {bytes(name).lower() for name, _ in message["headers"]}
+            added = [pair for pair in _PRIVATE if pair[0] not in given]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return send_marked
+
+
+async def _refuse(refusal: Refusal, send: Any) -> None:
+    headers = [
+        (b"content-type", b"application/problem+json"),
+        (b"content-length", str(len(refusal.body)).encode()),
+        *((name.encode(), value.encode()) for name, value in refusal.headers),
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": refusal.body})
+
+
+def presented_by(scope: Scope) -> Presented | None:
+    """None where the request showed a token itself, or needed none."""
+    found: Presented | None = scope.get(_PRESENTED)
+    return found
+
+
+def id_in_cookie(scope: Scope) -> str:
+    """Of a session; it need not last any more."""
+    return id_in(_header(scope, b"cookie").decode("latin-1"), cookie_of(scope))
+
+
+def cookie_of(scope: Scope) -> str:
+    """The name of the cookie. A proxy with TLS before us says so; a client that says so without one only has its
+    own browser refuse the cookie."""
+    forwarded = _header(scope, b"x-forwarded-proto").lower().partition(b",")[0].strip()
+    server = scope.get("server") or ("", 0)
+    return cookie_name(server[1], secure=scope.get("scheme") == "https" or forwarded == b"https")
+
+
+def _logs_in(scope: Scope) -> bool:
+    """It is judged by the token in its body, also where another user was logged in before."""
+    return bool(scope["path"] == SESSION and scope["method"] == "POST")
+
+
+def _has_csrf(scope: Scope, id_: str) -> bool:
+    given = _header(scope, CSRF_HEADER.encode())
+    return hmac.compare_digest(given, csrf_of(id_).encode())
+
+
+def may_look(scope: Scope) -> bool:
+    """Whether the caller may see more than the status of a probe."""
+    caller = caller_of(scope)
+    return caller is not None and "read" in caller.scopes and not caller.binding.is_bound
+
+
+def _header(scope: Scope, wanted: bytes) -> bytes:
+    return next((bytes(value) for name, value in scope["headers"] if name == wanted), b"")
+
+
+def peer_of(scope: Scope) -> str:
+    """The address of the peer of the connection: a proxy, where there is one."""
+    client = scope.get("client")
+    return client[0] if client else "an unknown address"
+
+
+def _host(scope: Scope) -> str:
+    """Of the Host header, without its port."""
+    text = _header(scope, b"host").decode("latin-1")
+    return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+
+
+def _is_of_another_origin(scope: Scope) -> bool:
+    """A browser says where a page that asks comes from. Other programs say nothing."""
+    if _header(scope, b"sec-fetch-site").lower() not in _OWN_SITE:
+        return True
+    origin = _header(scope, b"origin")
+    return bool(origin) and origin.partition(b"://")[2].lower() != _header(scope, b"host").lower()
+
+
+def demand_token(host: str, access: Access) -> None:
+    """Off loopback the admin listener does not start without a token. Raises SetupError."""
+    if not access.tokens and not is_loopback(host):
+        raise SetupError(
+            f"the admin listener on {host} can be reached from other machines but has no token.",
+            setting="server.admin.token",
+            cure="Set it, for example to ${env:SKYBRIDGE_ADMIN_TOKEN}, or server.admin.tokens, or"
+            " listen on 127.0.0.1.",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,115 @@
+"""``/v1/session``: a browser shows an admin token once, and has a session from then on (ADR 0041)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fastapi import Request, Response
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from app.api.access.audit_trail import Trail
+from app.api.access.callers import caller_of
+from app.api.access.guard import Presented, Refusal, TokenGuard, cookie_of, presented_by
+from app.api.access.operations import Here, router
+from app.api.access.sessions import csrf_of, set_cookie
+from app.api.answers import rfc3339
+from app.api.http.problems import MEDIA_TYPE, Refused
+from app.api.running import Running
+from app.model.scopes import Scope
+
+LONGEST_TOKEN = 4096  # characters
+
+routes = router("/v1/session", tags=["session"])
+
+
+class Login(BaseModel):
+    """What a person types."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: SecretStr = Field(
+        min_length=1,
+        max_length=LONGEST_TOKEN,
+        description="server.admin.token, or one of server.admin.tokens",
+    )
+
+
+class SessionView(BaseModel):
+    """The caller, and what it may do."""
+
+    authenticated: bool
+    login_required: bool = Field(description="false: the listener has no token, and is on loopback")
+    name: str = Field(description="name of the token, as the audit shows it; empty for a stranger")
+    scopes: list[Scope] = Field(description="what the caller may do now")
+    csrf: str = Field(
+        description="for the header X-CSRF-Token of every change by this session; empty where none is needed"
+    )
+    expires_at: str | None = Field(
+        description="when the session ends if nobody uses it, RFC 3339; null without a session"
+    )
+
+
+@routes.get("", operation_id="session")
+async def look(running: Here, request: Request) -> SessionView:
+    """The name of the caller. Answers strangers too, so that a page knows whether to ask for a token."""
+    return _view(running, request)
+
+
+@routes.post(
+    "", operation_id="log_in", response_model=SessionView, responses=Refused.responses(401, 429)
+)
+async def log_in(
+    running: Here, request: Request, response: Response, login: Login
+) -> SessionView | Response:
+    """Exchange a token for a session: its opaque id is in an HttpOnly cookie that only this host gets.
+    The session may do what its token may. It ends after half an hour without use, after twelve hours,
+    at logout, and when its token is removed or changed."""
+    guard = _guard(request)
+    if guard.open:
+        return _view(running, request)
+    found = guard.log_in(request.scope, login.token.get_secret_value())
+    if isinstance(found, Refusal):
+        return Response(found.body, found.status, dict(found.headers), MEDIA_TYPE)
+    caller, presented = found
+    await _trail(request).told(request.scope, caller.name, "log_in", 200)
+    response.headers["set-cookie"] = set_cookie(cookie_of(request.scope), presented.id)
+    return _view(running, request)
+
+
+@routes.delete("", operation_id="log_out", status_code=204)
+async def log_out(request: Request) -> Response:
+    """End the session. Its streams end within seconds."""
+    headers: dict[str, str] = {}
+    caller, presented = caller_of(request.scope), presented_by(request.scope)
+    if caller is not None and presented is not None:
+        _guard(request).log_out(request.scope)
+        await _trail(request).told(request.scope, caller.name, "log_out", 204)
+        headers["set-cookie"] = set_cookie(cookie_of(request.scope), "")
+    return Response(status_code=204, headers=headers)
+
+
+def _view(running: Running, request: Request) -> SessionView:
+    guard, caller = _guard(request), caller_of(request.scope)
+    presented = presented_by(request.scope)
+    return SessionView(
+        authenticated=caller is not None,
+        login_required=not guard.open,
+        name="" if caller is None else caller.name,
+        scopes=[] if caller is None else sorted(caller.scopes),
+        csrf="" if presented is None else csrf_of(presented.id),
+        expires_at=_ends(running, guard, presented),
+    )
+
+
+def _ends(running: Running, guard: TokenGuard, presented: Presented | None) -> str | None:
+    if presented is None:
+        return None
+    return rfc3339(running.clock.now() + guard.sessions.left(presented.session))
+
+
+def _guard(request: Request) -> TokenGuard:
+    return cast("TokenGuard", request.app.state.guard)
+
+
+def _trail(request: Request) -> Trail:
+    return cast("Trail", request.app.state.trail)

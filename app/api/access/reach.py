@@ -1,0 +1,442 @@
+"""Limit a running service to what a bound token reaches: the same service, with all else left out.
+
+``demand_path`` judges what the path of a request names, before its body. ``within`` gives an operation the service
+as its caller reaches it: lists and counts leave out all else, and what a request names beyond it is 403. So
+no operation judges by itself, except that ``produce`` and ``test`` ask for the source of an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
+
+from app.access.rights import Binding
+from app.api.access.callers import Caller
+from app.api.http.problems import Refused
+from app.api.running import Document, Entry, Running
+from app.delivery.target_url import named_by
+from app.errors import BrokerRefused, StoreUnavailable
+from app.event.validate import clip
+from app.interfaces import (
+    Attempt,
+    AttemptChoice,
+    DeadLetter,
+    LetterChoice,
+    Located,
+    Log,
+    Offered,
+    Parked,
+    ParkedCount,
+    ParkedKey,
+    Store,
+    Waiting,
+)
+from app.model.message import Message, Partition
+from app.model.metadata import LogMetadata
+from app.model.route import Exchange, Target
+from app.model.subscription import IGNORE, Subscription
+from app.model.subscription_status import SubscriptionStatus
+
+T = TypeVar("T")
+
+Sources = Mapping[str, tuple[str, Sequence[str]]]
+"""Broker and topics of each subscription, by id."""
+
+
+class OutsideBinding(Refused):
+    """The token is bound, and does not reach this."""
+
+    def __init__(self, caller: Caller, what: str) -> None:
+        detail = f"the token {caller.name} is bound to {caller.binding}: {what}"
+        super().__init__(403, "outside-binding", detail)
+
+
+class Reach:
+    """The part of the service that one caller reaches. A subscription is within if its id is, and each topic that it reads."""
+
+    def __init__(self, caller: Caller, sources: Sources) -> None:
+        self._caller = caller
+        self._binding: Binding = caller.binding
+        self._sources = sources
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Return the ids of the subscriptions within."""
+        return tuple(filter(self.subscription, self._sources))
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Return the ids of the other subscriptions."""
+        return frozenset(self._sources) - frozenset(self.known)
+
+    def subscription(self, name: str) -> bool:
+        """Return whether the subscription is within. The topics of a deleted subscription are not known."""
+        if not self._binding.subscription(name):
+            return False
+        known = self._sources.get(name)
+        if known is None:
+            return self._binding.topics is None
+        broker, topics = known
+        return all(self._binding.topic(broker, each) for each in topics)
+
+    def topic(self, broker: str, name: str) -> bool:
+        return self._binding.topic(broker, name)
+
+    def demand_subscriptions(self, *names: str) -> None:
+        """Raise OutsideBinding unless all are within. A subscription that does not exist is left to the operation if its
+        id is within."""
+        for name in names:
+            is_known = name in self._sources
+            if not (self.subscription(name) if is_known else self._binding.subscription(name)):
+                raise OutsideBinding(self._caller, f"subscription {name[:127]} is not within")
+
+    def demand_topic(self, broker: str, name: str) -> None:
+        """Raise OutsideBinding unless the topic is within."""
+        if not self.topic(broker, name):
+            what = f"topic {name[:127]} of broker {broker[:127]} is not within"
+            raise OutsideBinding(self._caller, what)
+
+    def demand_document(self, wanted: Subscription, before: Subscription | None) -> None:
+        """Raise OutsideBinding for a subscription that reads or writes beyond the binding, and Refused for a target
+        that the caller may not choose. ``before``: the subscription that it replaces."""
+        binding = self._binding
+        if not binding.subscription(wanted.id):
+            what = f"subscription {wanted.id[:127]} is not within: choose an id that is"
+            raise OutsideBinding(self._caller, what)
+        for topic in wanted.source.topics:
+            self.demand_topic(wanted.source.broker, topic)
+        for place in _written(wanted):
+            self.demand_topic(place.broker, place.place)
+        sends = binding.topics is not None or binding.event_sources is not None
+        if sends and wanted.reply != IGNORE:
+            what = "reply publishes what the target answers, of any source, by a route"
+            raise OutsideBinding(self._caller, what)
+        if before is None or _delivered(before) != _delivered(wanted):
+            self._demand_target(wanted, before)
+
+    def _demand_target(self, wanted: Subscription, before: Subscription | None) -> None:
+        targets = self._caller.targets
+        if targets is None:
+            return
+        copies = wanted.dead_letter is not None and (
+            before is None or wanted.dead_letter != before.dead_letter
+        )
+        if copies or not isinstance(wanted.sink, str) or not named_by(targets, wanted.sink):
+            raise Refused(
+                403,
+                "target-not-configurable",
+                f"the token {self._caller.name} has no scope data, so its subscriptions may send only to"
+                f" webhooks.configurable_targets: {', '.join(targets) or 'none'}",
+            )
+
+
+def _written(subscription: Subscription) -> Iterator[Target | Exchange]:
+    if isinstance(subscription.sink, Target | Exchange):
+        yield subscription.sink
+    if subscription.dead_letter is not None:
+        yield subscription.dead_letter
+
+
+def _delivered(subscription: Subscription) -> tuple[object, ...]:
+    """Return what decides which events go where."""
+    source, filters = subscription.source, subscription.filters
+    return source, filters, subscription.sink, subscription.dead_letter
+
+
+async def _sources(running: Running) -> Sources:
+    """Return what each subscription reads: also those that cannot run, unless the store does not answer."""
+    found = {each.id: (each.source.broker, each.source.topics) for each in await running.declared()}
+    try:
+        entries = await running.registry.entries()
+    except StoreUnavailable:
+        return found
+    return {each.id: _read_by(each) for each in entries if each.id not in found} | found
+
+
+def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
+    """Return what a document says that it reads. One that cannot be understood is within no binding of topics."""
+    source = entry.document.get("source")
+    read: Mapping[str, Any] = source if isinstance(source, Mapping) else {}
+    topics = read.get("topics")
+    if not isinstance(topics, list) or not topics:
+        return "", ("",)
+    return str(read.get("broker")), list(map(str, topics))
+
+
+async def reach_of(running: Running, caller: Caller) -> Reach:
+    return Reach(caller, await _sources(running) if caller.binding.is_bound else {})
+
+
+async def demand_path(
+    running: Running, caller: Caller, operation: str, named: Mapping[str, Any], *, whole: bool
+) -> None:
+    """Judge what the path of a request names. ``whole``: the operation is about the whole service. Raises
+    OutsideBinding."""
+    if not caller.binding.is_bound:
+        return
+    if whole:
+        raise OutsideBinding(caller, f"{operation} is about the whole service")
+    if "topic" in named:
+        (await reach_of(running, caller)).demand_topic(named["broker"], named["topic"])
+    elif name := named.get("id") or named.get("name"):
+        (await reach_of(running, caller)).demand_subscriptions(name)
+
+
+def demand_source(caller: Caller, source: str | None) -> None:
+    """Raise OutsideBinding unless the caller may publish an event of this source. None: it cannot be read."""
+    if not caller.binding.event_source(source or ""):
+        what = (
+            f"an event of source {clip(source)}"
+            if source
+            else "an event whose source cannot be read"
+        )
+        raise OutsideBinding(caller, f"{what} is not within")
+
+
+async def within(running: Running, caller: Caller) -> Running:
+    """Return the service as the caller reaches it: the service itself, if nothing limits the caller."""
+    binding = caller.binding
+    if binding.is_bound:
+        return cast("Running", RunningWithin(running, await reach_of(running, caller)))
+    if caller.targets is None and binding.event_sources is None:
+        return running
+    return cast("Running", Configuring(running, Reach(caller, {})))
+
+
+class _Within:
+    """A view of something whole: a class below replaces what is limited, the rest passes through."""
+
+    def __init__(self, whole: Any, reach: Reach) -> None:
+        self._whole = whole
+        self._reach = reach
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+
+class Configuring(_Within):
+    """A ``Running`` of a caller that reaches all of it, but may not make every subscription."""
+
+    def __init__(self, whole: Running, reach: Reach) -> None:
+        super().__init__(whole, reach)
+        self.registry = RegistryWithin(whole.registry, reach)
+
+
+class RunningWithin(Configuring):
+    """A ``Running`` of a caller that reaches a part of it."""
+
+    def __init__(self, whole: Running, reach: Reach) -> None:
+        super().__init__(whole, reach)
+        self.counters = CountersWithin(whole.counters, reach)
+        self.logs: Mapping[str, Any] = {
+            name: LogWithin(log, reach) for name, log in whole.logs.items()
+        }
+        self.store = None if whole.store is None else StoreWithin(whole.store, reach)
+
+    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._whole.groups(broker, topic)
+        return {group: name for group, name in found.items() if self._reach.subscription(name)}
+
+    async def readiness(self) -> Mapping[str, Any]:
+        """Leave out the causes, which name subscriptions and topics."""
+        found = await self._whole.readiness()
+        return {role: each.model_copy(update={"causes": []}) for role, each in found.items()}
+
+    async def declared(self) -> Sequence[Subscription]:
+        return [each for each in await self._whole.declared() if self._reach.subscription(each.id)]
+
+    async def subscriptions(self) -> Sequence[SubscriptionStatus]:
+        found = await self._whole.subscriptions()
+        return [each for each in found if self._reach.subscription(each.id)]
+
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
+        found = self._whole.attempts(subscription, limit)
+        return (each for each in found if self._reach.subscription(each.subscription))
+
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+        return _of(self._reach, self._whole.waiting(subscription, event_id))
+
+
+def _of(reach: Reach, found: Sequence[Any]) -> list[Any]:
+    """Return those whose subscription is within."""
+    return [each for each in found if reach.subscription(each.subscription)]
+
+
+class RegistryWithin(_Within):
+    """A ``Registry``."""
+
+    async def entries(self) -> list[Entry]:
+        return [each for each in await self._whole.entries() if self._reach.subscription(each.id)]
+
+    async def make(self, document: Document) -> Entry:
+        if isinstance(name := document.get("id", ""), str):
+            self._reach.demand_subscriptions(name)
+        made: Entry = await self._whole.make(document, self._reach.demand_document)
+        return made
+
+    async def change(self, entry: Entry, document: Document) -> Entry:
+        demand = self._reach.demand_document
+        changed: Entry = await self._whole.change(entry, document, demand)
+        return changed
+
+
+class CountersWithin(_Within):
+    """``Counters``."""
+
+    def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
+        hidden = self._reach.hidden
+        return {
+            name: {labels: n for labels, n in series.items() if hidden.isdisjoint(labels)}
+            for name, series in self._whole.values().items()
+        }
+
+
+class LogWithin(_Within):
+    """A ``Log``."""
+
+    _whole: Log
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
+    ) -> LogMetadata:
+        """Leave out topics beyond. Raises BrokerRefused for one that is asked for alone, so that a search can say that it
+        did not look there."""
+        if topics is not None and len(topics) == 1 and not self._has(topics[0]):
+            what = f"the token is bound, and topic {topics[0][:127]} is not within"
+            raise BrokerRefused(what, kind="not-authorised", broker=self._whole.name)
+        asked = topics if topics is None else [each for each in topics if self._has(each)]
+        found = await self._whole.metadata(asked, groups)
+        return replace(found, topics=tuple(each for each in found.topics if self._has(each.name)))
+
+    def read(
+        self, partition: Partition, start: str, until: str | None = None
+    ) -> AsyncGenerator[Message, None]:
+        self._reach.demand_topic(self._whole.name, partition.topic)
+        return self._whole.read(partition, start, until)
+
+    async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located | None:
+        found = await self._whole.locate(event_id, source, since_ms)
+        if found is None:
+            return None
+        return replace(
+            found, places=tuple(each for each in found.places if self._has(each[0].topic))
+        )
+
+    def _has(self, topic: str) -> bool:
+        return self._reach.topic(self._whole.name, topic)
+
+
+class StoreWithin(_Within):
+    """A ``Store``. Other tables are read by the id of a subscription, which the path names."""
+
+    def __init__(self, whole: Store, reach: Reach) -> None:
+        super().__init__(whole, reach)
+        self.letters = LettersWithin(whole.letters, reach)
+        self.parked = ParkedWithin(whole.parked, reach)
+        self.attempts = AttemptsWithin(whole.attempts, reach)
+        self.pulled = PulledWithin(whole.pulled, reach)
+
+
+class LettersWithin(_Within):
+    """The dead letters within."""
+
+    async def find(
+        self, choice: LetterChoice, limit: int = 100, before: int | None = None
+    ) -> list[DeadLetter]:
+        narrowed = await self._narrowed(choice)
+        if narrowed is None:
+            return []
+        found: list[DeadLetter] = await self._whole.find(narrowed, limit, before)
+        return found
+
+    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
+        return await self._asked("count", choice, {})
+
+    async def count_over_time(
+        self, choice: LetterChoice, every_ms: int
+    ) -> Mapping[tuple[int, str], int]:
+        return await self._asked("count_over_time", choice, {}, every_ms)
+
+    async def discard(self, choice: LetterChoice) -> int:
+        return await self._asked("discard", choice, 0)
+
+    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
+        return await self._asked("redrive", choice, 0, rate=rate, now_ms=now_ms, limit=limit)
+
+    async def _asked(
+        self, verb: str, choice: LetterChoice, nothing: T, *more: Any, **others: Any
+    ) -> T:
+        narrowed = await self._narrowed(choice)
+        if narrowed is None:
+            return nothing
+        return cast("T", await getattr(self._whole, verb)(narrowed, *more, **others))
+
+    async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
+        """Return the choice with the subscriptions within; None if none is. Raises OutsideBinding for one that is
+        named, also by the id of a letter."""
+        self._reach.demand_subscriptions(
+            *choice.subscriptions, *filter(None, [choice.subscription])
+        )
+        if choice.subscriptions or choice.subscription:
+            named = choice.subscriptions or (choice.subscription,)
+        else:
+            named = tuple({name for name, _ in await self._whole.count(choice)})
+            if len(choice.ids) == 1:
+                self._reach.demand_subscriptions(*named)
+        reached = tuple(name for name in named if name and self._reach.subscription(name))
+        return replace(choice, subscriptions=reached) if reached else None
+
+
+class ParkedWithin(_Within):
+    """The parked messages within."""
+
+    async def count(self) -> Mapping[str, ParkedCount]:
+        found = await self._whole.count()
+        return {name: each for name, each in found.items() if self._reach.subscription(name)}
+
+    async def find(
+        self,
+        subscription: str | None = None,
+        limit: int = 100,
+        after: int = 0,
+        event_id: str | None = None,
+    ) -> list[Parked]:
+        found: list[Parked] = []
+        for name in await self._names(subscription):
+            found += await self._whole.find(name, limit, after, event_id)
+        return sorted(found, key=lambda each: each.id)[:limit]
+
+    async def keys(self, subscription: str | None = None, limit: int = 100) -> list[ParkedKey]:
+        found: list[ParkedKey] = []
+        for name in await self._names(subscription):
+            found += await self._whole.keys(name, limit)
+        return sorted(found, key=lambda each: each.oldest.id)[:limit]
+
+    async def _names(self, subscription: str | None) -> Collection[str]:
+        if subscription is None:
+            return await self.count()
+        self._reach.demand_subscriptions(subscription)
+        return [subscription] if self._reach.subscription(subscription) else ()
+
+
+class AttemptsWithin(_Within):
+    """The attempts within."""
+
+    async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
+        if choice.subscription is not None:
+            self._reach.demand_subscriptions(choice.subscription)
+        named = [choice.subscription] if choice.subscription else self._reach.known
+        reached = tuple(filter(self._reach.subscription, named))
+        if not reached:
+            return []
+        found: list[Attempt] = await self._whole.find(replace(choice, subscriptions=reached), limit)
+        return found
+
+
+class PulledWithin(_Within):
+    """The queues within."""
+
+    async def named(self, event_id: str, most: int) -> list[Offered]:
+        return _of(self._reach, await self._whole.named(event_id, most))

@@ -1,0 +1,76 @@
+"""``/v1/attempts``: what was tried, how it ended, what comes next."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Response
+
+from app.api.access.operations import Here, To, router
+from app.api.deliveries import views
+from app.api.deliveries.parked import ahead_of
+from app.api.http.bodies import json_answer
+from app.api.http.parameters import LIMIT, LIMIT_MAX, PAGE_BYTES, Text
+from app.api.http.slices import Slices
+from app.api.running import store_of
+from app.delivery.outcomes import Fate
+from app.interfaces import Attempt, AttemptChoice, Store, Waiting
+
+REMEMBERED = 10_000  # attempts that this process is asked for
+
+
+routes = router("/v1/attempts", tags=["attempts"])
+
+
+@routes.operation("GET", "attempts", (422, 503), response_model=views.AttemptsView)
+async def attempts(
+    running: Here,
+    shown: To,
+    subscription: Annotated[Text | None, Query(description="all by default")] = None,
+    event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
+    outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+) -> Response:
+    """The newest attempts, in the store and in the memory of this process. An event that waits
+    behind another has no attempt: `waiting` names the other event."""
+    word = None if outcome is None else outcome.value
+    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
+    stored = await store_of(running).attempts.find(choice, limit)
+    slices = Slices()
+    remembered = [
+        each
+        for each in await slices.each(running.attempts(subscription, REMEMBERED))
+        if _is_wanted(each, event_id, word)
+    ]
+    found = (await views.merged(stored, remembered, slices))[:limit]
+    waiting: list[Waiting] = []
+    if event_id is not None and outcome is None:
+        waiting += await _parked(store_of(running), subscription, event_id)
+        waiting += running.waiting(subscription, event_id)
+    return json_answer(
+        {
+            "attempts": await slices.rows(
+                found, lambda each: views.attempt(each, shown), PAGE_BYTES
+            ),
+            "waiting": await slices.rows(waiting, views.waiting),
+        }
+    )
+
+
+def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
+    return event_id in {None, each.event_id} and outcome in {None, each.outcome}
+
+
+async def _parked(store: Store, subscription: str | None, event_id: str) -> list[Waiting]:
+    return [
+        Waiting(
+            subscription=row.subscription,
+            partition=row.message.partition,
+            position=row.message.position,
+            event=row.event,
+            behind=await ahead_of(store, row),
+            parked=True,
+        )
+        for row in await store.parked.find(subscription, event_id=event_id)
+        if not row.attempts
+    ]

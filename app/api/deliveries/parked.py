@@ -1,0 +1,86 @@
+"""``/v1/parked``: what waits in the store for its turn, and why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query, Request, Response
+
+from app.api.access.operations import Here, To, router
+from app.api.deliveries import views
+from app.api.http import parameters
+from app.api.http.bodies import json_answer
+from app.api.http.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
+from app.api.http.slices import Slices
+from app.api.running import store_of
+from app.delivery.parked_lanes import START
+from app.interfaces import EventName, Parked, Store
+
+Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]
+
+
+routes = router("/v1/parked", tags=["parked"])
+
+
+@routes.operation("GET", "parked", (422, 503), response_model=views.ParkedPage)
+async def parked(
+    running: Here,
+    shown: To,
+    request: Request,
+    subscription: Of = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    after: Annotated[
+        int, Query(ge=0, le=GREATEST_ID, description="only rows with a higher id")
+    ] = 0,
+    messages: Annotated[bool, Query(description="also show the message of each")] = False,
+) -> Response:
+    """Parked and redriven messages, oldest first."""
+    store = store_of(running)
+
+    async def ask(most: int, cursor: int | None) -> list[Parked]:
+        return await store.parked.find(subscription, most, cursor or 0)
+
+    found, more = await parameters.read_page(ask, limit, after)
+    page = {
+        "parked": await Slices().rows(
+            found, lambda each: views.parked(running, each, shown, with_message=messages)
+        ),
+        "next": parameters.next_page(request, after=found[-1].id) if more else None,
+    }
+    return json_answer(page)
+
+
+@routes.operation("GET /keys", "parked_keys", (422, 503), response_model=views.ParkedKeys)
+async def keys(
+    running: Here,
+    shown: To,
+    subscription: Of = None,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+) -> Response:
+    """Each parked key: number of messages; start, cause and end of the wait of its oldest
+    message."""
+    found = await store_of(running).parked.keys(subscription, limit)
+    return json_answer(
+        {"keys": await Slices().rows(found, lambda each: views.parked_key(each, shown))}
+    )
+
+
+@routes.operation("GET /count", "count_parked", (503,))
+async def count(running: Here) -> views.ParkedCounts:
+    """The number of parked messages, by subscription."""
+    found = await store_of(running).parked.count()
+    return views.ParkedCounts(
+        counts=[
+            views.ParkedCountView.of(each, subscription=name, keys=each.lanes)
+            for name, each in sorted(found.items())
+        ]
+    )
+
+
+async def ahead_of(store: Store, row: Parked) -> EventName | None:
+    """Return the event at the head of the lane, or None if the row waits for no other event."""
+    if row.redriven:
+        return None
+    place = row.subscription, row.broker, row.message.partition, row.lane
+    heads = await store.parked.rows(*place, after=START, limit=1)
+    return next((head.event for head in heads if head.id != row.id), None)

@@ -1,0 +1,1 @@
+"""Shell. ``/v1/explain``: what an event would meet, and why."""

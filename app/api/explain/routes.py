@@ -1,0 +1,144 @@
+"""``POST /v1/explain``: what an event would meet, and why. Nothing is sent and nothing is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from fastapi import Header, Query, Request, Response
+
+from app.access.rights import Rights
+from app.api.access.operations import Here, router
+from app.api.explain.journeys import JourneyView, Partitions, of_producer, to_json
+from app.api.http import bodies
+from app.api.http.bodies import json_answer
+from app.api.http.problems import Refused
+from app.api.http.slices import Slices
+from app.api.running import Running
+from app.bindings import http
+from app.errors import BrokerError
+from app.interfaces import Log
+from app.routing.journey import Guide, Hop, Journey
+
+LARGEST = 16 << 20  # bytes of a body
+MOST = 1_000  # events of one request
+UNITS = 20_000  # filters that one request evaluates: events x (routes + subscriptions)
+WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away is left out
+_BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
+
+
+routes = router("/v1/explain", tags=["explain"])
+
+
+@routes.operation(
+    "POST",
+    "explain",
+    (400, 404, 413, 415, 422),
+    response_model=list[JourneyView],
+    openapi_extra=_BODY,
+)
+async def explain(
+    running: Here,
+    request: Request,
+    route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
+    as_from: Annotated[
+        str | None,
+        Query(
+            description="BROKER/TOPIC to which another client writes the event; no route applies"
+        ),
+    ] = None,
+    producer: Annotated[
+        str | None, Query(description="name of the producer that sends it; without it, anybody")
+    ] = None,
+    key: Annotated[
+        str | None, Header(alias="Skybridge-Key", description="the key of the request (K7)")
+    ] = None,
+) -> Response:
+    """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
+    decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
+    guide = Guide(
+        running.routes,
+        await running.declared(),
+        running.resources,
+        running.kinds,
+        running.manners,
+    )
+    _demand_few(len(decoded), guide.units)
+    key_bytes = None if key is None else key.encode("latin-1")
+    rights = None if producer is None else _rights(running, producer)
+    filtered = rights is not None and rights.limited
+    slices, journeys = Slices(), []
+    for each in decoded:
+        steps = guide.steps(each, key_bytes, route, as_from, filtered=filtered)
+        journey = await slices.run(steps)
+        if rights is not None and as_from is None:
+            journey = of_producer(journey, each.own_attributes, rights, route)
+        journeys.append(journey)
+    partitions = await ask_partitions(running.logs, journeys)
+    states = {each.id: each.state for each in await running.subscriptions()}
+    content = []
+    for journey in journeys:
+        content.append(
+            msgspec.Raw(msgspec.json.encode(to_json(journey, running.kinds, partitions, states)))
+        )
+        await slices.spend(guide.units)
+    return json_answer(content)
+
+
+def _demand_few(events: int, units: int) -> None:
+    """Refuse a request whose events and filters together are too many. One event is always explained."""
+    if events > 1 and events * units > UNITS:
+        raise Refused(
+            413,
+            "too-large",
+            f"{events} events would evaluate up to {events * units} filters of routes and subscriptions, and one"
+            f" request may evaluate {UNITS}. Cure: send {max(1, UNITS // units)} events at a time.",
+        )
+
+
+def _rights(running: Running, producer: str) -> Rights:
+    caller = running.producers.callers.get(producer)
+    if caller is None:
+        raise Refused(404, "unknown-producer", f"There is no producer {producer[:127]!r}")
+    return caller.rights
+
+
+async def _body(request: Request) -> bytes:
+    bodies.demand_identity(request)
+    return await bodies.bounded(request, LARGEST)
+
+
+async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:
+    """Of all topics that occur; those of brokers that do not answer now are left out."""
+    wanted: dict[str, set[str]] = {}
+    for hop in (
+        each for journey in journeys for each in _all_hops((*journey.hops, *journey.outside))
+    ):
+        wanted.setdefault(hop.broker, set()).add(hop.topic)
+    asked = await asyncio.gather(
+        *(_ask(logs[broker], sorted(topics)) for broker, topics in wanted.items())
+    )
+    return {
+        (broker, topic): count
+        for broker, counts in zip(wanted, asked, strict=True)
+        for topic, count in counts.items()
+    }
+
+
+async def _ask(log: Log, topics: Sequence[str]) -> Mapping[str, int]:
+    try:
+        async with asyncio.timeout(WITHIN):
+            metadata = await log.metadata(topics)
+    except (BrokerError, TimeoutError):
+        return {}
+    return {each.name: len(each.partitions) for each in metadata.topics if each.partitions}
+
+
+def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    for hop in hops:
+        yield hop
+        for each in hop.subscriptions:
+            if each.onward is not None:
+                yield from _all_hops([each.onward])

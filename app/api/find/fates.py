@@ -1,0 +1,363 @@
+"""What became of an event at each subscription: what a row says first, then what the filters and positions of the
+subscription say, which is marked as worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from app.api.access.redaction import Shown
+from app.api.deliveries import views
+from app.api.deliveries.parked import ahead_of
+from app.api.find.answers import FateView
+from app.api.find.records import Sighting
+from app.api.find.rows import Rows, offered_at
+from app.api.http.slices import ROW, Slices
+from app.api.running import Entry, Running
+from app.delivery.event_age import Ages
+from app.errors import StoreUnavailable
+from app.filters.explain import Explainer, Verdict, explain_filters
+from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Waiting
+from app.model.message import Partition
+from app.model.metadata import GroupLag
+from app.model.pull import Pull
+from app.model.spool import spool_topic
+from app.model.subscription import Subscription
+from app.model.subscription_status import SubscriptionStatus
+
+Committed = Mapping[tuple[str, str, int], str]
+"""By subscription, topic and partition: the position of the first message that is not known to be finished."""
+
+ATTEMPTS = 100  # of one event at one subscription that are shown: the newest
+
+_GONE = (
+    "it was given up, and its dead letter is stored no more: it was redriven and delivered, or "
+    "discarded (skybridge audit)"
+)
+
+
+class Now(NamedTuple):
+    """What is asked once for all events. ``drained``: of each spool, by broker and topic."""
+
+    running: Running
+    shown: Shown
+    now_ms: int
+    subscriptions: Sequence[Subscription]
+    entries: Mapping[str, Entry]
+    states: Mapping[str, SubscriptionStatus]
+    committed: Committed
+    drained: Mapping[tuple[str, str], Sequence[int]]
+
+
+async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
+    subscriptions = await running.declared()
+    entries = await running.registry.entries()
+    states = await running.states(entries)
+    lag = await running.lag()
+    return Now(
+        running,
+        shown,
+        now_ms,
+        subscriptions,
+        {each.id: each for each in entries},
+        {each.id: each for each in states},
+        {
+            (name, each.topic, each.partition): each.committed
+            for name, each in _owned(states, lag)
+            if each.committed is not None
+        },
+        {(each.broker, spool_topic(each.route)): each.drained for each in await running.spools()},
+    )
+
+
+def _owned(
+    states: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
+) -> Iterator[tuple[str, GroupLag]]:
+    names = {each.group: each.id for each in states}
+    return ((names[each.group], each) for each in lag if each.group in names)
+
+
+async def fates(
+    now: Now, rows: Rows, sightings: Sequence[Sighting], slices: Slices
+) -> list[FateView]:
+    """One for each subscription and record that it reads; and those of subscriptions that are gone, by their
+    rows."""
+    found: list[FateView] = []
+    of_subscription = await rows.by_subscription(slices)
+    for subscription in now.subscriptions:
+        await slices.spend(1 + len(sightings))
+        places = [each for each in sightings if _reads(subscription, each)]
+        mine = of_subscription.get(subscription.id, Rows())
+        if places:
+            found += [
+                await _Fate(now, subscription, _at(mine, each), each).view(slices)
+                for each in places
+            ]
+        elif any((mine.attempts, mine.waiting, mine.kept())):
+            found.append(await _Fate(now, subscription, mine, None).view(slices))
+    known = {each.id for each in now.subscriptions}
+    gone = sorted(of_subscription.keys() - known)
+    return found + [
+        await _Fate(now, name, of_subscription[name], None).view(slices)
+        for name in gone
+        if of_subscription[name].stored
+    ]
+
+
+def _reads(subscription: Subscription, place: Sighting) -> bool:
+    source = subscription.source
+    return source.broker == place.broker and place.message.partition.topic in source.topics
+
+
+def _at(rows: Rows, place: Sighting) -> Rows:
+    """Of one record: the same event may have come several times. Where positions do not last, all of them."""
+    message = place.message
+    if not message.position.isdecimal():
+        return rows
+    at = message.partition, message.position
+    return Rows(*([each for each in table if _place(each) == at] for table in rows.tables()))
+
+
+def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
+    if isinstance(row, Attempt | Waiting):
+        return row.partition, row.position
+    return row.message.partition, row.message.position
+
+
+class _Fate:
+    """Of one record at one subscription. ``subscription``: its name alone where it is gone."""
+
+    def __init__(
+        self, now: Now, subscription: Subscription | str, rows: Rows, place: Sighting | None
+    ) -> None:
+        self._now = now
+        self._subscription = None if isinstance(subscription, str) else subscription
+        self._id = subscription if isinstance(subscription, str) else subscription.id
+        self._rows = rows
+        self._sighting = place
+
+    async def view(self, slices: Slices) -> FateView:
+        newest = self._rows.attempts[-ATTEMPTS:]
+        attempts = await slices.each((views.attempt(each, self._now.shown) for each in newest), ROW)
+        filters = () if self._subscription is None else self._subscription.filters
+        await slices.spend(ROW + Explainer(filters).units)
+        found = await self._known() or self._by_attempts() or self._computed()
+        return self._view(attempts, **found)
+
+    def _view(
+        self,
+        attempts: Sequence[views.AttemptView],
+        *,
+        fate: str,
+        detail: str = "",
+        computed: bool = False,
+        **more: Any,
+    ) -> FateView:
+        place, position = self._where()
+        state = self._now.states.get(self._id)
+        usual: dict[str, Any] = dict.fromkeys(
+            (
+                "behind",
+                "clause",
+                "because",
+                "next_attempt_ms",
+                "dead_letter",
+                "consumer",
+                "locked_until_ms",
+            )
+        )
+        return FateView.model_validate(
+            usual
+            | {
+                "subscription": self._id,
+                "fate": fate,
+                "computed": computed,
+                "detail": detail,
+                "state": None if state is None else state.state,
+                "topic": None if place is None else place.topic,
+                "partition": None if place is None else place.number,
+                "position": position,
+                "attempts": attempts,
+            }
+            | more,
+            from_attributes=True,
+        )
+
+    def _where(self) -> tuple[Partition | None, str | None]:
+        if self._sighting is not None:
+            return self._sighting.message.partition, self._sighting.message.position
+        for table in self._rows.tables():
+            for row in table:
+                return _place(row)
+        return None, None
+
+    async def _known(self) -> dict[str, Any] | None:
+        """What a row, or the memory of a worker, says."""
+        rows = self._rows
+        if rows.parked:
+            return await self._parked(rows.parked[-1])
+        if rows.letters:
+            letter = rows.letters[0]
+            detail = f"given up after {letter.attempts} attempts: {letter.cause}"
+            return {"fate": "dead-letter", "detail": detail, "dead_letter": letter.id}
+        offered = await self._offered()
+        if offered is not None:
+            return self._pulled(offered)
+        if rows.waiting:
+            waiting = rows.waiting[0]
+            if waiting.behind is None:
+                return self._waits("held by a worker for its first attempt")
+            return self._waits("held by a worker behind another event of its key", waiting.behind)
+        return None
+
+    def _waits(self, detail: str, behind: EventName | None = None) -> dict[str, Any]:
+        return {"fate": "waiting", "detail": detail + self._hindered(), "behind": behind}
+
+    async def _parked(self, row: Parked) -> dict[str, Any]:
+        due = {"next_attempt_ms": row.due_ms}
+        if row.redriven:
+            detail = f"its dead letter was redriven; {row.attempts} attempts since"
+            return {"fate": "redriven", "detail": detail + self._hindered(), **due}
+        store = self._now.running.store
+        if not row.attempts and store is not None:
+            try:
+                ahead = await ahead_of(store, row)
+            except StoreUnavailable:
+                ahead = None
+            if ahead is not None:
+                return self._waits("parked in the store behind another event of its key", ahead)
+        detail = f"its key is parked after {row.attempts} attempts: {row.cause or 'waits'}"
+        return {"fate": "parked", "detail": detail + self._hindered(), **due}
+
+    async def _offered(self) -> Offered | None:
+        if self._rows.offered:
+            return self._rows.offered[-1]
+        subscription, store = self._subscription, self._now.running.store
+        if subscription is None or store is None or self._sighting is None:
+            return None
+        if not isinstance(subscription.sink, Pull):
+            return None
+        return await offered_at(store, subscription.id, self._sighting)
+
+    def _pulled(self, row: Offered) -> dict[str, Any]:
+        if row.locked_until_ms > self._now.now_ms and row.token:
+            return {
+                "fate": "pulled",
+                "detail": f"handed out {row.deliveries} times, not acknowledged yet",
+                "consumer": row.consumer or None,
+                "locked_until_ms": row.locked_until_ms,
+            }
+        detail = f"waits for a consumer; handed out {row.deliveries} times"
+        return {"fate": "queued", "detail": detail, "consumer": row.consumer or None}
+
+    def _by_attempts(self) -> dict[str, Any] | None:
+        """Without any other row. ``attempts``: the oldest first."""
+        if not self._rows.attempts:
+            return None
+        last = self._rows.attempts[-1]
+        match last.outcome:
+            case "delivered":
+                return {"fate": "delivered", "detail": f"delivered by attempt {last.number}"}
+            case "disable":
+                return self._waits("its endpoint answered 410, so the subscription is disabled")
+            case "dead-letter":
+                return {"fate": "unknown", "computed": True, "detail": _GONE}
+        if self._is_finished():
+            detail = (
+                f"finished after attempt {last.number}, which failed: delivered later, or expired"
+            )
+            return {"fate": "delivered", "computed": True, "detail": detail}
+        due = None
+        if last.next_try_in is not None:
+            due = round(last.started_ms + last.duration_ms + last.next_try_in * 1000)
+        what = "was not sent" if last.outcome == "unsent" else "failed"
+        detail = f"attempt {last.number} {what}" + self._hindered()
+        return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
+
+    def _computed(self) -> dict[str, Any]:
+        subscription, sighting = self._subscription, self._sighting
+        if subscription is None or sighting is None:
+            return {"fate": "unknown", "computed": True, "detail": "there is no row of it any more"}
+        verdicts = explain_filters(subscription.filters, sighting.decoded.event)
+        failing = next((each for each in verdicts if not each.passes), None)
+        if failing is not None:
+            return self._filtered(failing)
+        finished = self._is_finished()
+        if finished is None:
+            detail = (
+                "its filters let it pass; how far the subscription is, is not known"
+                + self._hindered()
+            )
+            return {"fate": "unknown", "computed": True, "detail": detail}
+        if not finished:
+            return {
+                "computed": True,
+                **self._waits("its filters let it pass; it is not finished yet"),
+            }
+        return {"computed": True, **self._finished(subscription, sighting)}
+
+    def _filtered(self, failing: Verdict) -> dict[str, Any]:
+        return {
+            "fate": "filtered",
+            "computed": True,
+            "detail": f"would have been filtered by {failing.decided_by}",
+            "clause": failing.decided_by,
+            "because": self._now.shown.text(failing.because),
+        }
+
+    def _finished(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any]:
+        entry = self._now.entries.get(subscription.id)
+        created = None if entry is None else entry.created_ms
+        if (
+            created is not None
+            and created > sighting.message.time_ms
+            and subscription.start != "earliest"
+        ):
+            return {"fate": "unknown", "detail": "the subscription was made after it came"}
+        if (age := self._age(subscription, sighting)) is not None:
+            return age
+        if isinstance(subscription.sink, Pull):
+            return {
+                "fate": "pulled",
+                "detail": "a consumer acknowledged it (skybridge audit names consumers)",
+            }
+        began = (
+            "" if subscription.start == "earliest" else ", unless the subscription began behind it"
+        )
+        detail = (
+            "its filters let it pass, its position is finished, and no failure is stored: delivered"
+            + began
+        )
+        return {"fate": "delivered", "detail": detail}
+
+    def _age(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any] | None:
+        """Of a finished event that may have expired. None: it cannot have expired yet."""
+        ages = Ages(0, honour=subscription.expirytime == "honour")
+        expirytime = sighting.decoded.event.attributes.get("expirytime")
+        if not ages.expired(expirytime, self._now.now_ms / 1000):
+            return None
+        if ages.expired(expirytime, sighting.message.time_ms / 1000):
+            return {
+                "fate": "expired",
+                "detail": f"its expirytime {expirytime} was over when it came: never tried",
+            }
+        return {
+            "fate": "unknown",
+            "detail": f"finished: delivered, or expired at its expirytime {expirytime}",
+        }
+
+    def _is_finished(self) -> bool | None:
+        """By the position of the group; None: positions of this log have no order that is known here."""
+        place, position = self._where()
+        if place is None or position is None:
+            return None
+        committed = self._now.committed.get((self._id, place.topic, place.number))
+        if committed is None or not (committed.isdecimal() and position.isdecimal()):
+            return None
+        return int(position) < int(committed)
+
+    def _hindered(self) -> str:
+        state = self._now.states.get(self._id)
+        if state is None or (state.state == "running" and not state.cause):
+            return ""
+        return f"; the subscription is {state.state}" + (f": {state.cause}" if state.cause else "")

@@ -1,0 +1,284 @@
+"""``GET /v1/events``: the whole way of an event, from its producer to every subscription. It looks and changes
+nothing.
+
+``records`` looks for it in the logs, ``rows`` in the store and in memory, ``fates`` says what became
+of it at each subscription; here it is put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+from fastapi import Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.api.access.operations import Here, To, router
+from app.api.access.redaction import Shown
+from app.api.explain.journeys import FilterView
+from app.api.explain.routes import UNITS
+from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
+from app.api.find.fates import Now, asked, fates
+from app.api.find.records import (
+    Looked,
+    Sighting,
+    Wanted,
+    bound_for,
+    event_in,
+    message_at,
+    once,
+    search,
+)  # fmt: skip
+from app.api.find.rows import Rows, rows_of, sighted
+from app.api.http.bodies import json_answer
+from app.api.http.parameters import Moment, Text
+from app.api.http.slices import Slices
+from app.api.running import Running, now_ms
+from app.bindings.forwarding import PRODUCER
+from app.filters.explain import Verdict
+from app.model.message import Message
+from app.model.spool import spooled_route
+from app.routing.journey import Guide, Hop, Journey
+from app.sinks.dead_letters import MARK
+
+MOST = 100  # events of one answer, and records that are read because an attempt names them
+
+routes = router("/v1/events", tags=["find"])
+
+
+class FindQuery(BaseModel):
+    """Ids of events hold slashes, so they are parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: Text = Field(description="the id of the event")
+    source: Text | None = Field(None, description="its source; without it, events of every source")
+    since: Moment | None = Field(
+        None,
+        description="only what came at this time or later: RFC 3339, or milliseconds since the epoch. "
+        "Without it, embedded logs are searched from their beginning, and other brokers for the last hour",
+    )
+
+
+@routes.operation("GET", "find_events", (422, 503), response_model=FoundView)
+async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Query()]) -> Response:
+    """Where an event came from, which route it took, its place in each log, and what became of it at each
+    subscription. `looked` says how far each search went."""
+    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(running)
+    slices = Slices()
+    rows, looked = await rows_of(running, wanted, moment, slices)
+    searched = await search(running, wanted, moment)
+    now = await asked(running, shown, moment)
+    found = [*searched.sightings, *await sighted(running, rows, wanted, slices)]
+    every = once([*found, *await _tried(now, rows, found, wanted)])
+    sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
+    before = {*map(_source, every)} - {*map(_source, sightings)}
+    tried = [each.event_source for each in rows.attempts if each.event_source not in before]
+    by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
+    for each in sightings:
+        by_source[_source(each)].append(each)
+    sources = sorted(
+        dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
+    )
+    guide = Guide(
+        running.routes, now.subscriptions, running.resources, running.kinds, running.manners
+    )
+    ways, of_source = _Ways(guide, running, slices), await rows.by_source(slices)
+    events = [
+        await _event(
+            now, ways, wanted, source, by_source.get(source, ()), of_source.get(source, Rows())
+        )
+        for source in sources[:MOST]
+    ]
+    return json_answer(
+        {
+            "looked": [_looked(each) for each in (*looked, *searched.looked, *ways.looked)],
+            "events": await slices.rows(events, lambda each: each),
+        }
+    )
+
+
+def _looked(each: Looked) -> dict[str, object]:
+    members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
+    return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
+
+
+def _received(sightings: Sequence[Sighting]) -> int:
+    """Return when the oldest record of these was stored, 0 without any."""
+    return min((each.message.time_ms for each in sightings), default=0)
+
+
+def _source(sighting: Sighting) -> str:
+    return sighting.decoded.event.attributes["source"]
+
+
+async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted) -> list[Sighting]:
+    """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
+    known = {(each.broker, each.message.partition, each.message.position) for each in found}
+    brokers = {each.id: each.source.broker for each in now.subscriptions}
+    places = dict.fromkeys(
+        (brokers[each.subscription], each.partition, each.position)
+        for each in rows.attempts
+        if each.subscription in brokers
+    )
+    unknown = (each for each in places if each not in known)
+    more: list[Sighting] = []
+    for broker, partition, position in islice(unknown, MOST):
+        log = now.running.logs.get(broker)
+        if log is None or not log.capabilities.replayable:
+            continue
+        message = await message_at(log, partition, position)
+        decoded = None if message is None else event_in(now.running, broker, message)
+        if message is not None and decoded is not None and wanted.is_in(decoded):
+            more.append(Sighting(broker, message, decoded))
+    return more
+
+
+async def _event(
+    now: Now,
+    ways: _Ways,
+    wanted: Wanted,
+    source: str,
+    sightings: Sequence[Sighting],
+    mine: Rows,
+) -> EventFoundView:
+    attributes: Mapping[str, str] = {}
+    journey = None
+    if sightings:
+        attributes = sightings[0].decoded.event.attributes
+        journey = await ways.journey(sightings)
+    producer, claimed = sender_of(now.running, sightings)
+    return EventFoundView(
+        id=wanted.id,
+        source=source,
+        type=attributes.get("type") or next((each.event_type for each in mine.attempts), ""),
+        subject=attributes.get("subject"),
+        time=attributes.get("time"),
+        received_ms=min((each.message.time_ms for each in sightings), default=None),
+        producer=producer,
+        producer_claimed=claimed,
+        route=None if journey is None else _route(journey, now.shown),
+        places=list(_places(now, sightings, journey)),
+        subscriptions=await fates(now, mine, sightings, ways.slices),
+    )
+
+
+def sender_of(running: Running, sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
+    """Return the name of the producer, and whether only the record claims it. A record that proves it counts
+    before one that claims it."""
+    claimed = None
+    for each in sightings:
+        for name, value in each.decoded.foreign:
+            if name.lower() == PRODUCER and value:
+                text = value.decode("utf-8", "replace")
+                if _proves(running, each):
+                    return text, False
+                claimed = claimed or text
+    return claimed, claimed is not None
+
+
+def _proves(running: Running, sighting: Sighting) -> bool:
+    """Return whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
+    if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
+        return False
+    spooled = spooled_route(sighting.message.partition.topic) is not None  # no client writes there
+    return spooled or sighting.broker in running.attested
+
+
+class _Ways:
+    """Computes the way of each event, in slices, until ``UNITS`` filters were evaluated for one request."""
+
+    def __init__(self, guide: Guide, running: Running, slices: Slices) -> None:
+        self._guide = guide
+        self._running = running
+        self.slices = slices
+        self._left = UNITS
+        self.looked: list[Looked] = []
+
+    async def journey(self, sightings: Sequence[Sighting]) -> Journey | None:
+        """Explain by the rules in force; where they would not bring the event to any place that it is in, by a route
+        that does: the request may have named it. None: it came by no route."""
+        places = {bound_for(each.broker, each.message)[:2] for each in sightings}
+        first = sightings[0]
+        key = first.message.record.key
+        for name in [None, *(route.name for route in self._running.routes)]:
+            if self._left <= 0:
+                self._stop()
+                return None
+            self._left -= self._guide.units
+            journey = await self.slices.run(self._guide.steps(first.decoded, key, name))
+            if places & {(hop.broker, hop.topic) for hop in journey.hops}:
+                return journey
+        return None
+
+    def _stop(self) -> None:
+        if not self.looked:
+            why = f"one request evaluates {UNITS} filters: name the source of the event"
+            self.looked.append(
+                Looked(where="routes", start_ms=None, until_ms=None, complete=False, detail=why)
+            )
+
+
+def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
+    taken = next((each for each in journey.routes if each.chosen), None)
+    if taken is None:
+        return None
+    why = "; ".join(each.decided_by for each in taken.filters) or "it takes every event"
+    if not taken.asked:
+        why = "the request named it, or its filters have changed since"
+    return RouteTakenView(
+        name=taken.name,
+        computed=True,
+        why=why,
+        filters=[_verdict(each, shown) for each in taken.filters],
+    )
+
+
+def _verdict(verdict: Verdict, shown: Shown) -> FilterView:
+    """An expression may quote data."""
+    return FilterView(
+        dialect=verdict.dialect,
+        passes=verdict.passes,
+        decided_by=verdict.decided_by,
+        because=shown.text(verdict.because),
+        inner=[_verdict(each, shown) for each in verdict.inner],
+    )
+
+
+def _places(
+    now: Now, sightings: Sequence[Sighting], journey: Journey | None
+) -> Iterator[PlaceView]:
+    by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
+    for broker, message, _ in sightings:
+        place = message.partition
+        in_spool = spooled_route(place.topic) is not None
+        yield PlaceView(
+            broker=broker,
+            kind="spool" if in_spool else now.running.kinds.get(broker, ""),
+            topic=place.topic,
+            partition=place.number,
+            offset=int(message.position) if message.position.isdecimal() else None,
+            position=message.position,
+            time_ms=message.time_ms,
+            by=by.get(bound_for(broker, message)[:2], ""),
+            waits=_waits(now, broker, message) if in_spool else None,
+        )
+
+
+def _waits(now: Now, broker: str, message: Message) -> bool | None:
+    """Whether a record of a spool is still to be published; None where its position is not known."""
+    place = message.partition
+    drained = now.drained.get((broker, place.topic), ())
+    if place.number >= len(drained) or not message.position.isdecimal():
+        return None
+    return int(message.position) >= drained[place.number]
+
+
+def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    for hop in hops:
+        yield hop
+        for each in hop.subscriptions:
+            if each.onward is not None:
+                yield from _hops([each.onward])

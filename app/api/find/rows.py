@@ -1,0 +1,160 @@
+"""What the store and the memory of this process know of an event."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from app.api.deliveries import views
+from app.api.find.records import Looked, Sighting, Wanted, event_in
+from app.api.http.parameters import read_page
+from app.api.http.slices import ROW, Slices
+from app.api.running import Running
+from app.errors import StoreUnavailable
+from app.interfaces import (
+    Attempt,
+    AttemptChoice,
+    DeadLetter,
+    LetterChoice,
+    Offered,
+    Parked,
+    Store,
+    Waiting,
+)
+from app.model.pull import Pull
+
+T = TypeVar("T")
+
+MOST = 1_000  # rows of a table
+REMEMBERED = 10_000  # attempts that this process is asked for
+WALKED = 100_000  # rows of the pull queues, which have no index by event
+
+
+class Rows(msgspec.Struct):
+    """Rows of one event id, of any source."""
+
+    attempts: Sequence[Attempt] = ()
+    letters: Sequence[DeadLetter] = ()
+    parked: Sequence[Parked] = ()
+    offered: Sequence[Offered] = ()
+    waiting: Sequence[Waiting] = ()
+
+    async def by_source(self, slices: Slices) -> Mapping[str, Rows]:
+        """Return the rows of each source, in one pass."""
+        return await _grouped(self.tables(), _source, slices)
+
+    async def by_subscription(self, slices: Slices) -> Mapping[str, Rows]:
+        """Return the rows of each subscription, in one pass."""
+        return await _grouped(self.tables(), lambda each: str(each.subscription), slices)
+
+    def tables(self) -> tuple[Sequence[Any], ...]:
+        return self.attempts, self.letters, self.parked, self.offered, self.waiting
+
+    @property
+    def stored(self) -> bool:
+        """Whether a row of the store, or an attempt, names the event."""
+        return any((self.attempts, self.letters, self.parked, self.offered))
+
+    def kept(self) -> list[DeadLetter | Parked | Offered]:
+        """Those that hold the record."""
+        return [*self.letters, *self.parked, *self.offered]
+
+
+def _source(row: Any) -> str:
+    source: str = row.event_source if isinstance(row, Attempt) else row.event.source
+    return source
+
+
+async def _grouped(
+    tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
+) -> Mapping[str, Rows]:
+    found: dict[str, tuple[list[Any], ...]] = {}
+    for number, table in enumerate(tables):
+        for row in table:
+            name = of(row)
+            if name not in found:
+                found[name] = tuple([] for _ in tables)
+            found[name][number].append(row)
+            await slices.spend(1)
+    return {name: Rows(*each) for name, each in found.items()}
+
+
+async def rows_of(
+    running: Running, wanted: Wanted, now_ms: int, slices: Slices
+) -> tuple[Rows, list[Looked]]:
+    """A table that does not answer says so in ``looked``."""
+    store, looked = running.store, list[Looked]()
+    since = wanted.since_ms or 0
+    remembered = [
+        each
+        for each in await slices.each(running.attempts(None, REMEMBERED))
+        if each.event_id == wanted.id and wanted.source in (None, each.event_source)
+    ]
+    rows = Rows(remembered, waiting=running.waiting(None, wanted.id))
+    if store is None:
+        looked.append(_looked("store", wanted, None, "this process has no store"))
+        return rows, looked
+
+    async def ask(table: str, asked: Awaitable[tuple[list[T], bool]]) -> list[T]:
+        try:
+            found, more = await asked
+        except StoreUnavailable as error:
+            looked.append(_looked(f"store {table}", wanted, None, str(error)))
+            return []
+        why = f"there are more than {len(found)} rows: name the source of the event" if more else ""
+        looked.append(_looked(f"store {table}", wanted, now_ms, why))
+        return found
+
+    choice = AttemptChoice(event_id=wanted.id, event_source=wanted.source)
+    letters = LetterChoice(event_id=wanted.id, source=wanted.source)
+    stored = await ask("attempts", _most(store.attempts.find(choice, MOST)))
+    merged = await views.merged(stored, remembered, slices)
+    rows.attempts = [each for each in reversed(merged) if each.started_ms >= since]
+
+    async def of_letters(limit: int, before: int | None) -> list[DeadLetter]:
+        return await store.letters.find(letters, limit, before)
+
+    async def of_parked(limit: int, after: int | None) -> list[Parked]:
+        return await store.parked.find(limit=limit, after=after or 0, event_id=wanted.id)
+
+    rows.letters = await ask("dead_letters", read_page(of_letters, MOST, None))
+    rows.parked = await ask("parked", read_page(of_parked, MOST, None))
+    if any(isinstance(each.sink, Pull) for each in await running.declared()):
+        rows.offered = await ask("pulled", _most(store.pulled.named(wanted.id, WALKED)))
+    return rows, looked
+
+
+async def _most(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
+    """Return the rows, and whether there may be more."""
+    found = await asked
+    return found, len(found) >= MOST
+
+
+def _looked(where: str, wanted: Wanted, until: int | None, why: str) -> Looked:
+    return Looked(
+        where=where, start_ms=wanted.since_ms, until_ms=until, complete=not why, detail=why
+    )
+
+
+async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Offered | None:
+    """By its place, for which there is an index."""
+    message = sighting.message
+    try:
+        return await store.pulled.at(
+            subscription, sighting.broker, message.partition, message.position
+        )
+    except StoreUnavailable:
+        return None
+
+
+async def sighted(running: Running, rows: Rows, wanted: Wanted, slices: Slices) -> list[Sighting]:
+    """Return the records that rows hold."""
+    found = []
+    for row in rows.kept():
+        await slices.spend(ROW + (len(row.message.record.body or b"") >> 10))
+        decoded = event_in(running, row.broker, row.message)
+        if decoded is not None and wanted.is_in(decoded):
+            found.append(Sighting(row.broker, row.message, decoded))
+    return found

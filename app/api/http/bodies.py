@@ -1,0 +1,123 @@
+"""JSON bodies of the admin listener: bounded, and refused in the words of problems; and answers that hold
+documents as they were written (``msgspec.Raw``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import Request, Response
+
+from app.api.http.problems import Refused
+from app.event import json_text
+
+IDENTITY = "identity"
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+def json_answer(content: object) -> Response:
+    return Response(msgspec.json.encode(content), media_type=JSON)
+
+
+async def bounded(request: Request, most: int, refusal: Exception | None = None) -> bytes:
+    """413, or another ``refusal``, beyond ``most`` bytes, as soon as they are there."""
+    found = bytearray()
+    async for chunk in request.stream():
+        found += chunk
+        if len(found) > most:
+            raise refusal or Refused(413, "too-large", f"the document is larger than {most} bytes")
+    return bytes(found)
+
+
+async def replayed(request: Request, most: int) -> Request:
+    """Read the body of a request under a bound, and return a request that reads the same body.
+
+    Raises:
+        Refused: 413, as soon as more than ``most`` bytes are there.
+    """
+    read = [{"type": "http.request", "body": await bounded(request, most), "more_body": False}]
+
+    async def receive() -> Any:
+        return read.pop() if read else await request.receive()
+
+    return Request(request.scope, receive)
+
+
+async def read_object(request: Request, most: int, media_type: str = JSON) -> dict[str, Any]:
+    """The JSON object of a request. Media types are told apart, or a patch would replace the whole."""
+    demand_type(request, media_type)
+    return json_object(await bounded(request, most))
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(400, "bad-request", _why_not(body, error)) from None
+    except RecursionError:
+        raise Refused(400, "bad-request", "the document is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise Refused(400, "bad-request", "the body is not a JSON object")
+    return found
+
+
+def _why_not(body: bytes, error: Exception) -> str:
+    """Return why a body cannot be read. The parser also refuses JSON with a text or a number that is no value."""
+    try:
+        json_text.one(body)
+    except json_text.FAULTS as fault:
+        return f"the body is not JSON: {json_text.reason(body, fault)}"
+    if json_text.is_unpaired(body):
+        return "the body has a text with an unpaired surrogate"
+    return f"the body has a value that cannot be read: {error}"
+
+
+def demand_type(request: Request, *media_types: str) -> None:
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in media_types:
+        wanted = " or ".join(media_types)
+        raise Refused(
+            415, "unsupported-media-type", f"send it as {wanted}, not as {given or 'nothing'}"
+        )
+
+
+def event_body(description: str) -> dict[str, Any]:
+    """The description of a request that is an event, as ``/events`` takes it."""
+    example = {
+        "specversion": "1.0",
+        "id": "1",
+        "source": "/try",
+        "type": "com.example.hello",
+        "data": {"hello": "world"},
+    }
+    return {
+        "requestBody": {
+            "required": True,
+            "description": description,
+            "content": {
+                "application/cloudevents+json": {"schema": {"type": "object"}, "example": example},
+                "*/*": {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    }
+
+
+def demand_identity(request: Request) -> None:
+    """What was packed is not unpacked here."""
+    if request.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
+        raise Refused(415, "unsupported-content-encoding", "send the event as it is: identity only")
+
+
+def merged(document: Any, patch: Any) -> Any:
+    """JSON Merge Patch (RFC 7396): a new document; neither argument is touched. ``None`` in the patch takes a member away, a list
+    replaces a list as a whole."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result

@@ -1,0 +1,115 @@
+"""What the admin application makes of errors: every one is answered as a problem of ``problems``."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+
+from app.api.http.problems import MEDIA_TYPE, MissingScope, Refused, document, of_broker, status_of
+from app.errors import (
+    BrokerError,
+    Fault,
+    PositionOutOfRange,
+    SenderError,
+    StoreUnavailable,
+    VersionConflict,
+)
+
+MOST_FAULTS = 100  # that one answer lists; the others are counted
+RETRY_AFTER = 1.0  # seconds, where the broker gives no other
+
+
+def install(app: FastAPI) -> None:
+    """Every error that a route raises on purpose, and FastAPI's own, as a problem."""
+
+    @app.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> JSONResponse:
+        return _problem(document(error.status, error.code, str(error)))
+
+    @app.exception_handler(MissingScope)
+    async def missing_scope(_: Request, error: MissingScope) -> JSONResponse:
+        content = document(error.status, error.code, str(error))
+        return _problem(content | {"scope": error.scope})
+
+    @app.exception_handler(BrokerError)
+    async def broker(_: Request, error: BrokerError) -> JSONResponse:
+        return _problem(of_broker(error), _retry_after(error))
+
+    @app.exception_handler(SenderError)
+    async def sender(_: Request, error: SenderError) -> JSONResponse:
+        return _problem(document(error.status, error.code, str(error), error.faults))
+
+    @app.exception_handler(PositionOutOfRange)
+    async def position(_: Request, error: PositionOutOfRange) -> JSONResponse:
+        return _problem(document(416, "position-out-of-range", str(error)))
+
+    @app.exception_handler(StoreUnavailable)
+    async def store(_: Request, error: StoreUnavailable) -> JSONResponse:
+        return _problem(document(503, "store-unavailable", str(error)))
+
+    @app.exception_handler(VersionConflict)
+    async def conflict(_: Request, error: VersionConflict) -> JSONResponse:
+        return _problem(document(412, "precondition-failed", f"{error}: read it again"))
+
+    _install_own(app)
+
+
+def _install_own(app: FastAPI) -> None:
+    """What FastAPI refuses by itself."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        found = error.errors()
+        faults = [_fault(each) for each in found[:MOST_FAULTS]]
+        detail = "; ".join(f"{fault.at}: {fault.detail}" for fault in faults)
+        if len(found) > MOST_FAULTS:
+            detail += f"; and {len(found) - MOST_FAULTS} more"
+        return _problem(document(422, "bad-request", detail, faults))
+
+    @app.exception_handler(400)
+    async def unreadable(_: Request, error: HTTPException) -> JSONResponse:
+        """A body that is no UTF-8: its sender is told the same as for a body that is no JSON."""
+        fault = Fault("json-invalid", f"{error.detail}: is it JSON in UTF-8?", "body")
+        return _problem(document(422, "bad-request", f"{fault.at}: {fault.detail}", [fault]))
+
+    @app.exception_handler(404)
+    async def nothing(_: Request, error: Exception) -> JSONResponse:
+        return _problem(document(404, "not-found", f"{error}; /docs lists the paths"))
+
+    @app.exception_handler(405)
+    async def other_method(request: Request, error: HTTPException) -> JSONResponse:
+        detail = f"{request.method} is not allowed at {request.url.path}; /docs lists the methods"
+        return _problem(document(405, "method-not-allowed", detail), error.headers or {})
+
+
+def _fault(each: Mapping[str, Any]) -> Fault:
+    """Of FastAPI's own list."""
+    return Fault(each["type"].replace("_", "-"), each["msg"], ".".join(map(str, each["loc"])))
+
+
+def _retry_after(error: BrokerError) -> Mapping[str, str]:
+    """In whole seconds, at least one; only where the same request may succeed later."""
+    if status_of(error) != HTTPStatus.SERVICE_UNAVAILABLE:
+        return {}
+    seconds = RETRY_AFTER if error.retry_after is None else error.retry_after
+    return {"retry-after": str(max(1, math.ceil(seconds)))}
+
+
+class _ProblemResponse(JSONResponse):
+    """In ASCII: a name that somebody sent may have halves of characters, which UTF-8 has not."""
+
+    media_type = MEDIA_TYPE
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode("ascii")
+
+
+def _problem(content: dict[str, Any], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    return _ProblemResponse(content, content["status"], headers=headers)

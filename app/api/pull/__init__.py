@@ -1,0 +1,1 @@
+"""Shell. The verbs of pull subscriptions: receive, acknowledge, release, reject, renew."""

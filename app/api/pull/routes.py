@@ -1,0 +1,231 @@
+"""The verbs of pull subscriptions, in Event Grid's words: receive, acknowledge, release, reject, renew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+from fastapi import Depends, Path, Request, Response
+from pydantic import BaseModel, ValidationError
+
+from app.api.access.callers import caller_of
+from app.api.access.operations import Here, router
+from app.api.http import bodies
+from app.api.http.problems import Refused
+from app.api.http.slices import Slices
+from app.api.pull.answers import (
+    Failed,
+    Fates,
+    Receive,
+    ReceivedEvents,
+    Reject,
+    Release,
+    Tokens,
+)
+from app.api.pull.receive import Caller, Handed, HandingOut, tell_received
+from app.api.running import Running, now_ms, store_of
+from app.api.subscriptions.routes import subscription_of
+from app.api.topics import messages
+from app.api.topics.messages import json_of
+from app.errors import BrokerError
+from app.model.pull import HANDED_OUT, Pull, PullSettings
+from app.model.subscription import Subscription
+from app.sinks.dead_letters import REJECTED
+from app.telemetry.traces import carried_by
+
+LARGEST = 1 << 20  # bytes of a request's body
+LOST = (
+    "lock-lost",
+    "the lock has expired, the event is finished, or the token is unknown",
+)
+
+_encode = msgspec.json.Encoder().encode
+
+Name = Annotated[str, Path(description="id of the subscription")]
+Asked = TypeVar("Asked", bound=BaseModel)
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+routes = router("/v1/subscriptions", tags=["pull"])
+
+
+async def _hands(request: Request) -> HandingOut:
+    return cast("HandingOut", request.app.state.hands)
+
+
+Hands = Annotated[HandingOut, Depends(_hands)]
+
+
+def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
+    """An operation on a subscription. For its description alone: bodies are read by hand, under a bound."""
+    content = {bodies.JSON: {"schema": kind.model_json_schema()}}
+    return routes.post(
+        f"/{{name}}:{verb}",
+        operation_id=verb,
+        responses=Refused.responses(400, 404, 409, 413, 415, 422, 503),
+        openapi_extra={"requestBody": {"required": kind is not Receive, "content": content}},
+        **described,
+    )
+
+
+@_verb("receive", Receive, response_model=ReceivedEvents)
+async def receive(running: Here, hands: Hands, request: Request, name: Name) -> Response:
+    """Waiting events, each locked for this consumer. Only the oldest event of each key is returned;
+    the next one follows when it is acknowledged, rejected or a dead letter."""
+    asked = await _asked(request, Receive)
+    subscription, settings = await _pulled(running, name)
+    _demand_running(running, subscription)
+    began = running.clock.now()
+    async with _caller(request) as caller:
+        handed = await hands.receive(
+            subscription, settings, asked.max_events, asked.max_wait, caller
+        )
+    kind = running.kinds[subscription.source.broker]
+    if handed:
+        running.counters.add("attempts", name, HANDED_OUT, by=len(handed))
+        tell_received(request.headers, subscription, kind, handed, began)
+    events = await Slices().rows(handed, lambda each: msgspec.Raw(_view(each, kind)))
+    return bodies.json_answer({"events": events, "lock": settings.lock})
+
+
+@_verb("acknowledge", Tokens)
+async def acknowledge(running: Here, request: Request, name: Name) -> Fates:
+    """Acknowledge events: they are finished."""
+    asked = await _asked(request, Tokens)
+    await _pulled(running, name)
+    done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
+    if finished := sum(done.values()):
+        running.counters.add("deliveries", name, "delivered", by=finished)
+    return _fates(running, name, done)
+
+
+@_verb("release", Release)
+async def release(running: Here, request: Request, name: Name) -> Fates:
+    """Give events back: they are handed out again after the delay."""
+    asked = await _asked(request, Release)
+    await _pulled(running, name)
+    done = await store_of(running).pulled.release(
+        name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=now_ms(running)
+    )
+    return _fates(running, name, done)
+
+
+@_verb("reject", Reject)
+async def reject(running: Here, hands: Hands, request: Request, name: Name) -> Fates:
+    """Reject events: they become dead letters, cause `rejected`."""
+    asked = await _asked(request, Reject)
+    subscription, _ = await _pulled(running, name)
+    tokens = _once(asked)
+    rows = await store_of(running).pulled.locked(name, tokens, now_ms(running))
+    detail = asked.reason or "rejected by its consumer"
+    try:
+        buried = await hands.bury(subscription, rows, REJECTED, detail)
+    except BrokerError as error:
+        failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
+        return _fates(running, name, dict.fromkeys(tokens, False), failed)
+    return _fates(running, name, {token: buried.get(token, False) for token in tokens})
+
+
+@_verb("renew", Tokens)
+async def renew(running: Here, request: Request, name: Name) -> Fates:
+    """Extend the locks of events to their full length from now."""
+    asked = await _asked(request, Tokens)
+    _, settings = await _pulled(running, name)
+    done = await store_of(running).pulled.renew(
+        name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=now_ms(running)
+    )
+    return _fates(running, name, done)
+
+
+async def _asked(request: Request, kind: type[Asked]) -> Asked:
+    """The body as what it is to be; one that may be left out is left out whole."""
+    if kind is Receive and not _has_body(request):
+        return kind()
+    given = await bodies.read_object(request, LARGEST)
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise Refused(422, "bad-request", "; ".join(faults)) from None
+
+
+def _has_body(request: Request) -> bool:
+    given = request.headers
+    return "transfer-encoding" in given or given.get("content-length", "0") != "0"
+
+
+async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettings]:
+    """A subscription whose events are pulled, and how."""
+    subscription = await subscription_of(running, name)
+    if not isinstance(subscription.sink, Pull):
+        raise Refused(
+            409,
+            "not-pulled",
+            f"events of {name} are delivered to {subscription.sink_text}: only a subscription with"
+            " sink: {pull: {}} hands them out. To watch them, read /v1/subscriptions/"
+            f"{name}/events",
+        )
+    return subscription, subscription.sink.pull
+
+
+def _demand_running(running: Running, subscription: Subscription) -> None:
+    """What is locked may be finished all the same."""
+    halt = running.halts().get(subscription.id)
+    cause = halt.cause if halt else "by its configuration" if subscription.paused else None
+    if cause is not None:
+        detail = f"{subscription.id} is paused: {cause}"
+        raise Refused(409, "paused", detail)
+
+
+@contextlib.asynccontextmanager
+async def _caller(request: Request) -> AsyncIterator[Caller]:
+    """A client that hangs up while it waits is given nothing."""
+    known = caller_of(request.scope)
+    caller = Caller("" if known is None else known.name)
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        caller.gone.set()
+
+    watching = asyncio.create_task(watch(), name="caller")
+    try:
+        yield caller
+    finally:
+        watching.cancel()
+
+
+def _view(handed: Handed, kind: str) -> bytes:
+    """See ``answers.Received``."""
+    row, decoded = handed
+    about = {"lock_token": row.token, "delivery_count": row.deliveries}
+    said = _encode(about | carried_by(row.message.record.headers))
+    document = json_of(decoded)
+    if document is not None:
+        return b'{"event":%b,"broker_properties":%b}' % (document, said)
+    record = messages.to_json(row.message, kind)
+    return b'{"event":null,"broker_properties":%b,"record":%b}' % (said, record)
+
+
+def _once(asked: Tokens) -> Sequence[str]:
+    return list(dict.fromkeys(asked.tokens))
+
+
+def _fates(
+    running: Running, name: str, done: Mapping[str, bool], why: tuple[str, str] = LOST
+) -> Fates:
+    """Whatever was done may have freed what others wait for."""
+    code, detail = why
+    if any(done.values()):
+        running.wakeups.tell(name)
+    return Fates(
+        succeeded=[token for token, well in done.items() if well],
+        failed=[
+            Failed(token=token, code=code, detail=detail)
+            for token, well in done.items()
+            if not well
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Shell. State of the service: probes, history, attention, and the configuration in force."""

@@ -1,0 +1,249 @@
+"""``:replay``: a range of the log to one subscription once more, beside what it gets anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from fastapi import Path, Response
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from app.api.access.operations import By, Here, router
+from app.api.answers import View
+from app.api.http import start_points
+from app.api.http.parameters import Rate
+from app.api.http.problems import Refused
+from app.api.running import Running, now_ms, store_of
+from app.api.subscriptions.routes import PATH, Id, entry_of
+from app.api.subscriptions.verbs import runnable
+from app.api.topics.records import led
+from app.api.topics.routes import ends_of, log_of
+from app.interfaces import Log, Replay
+from app.model.message import Partition
+from app.model.metadata import PartitionMetadata
+from app.model.pull import Pull
+from app.model.start import Start
+from app.model.subscription import Subscription
+
+
+def _form(value: object) -> str:
+    return "word" if isinstance(value, str) else "place"
+
+
+Position = Annotated[Start, Tag("place")]
+Earliest = Annotated[Annotated[Literal["earliest"], Tag("word")] | Position, Discriminator(_form)]
+Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discriminator(_form)]
+
+
+class ReplayRequest(BaseModel):
+    """Start and end in the form of `start` of a subscription; partitions that `position` does not
+    name are left out."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    begin: Earliest = Field(
+        alias="from",
+        description='earliest, {"time": "2026-01-01T00:00:00Z"} or {"position": {"0": "123"}}',
+        examples=["earliest"],
+    )
+    until: Latest = Field(
+        "latest", description="end of the range, exclusive; latest is the present end"
+    )
+    topic: str | None = Field(
+        None, description="only this topic; by default all topics of the subscription"
+    )
+    rate: Rate = Field(0, description="events a second, at least one a day; 0: no limit")
+    dry_run: bool = Field(False, description="only return the plan")
+
+
+class ReplayView(View):
+    """The remaining range of a replay in one partition."""
+
+    id: int
+    topic: str
+    partition: int
+    next: str = Field(description="the first position that may be unfinished")
+    until: str = Field(description="end of the range, exclusive")
+    remaining: int | None = Field(description="most records; null if positions cannot be counted")
+    done: int
+    rate: float = Field(description="events a second; 0: no limit")
+    asked_ms: int
+
+
+class ReplayPlan(BaseModel):
+    """The plan of a replay."""
+
+    dry_run: bool
+    replays: list[ReplayView] = Field(description="ranges by partition; empty ones are left out")
+    total: int | None = Field(
+        description="most records, including filtered ones; null if the log cannot tell"
+    )
+
+
+routes = router(PATH, tags=["subscriptions"])
+
+
+@routes.operation(
+    "POST /{id}:replay",
+    "replay_subscription",
+    (400, 403, 404, 409, 416, 422, 501, 503),
+    responses={200: {"model": ReplayPlan, "description": "The plan (`dry_run`)."}},
+    status_code=202,
+)
+async def replay(
+    running: Here, by: By, id: Id, body: ReplayRequest, response: Response
+) -> ReplayPlan:
+    """Deliver a range again, beside new events, with the filters, order and retries of the
+    subscription. The group does not move. A subscription has one replay at a time."""
+    subscription = runnable(await entry_of(running, id))
+    planned = await _planned(running, subscription, body)
+    if body.dry_run:
+        by.tell(detail="dry run")
+        response.status_code = 200
+        return _plan(planned, dry_run=True)
+    if not planned:
+        raise Refused(422, "empty-range", "the range is empty")
+    numbers = await store_of(running).replays.ask(planned)
+    if not numbers:
+        raise Refused(409, "under-way", "a replay is running: wait, or DELETE its /replays")
+    await running.registry.nudge()
+    asked = zip(planned, numbers, strict=True)
+    return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
+
+
+@routes.operation("GET /{id}/replays", "replays", (404, 503))
+async def replays(running: Here, id: Id) -> list[ReplayView]:
+    """The remaining ranges of its replay; empty when it is done."""
+    entry = await entry_of(running, id)
+    return [_view(each) for each in await store_of(running).replays.all(entry.id)]
+
+
+@routes.operation("DELETE /{id}/replays", "cancel_replays", (404, 503), status_code=204)
+async def cancel(running: Here, id: Id) -> Response:
+    """Cancel its replay; attempts on the wire still finish."""
+    entry = await entry_of(running, id)
+    for each in await store_of(running).replays.all(entry.id):
+        await store_of(running).replays.end(each.id)
+    await running.registry.nudge()
+    return Response(status_code=204)
+
+
+@routes.operation("DELETE /{id}/replays/{replay}", "cancel_replay", (404, 503), status_code=204)
+async def cancel_one(
+    running: Here,
+    id: Id,
+    replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
+) -> Response:
+    """Cancel its replay in one partition."""
+    entry = await entry_of(running, id)
+    known = {each.id for each in await store_of(running).replays.all(entry.id)}
+    if replay not in known:
+        raise Refused(404, "unknown-replay", f"{entry.id} has no running replay {replay}")
+    await store_of(running).replays.end(replay)
+    await running.registry.nudge()
+    return Response(status_code=204)
+
+
+async def _planned(
+    running: Running, subscription: Subscription, body: ReplayRequest
+) -> list[Replay]:
+    broker = subscription.source.broker
+    log = _replayable(running, subscription)
+    found = []
+    for topic in _topics(subscription, body):
+        ends = led(await ends_of(log, broker, topic), topic)
+        begin = await _places(log, topic, ends, body.begin, unnamed=None)
+        until = await _places(log, topic, ends, body.until, unnamed="latest")
+        found += [
+            Replay(
+                subscription=subscription.id,
+                broker=broker,
+                partition=Partition(topic, number),
+                next=begin[number],
+                until=until[number],
+                asked_ms=now_ms(running),
+            )
+            for number in begin
+            if begin[number] != until[number] and _distance(begin[number], until[number]) != 0
+        ]
+    return [replace(each, rate=body.rate / len(found)) for each in found]
+
+
+def _replayable(running: Running, subscription: Subscription) -> Log:
+    log = log_of(running, subscription.source.broker)
+    if isinstance(subscription.sink, Pull):
+        raise Refused(
+            409,
+            "not-replayable",
+            "its events are pulled: create a pull subscription that starts there",
+        )
+    if not log.capabilities.replayable:
+        raise Refused(
+            409,
+            "not-replayable",
+            f"reads of broker {log.name} consume messages: keep the events in a log that can be"
+            " read again, as the embedded one, Kafka, Pulsar or a stream",
+        )
+    return log
+
+
+def _topics(subscription: Subscription, body: ReplayRequest) -> Sequence[str]:
+    topics = subscription.source.topics
+    if body.topic is not None and body.topic not in topics:
+        raise Refused(422, "unknown-topic", f"its topics are {', '.join(topics)}")
+    chosen = topics if body.topic is None else (body.topic,)
+    positions = any(isinstance(each, Start) and each.position for each in (body.begin, body.until))
+    if positions and len(chosen) > 1:
+        raise Refused(422, "topic-needed", "a position belongs to one topic: name it with topic")
+    return chosen
+
+
+async def _places(
+    log: Log,
+    topic: str,
+    ends: Sequence[PartitionMetadata],
+    at: str | Start,
+    *,
+    unnamed: Literal["latest"] | None,
+) -> dict[int, str]:
+    """By partition. Those that positions do not name are at ``unnamed``, or left out."""
+    if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
+        raise Refused(422, "not-capable", f"broker {log.name} has no times: give positions")
+    found = await start_points.resolve(log, topic, ends, _text(at))
+    named = {number: place.position for number, place in found.items()}
+    if isinstance(at, Start) and at.position is not None:
+        wanted = set(at.position)
+        others = {each.number: each.latest for each in ends} if unnamed else {}
+        return others | {number: named[number] for number in wanted}
+    return named
+
+
+def _text(at: str | Start) -> str:
+    if isinstance(at, str):
+        return at
+    if at.time is not None:
+        return at.time
+    return ",".join(f"{number}@{position}" for number, position in (at.position or {}).items())
+
+
+def _plan(replays: Sequence[Replay], *, dry_run: bool) -> ReplayPlan:
+    views = [_view(each) for each in replays]
+    counts = [each.remaining for each in views]
+    known = [count for count in counts if count is not None]
+    return ReplayPlan(
+        dry_run=dry_run, replays=views, total=sum(known) if len(known) == len(counts) else None
+    )
+
+
+def _view(replay: Replay) -> ReplayView:
+    place = replay.partition
+    remaining = _distance(replay.next, replay.until)
+    return ReplayView.of(replay, topic=place.topic, partition=place.number, remaining=remaining)
+
+
+def _distance(begin: str, until: str) -> int | None:
+    """Where positions are numbers, as on Kafka and the embedded log."""
+    if begin.isdecimal() and until.isdecimal():
+        return max(0, int(until) - int(begin))
+    return None

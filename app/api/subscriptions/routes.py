@@ -1,0 +1,257 @@
+"""``/v1/subscriptions``: made, read, replaced, patched and deleted.
+
+The document is the one of the configuration file: what GET answers can be pasted there, and what stands
+there can be posted here. How a subscription fares is no part of it: ``/status`` says that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from app.api import views
+from app.api.access.operations import By, Here, Router, To, router
+from app.api.answers import Listed, Standing
+from app.api.http import bodies
+from app.api.http.preconditions import Conditions, IfMatch, IfNoneMatch
+from app.api.http.problems import Refused
+from app.api.http.slices import Slices
+from app.api.running import Entry, Running
+from app.api.subscriptions.schemas import (
+    ANSWER,
+    ETAG,
+    LINKS,
+    LOCATION,
+    PATCH_BODY,
+    REQUEST_BODY,
+    WARNING,
+)
+from app.delivery.backoff import shortened
+from app.model.subscription import Subscription
+
+PATH = "/v1/subscriptions"
+BEGUN_WITHIN = (
+    5.0  # seconds that a new subscription is given to join its group before it is answered
+)
+TURN = 0.02
+
+Id = Annotated[str, Path(description="its id")]
+
+
+routes = router(PATH, tags=["subscriptions"])
+"""Is to come after the verbs: an id ends at a colon."""
+
+
+@routes.operation(
+    "POST",
+    "create_subscription",
+    (400, 409, 413, 415, 422, 503),
+    responses={201: {**ANSWER, "headers": {**ETAG, **LOCATION}, "links": LINKS}},
+    status_code=201,
+    response_class=JSONResponse,
+    openapi_extra=REQUEST_BODY,
+)
+async def create(running: Here, by: By, request: Request) -> Response:
+    """Create a subscription, with the id of the document or a generated one. If this process
+    delivers, `start: latest` begins before the answer."""
+    document = await bodies.read_object(request, running.largest_document)
+    entry = await made(running, document)
+    by.tell(target=entry.id)
+    return answered(entry, entry.document, made_at=PATH)
+
+
+@routes.operation("GET", "subscriptions", (503,), response_model=list[Listed])
+async def subscriptions(
+    running: Here,
+    shown: To,
+    broker: Annotated[
+        str | None, Query(description="only subscriptions that read from this broker")
+    ] = None,
+    state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
+) -> Response:
+    """All subscriptions, of the file and of the API, each with its status."""
+    every = await running.registry.entries()
+    wanted = [
+        (each, now)
+        for each, now in zip(every, await running.states(every), strict=True)
+        if broker in (None, _broker(each)) and state in (None, now.state)
+    ]
+    entries, states = [each for each, _ in wanted], [now for _, now in wanted]
+    slices = Slices()
+    found = await views.standings(running, entries, states, Listed, shown, slices)
+    return bodies.json_answer(await slices.rows(found, lambda each: each))
+
+
+@routes.operation(
+    "GET /{id}",
+    "subscription",
+    (404, 503),
+    responses={
+        200: {**ANSWER, "headers": ETAG},
+        304: {"description": "Not Modified", "headers": ETAG},
+    },
+    response_class=JSONResponse,
+)
+async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None) -> Response:
+    """Its document, as in the file or as given. A secret is shown as a placeholder; if the
+    placeholder is sent back, the secret stays."""
+    entry = await entry_of(running, id)
+    if Conditions(if_none_match=if_none_match).unchanged(entry):
+        return Response(status_code=304, headers={"etag": entry.etag})
+    return answered(entry, entry.document)
+
+
+@routes.operation("GET /{id}/status", "subscription_status", (404, 503))
+async def status(running: Here, shown: To, id: Id) -> Standing:
+    """Its status: state and cause, lag, unfinished messages, faults."""
+    return await views.standing(running, await entry_of(running, id), shown)
+
+
+@routes.operation(
+    "PUT /{id}",
+    "replace_subscription",
+    (400, 404, 409, 412, 413, 415, 422, 428, 503),
+    responses={
+        200: {**ANSWER, "headers": {**ETAG, **WARNING}},
+        201: {**ANSWER, "headers": {**ETAG, **LOCATION}},
+    },
+    response_class=JSONResponse,
+    openapi_extra=REQUEST_BODY,
+)
+async def replace(
+    running: Here,
+    request: Request,
+    id: Id,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """Replace the document (`If-Match`), or create one under this id (`If-None-Match: *`)."""
+    document = await bodies.read_object(request, running.largest_document)
+    entry = await running.registry.entry(id)
+    conditions = Conditions(if_match, if_none_match)
+    conditions.check(entry)
+    if entry is None and if_none_match is not None:
+        new = await made(running, {**document, "id": _same(document, id)})
+        return answered(new, new.document, made_at=PATH)
+    return await _changed(running, entry or await entry_of(running, id), conditions, document)
+
+
+@routes.operation(
+    "PATCH /{id}",
+    "patch_subscription",
+    (400, 404, 409, 412, 413, 415, 422, 428, 503),
+    responses={200: {**ANSWER, "headers": {**ETAG, **WARNING}}},
+    response_class=JSONResponse,
+    openapi_extra=PATCH_BODY,
+)
+async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
+    """Change some settings (RFC 7396): members replace members, null resets a member to its
+    default."""
+    change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
+    entry = await entry_of(running, id)
+    conditions = Conditions(if_match)
+    conditions.check(entry)
+    return await _changed(running, entry, conditions, bodies.merged(entry.document, change))
+
+
+@routes.operation(
+    "DELETE /{id}",
+    "delete_subscription",
+    (404, 409, 412, 503),
+    responses={200: ANSWER},
+    response_class=JSONResponse,
+)
+async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
+    """Delete the subscription and its waiting events; dead letters stay. Answers with its last
+    document. `If-Match` is optional."""
+    entry = await entry_of(running, id)
+    Conditions(if_match).check(entry)
+    await running.registry.remove(entry)
+    return JSONResponse(dict(entry.document))
+
+
+def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
+    """OPTIONS of all subscriptions and of one. ``all_`` and ``one``: ids of the operations."""
+    of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
+
+    @routes.operation("OPTIONS", all_, status_code=204)
+    async def allowed() -> Response:
+        """The allowed methods, as the CloudEvents draft defines it."""
+        return Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})
+
+    @routes.operation("OPTIONS /{id}", one, summary="Allowed", status_code=204)
+    async def allowed_one(id: Id) -> Response:  # noqa: ARG001
+        """The allowed methods, as the CloudEvents draft defines it."""
+        return Response(status_code=204, headers={"allow": of_one})
+
+
+allow(routes, "subscriptions_allow", "subscription_allow", patch=True)
+
+
+async def entry_of(running: Running, subscription: str) -> Entry:
+    entry = await running.registry.entry(subscription)
+    if entry is None:
+        raise Refused(404, "unknown-subscription", f"there is no subscription {subscription}")
+    return entry
+
+
+async def subscription_of(running: Running, name: str) -> Subscription:
+    """As it runs, for a client that fetches its events. Raises Refused for one that is not there."""
+    for each in await running.declared():
+        if each.id == name:
+            return each
+    raise Refused(404, "unknown-subscription", f"there is no subscription {name}")
+
+
+def answered(
+    entry: Entry, shown: Mapping[str, Any], *, before: Entry | None = None, made_at: str = ""
+) -> Response:
+    """``shown``: its document, or the draft's. ``before``: what it was until it was changed. ``made_at``:
+    the path under which it is new."""
+    headers = {"etag": entry.etag, **_warned(before, entry)}
+    if made_at:
+        headers["location"] = f"{made_at}/{entry.id}"
+    return JSONResponse(dict(shown), 201 if made_at else 200, headers)
+
+
+def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
+    """A header beside the document, which has no room for it: what a change does to events that wait."""
+    if before is None or before.subscription is None or now.subscription is None:
+        return {}
+    old, new = before.subscription.retry.schedule, now.subscription.retry.schedule
+    warning = shortened(now.id, old, new)
+    return {"skybridge-warning": warning} if warning else {}
+
+
+async def _changed(
+    running: Running, entry: Entry, conditions: Conditions, document: dict[str, Any]
+) -> Response:
+    if entry.origin == "api":
+        conditions.demand()
+    changed = await running.registry.change(entry, document)
+    return answered(changed, changed.document, before=entry)
+
+
+def _same(document: dict[str, Any], name: str) -> str:
+    if document.get("id", name) != name:
+        raise Refused(400, "other-id", f"the document's id is not {name}")
+    return name
+
+
+def _broker(entry: Entry) -> object:
+    source = entry.document.get("source")
+    return source.get("broker") if isinstance(source, dict) else None
+
+
+async def made(running: Running, document: dict[str, Any]) -> Entry:
+    """When it has its place in the log, or time is over: then its status says how far it is."""
+    entry = await running.registry.make(document)
+    for _ in range(int(BEGUN_WITHIN / TURN)):
+        if (await running.states([entry]))[0].state != "starting":
+            break
+        await asyncio.sleep(TURN)
+    return entry

@@ -1,0 +1,178 @@
+"""A message of a log as JSON: the event in the JSON format, whatever format it lies there in; and a
+document that nobody here reads as what it is: its content type, its bytes. And the reading of messages as
+events of one subscription.
+"""
+
+from __future__ import annotations
+
+import base64
+
+import msgspec
+
+from app.api.access.redaction import ALL, Shown
+from app.api.running import Running
+from app.bindings.record import Decoded, Native, Record
+from app.bindings.table import BINDINGS
+from app.bindings.transcode import in_version
+from app.bindings.wrapping import Origin, wrap
+from app.errors import SenderError
+from app.formats import json
+from app.model.message import Message
+from app.model.subscription import Subscription
+
+WITHHELD: dict[str, object] = {"withheld": "data"}
+
+
+def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = ALL) -> bytes:
+    """See ``answers.MessageView``. ``kind``: of the broker that it lies in. ``raw``: with the record as
+    it is on the wire, for readers who are shown everything."""
+    record = message.record
+    view: dict[str, object] = {
+        "topic": message.partition.topic,
+        "partition": message.partition.number,
+        "position": message.position,
+        "time_ms": message.time_ms,
+        **key_json(record.key if shown.everything else None),
+    }
+    try:
+        decoded = BINDINGS[kind].decode(record)
+        view |= _opaque(decoded, shown) if decoded.opaque else _event(decoded, shown)
+    except SenderError as fault:
+        view["fault"] = str(fault)
+        view |= _foreign(record) if shown.everything else WITHHELD
+    if raw and shown.everything:
+        view["record"] = record_json(record)
+    return msgspec.json.encode(view)
+
+
+def one_line(document: bytes) -> bytes:
+    """The same JSON without line ends, which server-sent events and lists of lines end at: data goes out
+    as it was written, and JSON has bare line ends between its tokens only."""
+    return document.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def record_json(record: Record) -> dict[str, object]:
+    """As it is on the wire. Headers in their order, with repeats and nulls; what is not UTF-8 in base64."""
+    return {
+        "headers": [
+            {
+                "name": _name(name),
+                **text_or_base64("value", value),
+                **_typed(record.natives.get(name)),
+            }
+            for name, value in record.headers
+        ],
+        **text_or_base64("body", record.body),
+        "content_type": _of_broker(record.content_type),
+        "message_id": _of_broker(record.message_id),
+        "time_ms": record.time_ms,
+    }
+
+
+def _typed(value: Native | None) -> dict[str, object]:
+    return {} if value is None or isinstance(value, bytes) else {"typed": value}
+
+
+def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
+    """One member, named for how it is written."""
+    try:
+        return {name: None if value is None else value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": _base64(value or b"")}
+
+
+def _event(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    event, withheld = shown.event(decoded.event)
+    return {
+        "mode": decoded.mode.value,
+        "content_type": _of_broker(decoded.media_type),
+        "event": msgspec.Raw(json.write_event(event)),
+        **({"foreign": _pairs(decoded)} if shown.everything else {}),
+        **({"withheld": withheld} if withheld else {}),
+    }
+
+
+def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    more: dict[str, object] = WITHHELD
+    if shown.everything:
+        body = _base64(decoded.document or b"")
+        more = {"body_base64": body, "foreign": _pairs(decoded)}
+    return {
+        "mode": decoded.mode.value,
+        "content_type": _of_broker(decoded.media_type),
+        "attributes": decoded.event.attributes,
+        **more,
+    }
+
+
+def _foreign(record: Record) -> dict[str, object]:
+    """Of what is no event."""
+    return {
+        "headers": [[_name(name), _text(value)] for name, value in record.headers],
+        "body_base64": None if record.body is None else _base64(record.body),
+    }
+
+
+def _name(name: str) -> str:
+    """Bytes that are not UTF-8, which Kafka has in names too, are shown as replacement characters."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _of_broker(text: str | None) -> str | None:
+    return None if text is None else _name(text)
+
+
+def _pairs(decoded: Decoded) -> list[list[str | None]]:
+    return [[_name(name), _text(value)] for name, value in decoded.foreign]
+
+
+def key_json(key: bytes | None) -> dict[str, object]:
+    """Text where it is text, in base64 otherwise."""
+    if key is None:
+        return {"key": None}
+    try:
+        return {"key": key.decode()}
+    except UnicodeDecodeError:
+        return {"key": None, "key_base64": _base64(key)}
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "backslashreplace")
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+class Reading:
+    """Events out of messages, in the version of the subscription; ``wrap`` as its worker does."""
+
+    def __init__(self, running: Running, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self._broker = subscription.source.broker
+        self._decode = BINDINGS[running.kinds[self._broker]].decode
+        self._lasting = running.logs[self._broker].capabilities.positions
+
+    def read(self, message: Message, known: Decoded | None = None) -> Decoded | None:
+        """None: it is no event. ``known``: as the worker read it."""
+        decoded = known
+        if decoded is None:
+            try:
+                decoded = self._decode(message.record)
+            except SenderError:
+                if self._subscription.on_foreign != "wrap":
+                    return None
+                decoded = wrap(message.record, self._origin(message))
+        return in_version(decoded, self._subscription.specversion)
+
+    def _origin(self, message: Message) -> Origin:
+        topic, number = message.partition.topic, message.partition.number
+        if not self._lasting:
+            return Origin(self._broker, topic, number)
+        return Origin(self._broker, topic, number, message.position, message.time_ms)
+
+
+def json_of(decoded: Decoded | None) -> bytes | None:
+    """The event in the JSON format; None where it is none, or its document is in a format that nobody here
+    reads."""
+    return None if decoded is None or decoded.opaque else json.write_event(decoded.event)

@@ -1,0 +1,1 @@
+"""Shell. Values made of the model: credentials, logins of Kafka listeners, kinds of brokers, resources of routes."""

@@ -1,0 +1,38 @@
+"""What routes name and do not hold: an operator's own key mappers, and files with schemas of data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from app.config.derived.key_mappers import load_key_mappers
+from app.errors import SetupError
+from app.model.route import DataSchema, Route
+from app.routing.data_schema import Check, compile_check
+from app.routing.plan import Resources
+
+
+def load_resources(routes: Iterable[Route]) -> Resources:
+    """Reads files, and imports what was registered. Raises SetupError that names the setting."""
+    routes = tuple(routes)
+    checks = {
+        route.name: load_check(route.data_schema, f"routes.{route.name}.schema")
+        for route in routes
+        if route.data_schema is not None
+    }
+    return Resources(load_key_mappers(routes), checks)
+
+
+def load_check(setting: DataSchema, at: str) -> Check:
+    return compile_check(setting, {str(file): _read(file, at) for file in setting.files}, at)
+
+
+def _read(file: Path, at: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SetupError(
+            f"{file} cannot be read: {error.strerror}",
+            setting=at,
+            cure="name a file that this user may read",
+        ) from error

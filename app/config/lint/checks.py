@@ -1,0 +1,61 @@
+"""What a configuration that keeps to the model may still get wrong.
+
+An *error* refuses the start: the service would not do what was asked. A *warning* may be meant. The
+checks are grouped by what they look at; each is a function from a Report to nothing.
+"""
+
+from __future__ import annotations
+
+from app.config.lint.admin import check_admin
+from app.config.lint.brokers import check_brokers
+from app.config.lint.intakes import check_intakes
+from app.config.lint.kafka_listeners import check_kafka_listeners
+from app.config.lint.mirrors import check_mirrors
+from app.config.lint.producers import check_producers
+from app.config.lint.replies import check_replies
+from app.config.lint.report import Report
+from app.config.lint.routes import check_routes
+from app.config.lint.sections import (
+    check_filters,
+    check_operator_events,
+    check_pipeline,
+    check_store,
+    check_traces,
+)
+from app.config.lint.servers import check_servers
+from app.config.lint.sinks import check_sinks, check_webhooks
+from app.config.lint.spools import check_spools
+from app.config.lint.subscriptions import check_subscriptions
+from app.config.lint.writing import check_writing
+from app.config.load.finding import Finding
+from app.config.load.loader import Loaded
+
+CHECKS = (
+    check_servers,
+    check_admin,
+    check_producers,
+    check_brokers,
+    check_kafka_listeners,
+    check_store,
+    check_routes,
+    check_spools,
+    check_intakes,
+    check_subscriptions,
+    check_filters,
+    check_sinks,
+    check_webhooks,
+    check_mirrors,
+    check_replies,
+    check_operator_events,
+    check_traces,
+    check_pipeline,
+    check_writing,
+)
+
+
+def lint(loaded: Loaded) -> list[Finding]:
+    """Every finding, in the order of the file. Looks at paths on this machine, never at a network."""
+    report = Report(loaded)
+    for check in CHECKS:
+        check(report)
+    return sorted(report.findings, key=lambda found: (found.line, found.place.column))

@@ -1,0 +1,227 @@
+"""Checks of producers: who may send, and that each credential is of one producer only."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from pathlib import Path as FilePath
+
+from app.access.rights import compile_patterns
+from app.access.who import digest_of, header_of, san_of
+from app.config.lint.report import Report, check_characters
+from app.config.load.finding import Path, did_you_mean
+from app.gateway.port import is_loopback
+from app.model.producer import JwtRule, Producer
+from app.model.quota import EventQuota
+from app.model.secret import FileSecret
+
+MIN_KEY = 20  # characters of a key, which nobody may guess
+_CURE_KEY = "make one: skybridge producers key new"
+_NOT_KEYS = frozenset({
+    "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie",
+    "expect", "host", "prefer", "skybridge-key", "traceparent", "tracestate", "transfer-encoding",
+    "upgrade",
+})  # fmt: skip
+
+
+def check_producers(report: Report) -> None:
+    _said_who_may_send(report)
+    producers = report.config.producers
+    report.duplicates("producers", "name", [each.name for each in producers])
+    for n, producer in enumerate(producers):
+        _each(report, ("producers", n), producer)
+    _one_credential_one_producer(report, producers)
+    _one_issuer_one_source(report, producers)
+    _keys_are_not_kept(report, producers)
+    if (quota := report.config.server.events.address_quota) is not None:
+        _fits_a_batch(report, ("server", "events", "address_quota"), quota)
+
+
+def _said_who_may_send(report: Report) -> None:
+    events, posting = report.config.server.events, any(e.posts for e in report.config.producers)
+    path: Path = ("server", "events", "access")
+    if events.access is None and not is_loopback(events.host):
+        report.error(
+            path,
+            "must be set off loopback: producers, or open, which lets every client that reaches the "
+            "listener send",
+            "set it to producers and list them under producers, or to open",
+        )
+    elif events.access == "producers" and not posting and not report.config.intakes:
+        report.error(
+            path,
+            "no producer is configured that can send over HTTP: every event would be refused",
+            "add one under producers with keys, jwt or certificate, or set it to open",
+        )
+    elif events.access != "producers" and posting:
+        report.warning(
+            path,
+            "is open: a client that leaves its credential out passes by the rights and the quota of "
+            "its producer",
+            "set it to producers",
+        )
+    if events.access == "producers" and events.address_quota is not None:
+        report.error(
+            ("server", "events", "address_quota"),
+            "is for open access: here a client that is no producer may not send at all",
+            "leave it out, or set server.events.access to open",
+        )
+    if (
+        events.access is not None
+        and not is_loopback(events.host)
+        and posting
+        and events.tls is None
+    ):
+        report.warning(
+            ("server", "events", "tls"),
+            "keys and tokens of producers cross the network in clear",
+            "set it, or put a proxy with TLS in front",
+        )
+
+
+def _each(report: Report, path: Path, producer: Producer) -> None:
+    if not producer.posts and producer.kafka is None:
+        report.error(path, "has no credential", "give it keys, jwt, certificate or kafka")
+    for n, key in enumerate(producer.keys):
+        _strong(report, (*path, "keys", n), key)
+    if producer.header is not None:
+        _header_is_free(report, (*path, "header"), producer)
+    for n, route in enumerate(producer.may.routes):
+        _route_exists(report, (*path, "may", "routes", n), route)
+    if producer.quota is not None:
+        _fits_a_batch(report, (*path, "quota"), producer.quota)
+    if producer.jwt is not None:
+        _issuer_is_safe(report, (*path, "jwt"), producer.jwt)
+    tls = report.config.server.events.tls
+    if producer.certificate is not None and (tls is None or tls.client_ca is None):
+        report.error(
+            (*path, "certificate"),
+            "no client is asked for a certificate",
+            "set server.events.tls.client_ca to the authority that signs them",
+        )
+
+
+def _strong(report: Report, path: Path, key: FileSecret) -> None:
+    text = key.get_secret_value()
+    if len(text) < MIN_KEY:
+        report.error(path, f"has fewer than {MIN_KEY} characters and can be guessed", _CURE_KEY)
+    elif not (text.isascii() and text.isprintable()) or " " in text:
+        report.error(path, "has characters that no header can carry", _CURE_KEY)
+
+
+def _header_is_free(report: Report, path: Path, producer: Producer) -> None:
+    name = str(producer.header).lower()
+    if name in _NOT_KEYS or name.startswith("ce-"):
+        report.error(path, "has another meaning", "choose another, such as x-api-key")
+    elif not producer.keys:
+        report.error(path, "is of no use without keys", "add keys, or leave it out")
+
+
+def _route_exists(report: Report, path: Path, pattern: str) -> None:
+    names = [route.name for route in report.config.routes]
+    if not any(map(compile_patterns((pattern,)), names)):
+        report.error(path, f"matches no route: {pattern!r}", did_you_mean(pattern, names))
+
+
+def _fits_a_batch(report: Report, path: Path, quota: EventQuota) -> None:
+    most = report.config.limits.max_batch
+    if quota.burst < most:
+        report.error(
+            (*path, "burst"),
+            f"is below limits.max_batch, {most}: a batch of that size could never be accepted",
+            "raise it, or lower limits.max_batch",
+        )
+
+
+def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
+    host = rule.issuer.partition("://")[2].partition("/")[0].rpartition(":")
+    name = host[0] or host[2]
+    if rule.jwks is None:
+        check_characters(report, (*path, "issuer"), rule.issuer)
+    if rule.jwks is None and rule.issuer.startswith("http://") and not is_loopback(name):
+        report.error(
+            (*path, "issuer"),
+            "its keys would come over plain http, where anybody on the way can put in others",
+            "write https://, or name a file of its keys: jwks",
+        )
+    if rule.jwks is not None and report.looks:
+        _keys_can_be_read(report, (*path, "jwks"), rule.jwks)
+
+
+def _keys_can_be_read(report: Report, path: Path, file: FilePath) -> None:
+    try:
+        from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
+
+        usable = bool(Keys(file.read_bytes()))
+    except OSError as error:
+        report.error(path, f"cannot be read: {error.strerror}", "check path and rights")
+    except ValueError as error:
+        report.error(path, str(error), "save the JWK Set of the issuer there")
+    else:
+        if not usable:
+            report.error(path, "has no key for signatures", "save the JWK Set of the issuer there")
+
+
+def _one_credential_one_producer(report: Report, producers: Iterable[Producer]) -> None:
+    taken: dict[Hashable, str] = {}
+    for n, producer in enumerate(producers):
+        for path, credential in _credentials(("producers", n), producer):
+            if credential in taken:
+                report.error(path, f"is also of {taken[credential]}", "give every producer its own")
+            taken.setdefault(credential, f"producer {producer.name}")
+    _tokens_are_told_apart(report, producers)
+
+
+def _credentials(path: Path, producer: Producer) -> Iterator[tuple[Path, Hashable]]:
+    for n, key in enumerate(producer.keys):
+        digest = digest_of(key.get_secret_value().encode())
+        yield (*path, "keys", n), (header_of(producer), digest)
+    if producer.certificate is not None:
+        yield (*path, "certificate", "san"), san_of(producer.certificate.san)
+
+
+def _tokens_are_told_apart(report: Report, producers: Iterable[Producer]) -> None:
+    seen: list[tuple[str, JwtRule]] = []
+    for n, producer in enumerate(producers):
+        if (rule := producer.jwt) is None:
+            continue
+        for name, other in seen:
+            if _one_token_may_match(rule, other):
+                report.error(
+                    ("producers", n, "jwt", "match"),
+                    f"a token can match this and producer {name}",
+                    "give both one claim with different values, such as azp",
+                )
+        seen.append((producer.name, rule))
+
+
+def _one_token_may_match(one: JwtRule, other: JwtRule) -> bool:
+    if (one.issuer, one.audience) != (other.issuer, other.audience):
+        return False
+    shared = one.match.keys() & other.match.keys()
+    return not any(one.match[name] != other.match[name] for name in shared)
+
+
+def _one_issuer_one_source(report: Report, producers: Iterable[Producer]) -> None:
+    seen: dict[str, FilePath | None] = {}
+    for n, producer in enumerate(producers):
+        if producer.jwt is None:
+            continue
+        rule = producer.jwt
+        if seen.setdefault(rule.issuer, rule.jwks) != rule.jwks:
+            report.error(
+                ("producers", n, "jwt", "jwks"),
+                f"is another one than that of the same issuer above ({rule.issuer})",
+                "name the same file for both, or none",
+            )
+
+
+def _keys_are_not_kept(report: Report, producers: Iterable[Producer]) -> None:
+    """Header fields that are stored beside events must not be credentials. ``authorization`` never is one."""
+    private = {header_of(each).decode() for each in producers}
+    for n, name in enumerate(report.config.server.events.forward_headers):
+        if name in private:
+            report.error(
+                ("server", "events", "forward_headers", n),
+                "carries keys of producers, which must not be stored beside events",
+                "leave it out",
+            )

@@ -1,0 +1,91 @@
+"""Environment variables that override the file: ``SKYBRIDGE_SERVER__EVENTS__PORT=9090``.
+
+``__`` steps into a setting, a number into a list; the number behind the last item adds one. Letters of any case fit; ``_`` stands for the ``-``
+and ``.`` of a name. A list or mapping is written as JSON. A variable without ``__`` overrides only
+``installation``, because other programs, and Kubernetes, set ``SKYBRIDGE_...`` of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from app.config.load.document import Document
+from app.config.load.finding import Location, Path
+
+PREFIX = "SKYBRIDGE_"
+_ALONE = {"INSTALLATION"}
+
+
+def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
+    """Puts the values of the environment into the document, in order of their names. Returns the
+    paths that were set, whose values are never repeated in a message."""
+    paths: set[Path] = set()
+    named = (
+        (each.removeprefix(PREFIX).split("__"), each) for each in environ if each.startswith(PREFIX)
+    )
+    for steps, variable in sorted(named, key=_order):
+        if len(steps) == 1 and steps[0] not in _ALONE:
+            continue
+        path = _put(document, variable, steps, _read(environ[variable]))
+        if path is not None:
+            paths.add(path)
+    return paths
+
+
+def _order(named: tuple[list[str], str]) -> tuple[object, ...]:
+    """Items of a list by their numbers: the tenth is not behind the first."""
+    return tuple((0, int(step), "") if step.isdecimal() else (1, 0, step) for step in named[0])
+
+
+def _put(document: Document, variable: str, steps: list[str], value: Any) -> Path | None:
+    holder: Any = document.root
+    path: Path = ()
+    place = Location(variable=variable)
+    for n, step in enumerate(steps):
+        key = _key(holder, step)
+        if key is None:
+            document.wrong(path, f"{variable} fits no setting", "check its name", place)
+            return None
+        path = (*path, key)
+        if isinstance(holder, list) and key == len(holder):
+            holder.append({})
+        if n == len(steps) - 1:
+            holder[key] = value
+            break
+        if isinstance(holder, dict) and not isinstance(holder.get(key), dict | list):
+            holder[key] = [] if steps[n + 1] == "0" and n + 2 < len(steps) else {}
+            document.places[path] = place
+        holder = holder[key]
+    document.places = {
+        known: where for known, where in document.places.items() if known[: len(path)] != path
+    }
+    document.places[path] = place
+    return path
+
+
+def _key(holder: Any, step: str) -> str | int | None:
+    """The key that a step names: an existing one where its letters fit, else a new one."""
+    if isinstance(holder, list):
+        return int(step) if step.isdecimal() and int(step) <= len(holder) else None
+    if not isinstance(holder, dict) or not step:
+        return None
+    for key in holder:
+        if _folded(str(key)) == _folded(step):
+            return key  # type: ignore[no-any-return]
+    return step.lower()
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _read(text: str) -> Any:
+    """JSON for lists and mappings; every other text as it is."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

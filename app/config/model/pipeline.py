@@ -1,0 +1,122 @@
+"""The settings of the data pipeline: the lake, what is archived into it, and how Spark runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from app.config.model.kafka_listener import Address
+from app.model.duration import Count, Duration
+from app.model.route import Name, Strict
+from app.model.start import Start, StartSetting
+
+_NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
+
+
+class Catalog(Strict):
+    """Iceberg's catalog, which lists the files of each table. Empty: a SQLite file in the folder of the lake."""
+
+    kind: Literal["jdbc", "rest", "hive", "glue", "hadoop"] = Field(
+        "jdbc",
+        description="kind of the catalog; hadoop keeps only files and needs a file system with "
+        "atomic rename",
+    )
+    uri: str | None = Field(
+        None,
+        description="address: jdbc:sqlite:FILE, jdbc:postgresql://..., https://..., "
+        "thrift://...; without it, kind jdbc uses catalog.db in the folder of the "
+        "lake",
+    )
+    properties: dict[str, SecretStr] = Field(
+        {},
+        description="further properties by Iceberg's names (io-impl, s3.endpoint, credential); "
+        'secrets best as "${env:NAME}"',
+    )
+
+    @model_validator(mode="after")
+    def uri_fits(self) -> Catalog:
+        if self.kind in {"rest", "hive"} and not self.uri:
+            raise ValueError(f"a catalog of kind {self.kind} needs uri")
+        return self
+
+
+class LakeSettings(Strict):
+    """The tables of Apache Iceberg that events are kept in."""
+
+    warehouse: Annotated[str, Field(min_length=1)] = Field(
+        "./skybridge-data/lake",
+        description="where the files of the tables go: a folder, or s3://bucket/path, hdfs://...",
+    )
+    catalog: Catalog = Field(Catalog(), description="Iceberg's catalog")
+    namespace: Annotated[str, Field(pattern=_NAMESPACE)] = Field(
+        "skybridge", description="the tables are lake.NAMESPACE.events, and so on"
+    )
+    buckets: Annotated[Count, Field(ge=1, le=4096)] = Field(
+        16, description="partitions of the table events by source and id, fixed when it is created"
+    )
+
+
+class Archive(Strict):
+    """Which records go into the lake, and how often."""
+
+    broker: Name | None = Field(
+        None,
+        description="a name under brokers, of kind kafka or pulsar, or embedded with a "
+        "kafka_listener; without it, the only such broker",
+    )
+    topics: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")], ...] = Field(
+        (), description="topics to read; without them, the topics of the broker's routes"
+    )
+    start: StartSetting = Field(
+        "earliest",
+        description="where reading starts in topics that are new to the lake: earliest, latest "
+        "or {time: ...}",
+    )
+    trigger: Duration = Field(
+        "30s",
+        validate_default=True,
+        description="time from the start of one batch to the start of the next",
+    )
+    max_offsets_per_trigger: Annotated[Count, Field(ge=1)] = Field(
+        200_000, description="most records of one batch, over all partitions"
+    )
+    metrics: Address | None = Field(
+        None,
+        description="host:port where a running archive exports its lag to Prometheus; without "
+        "it, nowhere",
+    )
+    checkpoint: str | None = Field(
+        None,
+        description="where Spark keeps its checkpoint: a persistent folder or URI; without it, "
+        "a folder of the lake",
+    )
+
+    @model_validator(mode="after")
+    def start_is_a_time(self) -> Archive:
+        if isinstance(self.start, Start) and self.start.time is None:
+            raise ValueError("start is earliest, latest or {time: ...} here")
+        return self
+
+
+class Spark(Strict):
+    """How Spark runs. By default inside the command itself, on all cores of this machine."""
+
+    master: str = Field(
+        "local[*]",
+        description="local[N], spark://host:7077, yarn, k8s://...; empty: spark-submit decides",
+    )
+    memory: Annotated[str, Field(pattern=r"^[1-9]\d*[kmgt]$")] = Field(
+        "2g", description="memory of the driver, which does all the work if master is local"
+    )
+    conf: dict[str, SecretStr] = Field(
+        {}, description="further settings by Spark's names; they override Skybridge's"
+    )
+
+
+class Pipeline(Strict):
+    """The data pipeline on Spark (the extra ``pipeline``): ``skybridge pipeline``."""
+
+    lake: LakeSettings = Field(LakeSettings(), description="the tables")
+    archive: Archive = Field(Archive(), description="the job that fills the tables")
+    spark: Spark = Field(Spark(), description="how Spark runs")

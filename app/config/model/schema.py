@@ -1,0 +1,42 @@
+"""The JSON Schema of the configuration file, for editors: names, meanings, defaults as one types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.config.model.config import Config
+from app.model.duration import with_bounds
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_REFERENCE = {
+    "type": "string",
+    "pattern": r"\$\{(env|file):[^}]+\}",
+    "description": "a value from the environment or from a file",
+}
+_NOT_TEXT = {"integer", "number", "boolean"}
+
+
+def schema() -> dict[str, Any]:
+    """Draft 2020-12. Where a number, a switch or a choice stands, a reference may stand too."""
+    made = _open_to_references(with_bounds(Config.model_json_schema()))
+    return {"$schema": DIALECT, **made, "title": "Skybridge configuration"}
+
+
+def _open_to_references(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_open_to_references(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kind = node.get("type")  # a mapping where a setting has this name
+    if isinstance(kind, str) and (kind in _NOT_TEXT or (kind == "string" and "enum" in node)):
+        return _either(node)
+    return {name: _open_to_references(inner) for name, inner in node.items() if name != "title"}
+
+
+def _either(node: dict[str, Any]) -> dict[str, Any]:
+    """Meaning and default stay outside, where editors look for them."""
+    outside: dict[str, Any] = {
+        name: node[name] for name in ("description", "default") if name in node
+    }
+    inside = {name: inner for name, inner in node.items() if name not in {*outside, "title"}}
+    return {**outside, "anyOf": [inside, _REFERENCE]}
