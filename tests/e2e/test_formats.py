@@ -15,7 +15,7 @@ import pytest
 from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.brokers.embedded import ConsumerSettings, open_log
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.routing.plan import Router
@@ -223,8 +223,12 @@ class House:
         to = {"broker": "log", "topic": TOPIC}
         routes = [Route.model_validate({"name": "all", "to": to} | route)]
         router = Router(routes, kinds={"log": "embedded"})
-        forward = ("traceparent", "tracestate")
-        publisher = Publisher(router, {"log": self.log}, self.counters, forward=forward)
+        forward = frozenset({b"traceparent", b"tracestate"})
+        publisher = Publisher(
+            PublishPolicy(router=router, forward=forward),
+            {"log": self.log},
+            self.counters,
+        )
         server = await self.rooms.enter_async_context(listening(publisher, counters=self.counters))
         self.port = server.port
 

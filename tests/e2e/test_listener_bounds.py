@@ -182,7 +182,7 @@ async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
         half = request(headers=[("content-length", "4000")], length=False) + b"x" * 2000
         first = await RawConnection.open(server.port)
         await first.send(half)
-        await until(lambda: server._resource.receiving > 600)  # with its head
+        await until(lambda: server.resource.receiving > 600)  # with its head
         async with await RawConnection.open(server.port) as second:
             await second.send(half)
             answer = await second.answer()
@@ -192,9 +192,9 @@ async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
         assert (await first.answer()).status == 202
         third = await RawConnection.open(server.port)
         await third.send(half)
-        await until(lambda: server._resource.receiving > 600)
+        await until(lambda: server.resource.receiving > 600)
         await third.close()
-        await until(lambda: server._resource.receiving == 0)
+        await until(lambda: server.resource.receiving == 0)
         await first.close()
 
 
@@ -212,14 +212,14 @@ async def test_unfinished_heads_are_bounded_over_all_connections_and_the_oldest_
                 for peer in peers:
                     await peer.send(head)
                 answer = await peers[0].answer()
-                await until(lambda: server._resource.heads > MIB * 3 // 4)
+                await until(lambda: server.resource.heads > MIB * 3 // 4)
             assert (answer.status, code(answer)) == (503, "bound-reached")
             await peers[-1].send(b"\r\n")
             assert (await peers[-1].answer()).status == 404  # the youngest was left alone
         finally:
             for peer in peers:
                 await peer.close()
-        await until(lambda: server._resource.heads == 0)
+        await until(lambda: server.resource.heads == 0)
 
 
 async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
@@ -228,9 +228,9 @@ async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
     async with listening(AtOnce(), receiving=60_000) as server:
         async with await RawConnection.open(server.port) as first:
             await first.send(large, b"a")
-            await until(lambda: server._resource.receiving > 50_000)
+            await until(lambda: server.resource.receiving > 50_000)
             assert code(await refused(server.port, large, b"a")) == "bound-reached"
-        await until(lambda: server._resource.receiving == 0)
+        await until(lambda: server.resource.receiving == 0)
 
 
 async def test_a_body_of_an_ordinary_request_has_the_same_bound() -> None:

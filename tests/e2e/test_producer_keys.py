@@ -14,7 +14,7 @@ from app.access.rights import Rights
 from app.access.who import Producers
 from app.bindings.record import Record
 from app.gateway.door import Door
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
 from app.model.message import Partition
@@ -63,7 +63,7 @@ class House:
         of: Any = lambda _: None  # noqa: E731
         self.door = Door(made, of, SystemClock(), is_open=False)
         routes = Router([Route.model_validate(each) for each in ROUTES])
-        self.publisher = Publisher(routes, {"log": self.log}, self.counters)
+        self.publisher = Publisher(PublishPolicy(router=routes), {"log": self.log}, self.counters)
         self.port = 0
 
     async def send(self, raw: bytes) -> RawAnswer:

@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.request import Request
-from app.gateway.resource import Done
+from app.gateway.resource import Done, EventsPolicy
 from app.gateway.server import EventsServer
+from app.gateway.tls import Tls
 from app.telemetry import Counters
 from raw_http import PATIENCE
 
@@ -70,12 +72,18 @@ class Held(AtOnce):
 
 @asynccontextmanager
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
-    """A started server on a free port; ``settings`` of ``Limits`` go there, the rest to the server."""
-    bounds = {
-        name: settings.pop(name) for name in tuple(settings) if name in Limits.__struct_fields__
-    }
+    """A started server on a free port; ``settings`` of ``Limits`` and of ``EventsPolicy`` go there, the rest to the
+    server."""
     counters = settings.pop("counters", None) or Counters()
-    server = EventsServer(publisher, counters, port=0, limits=Limits(**bounds), **settings)
+    bounds, decided = (
+        {name: settings.pop(name) for name in tuple(settings) if name in kind.__struct_fields__}
+        for kind in (Limits, EventsPolicy)
+    )
+    decided["intakes"] = decided.get("intakes") or Intakes((), counters)
+    tls: Tls | None = settings.get("tls")
+    demands = tls is not None and tls.demands_client
+    policy = EventsPolicy(**{"limits": Limits(**bounds), "demands_client": demands, **decided})
+    server = EventsServer(publisher, counters, policy, port=0, **settings)
     await server.start()
     try:
         yield server

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,9 +19,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.access.who import Producers
-from app.gateway.door import Door
+from app.gateway.door import Addresses, Door
 from app.gateway.issuers import Issuers
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.interfaces import Clock
@@ -81,12 +82,12 @@ class House:
 
     def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
         """As a reload does."""
-        made = Producers([Producer.model_validate(each) for each in listed])
-        resource = self.server._resource
-        before = resource.door
-        if before is not None:
-            made.follow(before.producers, self.clock.monotonic())
-        resource.door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+        resource = self.server.resource
+        before = {} if resource.door is None else resource.door.producers.callers
+        made = Producers([Producer.model_validate(each) for each in listed], before)
+        door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+        self.server.apply(msgspec.structs.replace(resource.policy, door=door))
+        made.take_effect(self.clock.monotonic())
 
 
 @asynccontextmanager
@@ -104,9 +105,10 @@ async def producer_house(
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     routes = Router([Route.model_validate(each) for each in ROUTES])
     logs: Any = {"log": log}
-    publisher = Publisher(routes, logs, counters, monotonic=clock.monotonic)
+    publisher = Publisher(PublishPolicy(router=routes), logs, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
-    door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
+    addresses = None if address_quota is None else Addresses(address_quota)
+    door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:
         yield House(server, log, counters, issuers, clock)
     await issuers.stop()

@@ -14,7 +14,7 @@ from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import Writing
 from app.errors import Fault, InvalidEvent, SenderError
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -127,7 +127,11 @@ def publisher(log: Any, switches: dict[str, Any]) -> Publisher:
     settings = dict(switches)
     limits = Limits(batch_events=settings.pop("max_batch", Limits().batch_events))
     route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": "t"}})
-    return Publisher(Router([route]), {"log": log}, Counters(), limits=limits, **settings)
+    return Publisher(
+        PublishPolicy(router=Router([route]), limits=limits or Limits(), **settings),
+        {"log": log},
+        Counters(),
+    )
 
 
 async def answer_to(port: int, case: Case) -> RawAnswer:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from app.gateway.answers import Answer
-from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.intakes import Intakes
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
-from app.gateway.resource import EventsResource
+from app.gateway.resource import EventsPolicy, EventsResource
 from app.model.route import Route
 from app.routing.plan import Resources, Router
 from app.telemetry import Counters
@@ -26,7 +26,11 @@ def shop(attributes: Mapping[str, str], _data: bytes | None, _key: bytes | None)
 def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | None:
     settings = {"name": "r", "to": {"broker": "log", "topic": "t"}, "key": {"mapper": "shop"}}
     router = Router([Route.model_validate(settings)], Resources({"shop": shop}))
-    resource = EventsResource(Publisher(router, {"log": log}, counters), Limits(), counters)
+    resource = EventsResource(
+        Publisher(PublishPolicy(router=router), {"log": log}, counters),
+        EventsPolicy(intakes=Intakes((), counters)),
+        counters,
+    )
     kind = (b"content-type", b"application/cloudevents-batch+json")
     required = {"specversion": "1.0", "id": "1", "source": "/", "type": "t"}
     body = json.dumps([required | each for each in events]).encode()

@@ -19,7 +19,7 @@ from app.errors import (
 )
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
 from app.model.receipt import Receipt
 from app.model.route import Route
@@ -52,7 +52,9 @@ class Bench:
         self.counters = Counters()
         routes = [Route.model_validate(route) for route in ROUTES]
         logs: Any = {"a": self.a, "b": self.b}
-        self.publisher = Publisher(Router(routes), logs, self.counters, **settings)
+        self.publisher = Publisher(
+            PublishPolicy(router=Router(routes), **settings), logs, self.counters
+        )
         self.answers: list[Answer] = []
 
     def publish(self, request: Request) -> Answer | None:
@@ -436,7 +438,7 @@ class OnceBench(Bench):
         super().__init__()
         routes = [Route.model_validate(DEDUPLICATED)]
         logs: Any = {"a": self.a, "b": self.b}
-        self.publisher = Publisher(Router(routes), logs, self.counters)
+        self.publisher = Publisher(PublishPolicy(router=Router(routes)), logs, self.counters)
 
     def settle(self, *repeats: str) -> None:
         """The fates at both logs, in their order."""

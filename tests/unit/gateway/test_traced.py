@@ -19,6 +19,7 @@ from app.bindings.transcode import Writing
 from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
 from app.gateway.answers import Answer
+from app.gateway.publish import PublishPolicy
 from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
@@ -49,12 +50,14 @@ class Bench:
         self.log.at_once = True
         route = Route.model_validate({"name": "all", "to": {"broker": "a", "topic": "t"}})
         self.publisher = TracedPublisher(
-            Router([route], kinds={"a": kind}),
+            PublishPolicy(
+                router=Router([route], kinds={"a": kind}),
+                forward=frozenset({b"traceparent", b"tracestate"}),
+            ),
             {"a": self.log},
             Counters(),
             traces=self.traces,
             systems={"a": kind},
-            forward=("traceparent", "tracestate"),
         )
 
     def publish(
