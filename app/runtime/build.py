@@ -12,6 +12,16 @@ from app.config.derived.kinds import kinds_of, manners_of
 from app.config.derived.route_resources import load_resources
 from app.config.load.loader import Loaded
 from app.config.model.config import Config, ServerTls
+from app.features.brokers.logs import forget_group, has_embedded, open_logs, routes_with_spools
+from app.features.descriptors import current_shares
+from app.features.events.intakes import open_intakes
+from app.features.events.producers import door_of
+from app.features.notifications import open_keeper, open_operator_events
+from app.features.storage.stores import open_store
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.registry import Registry
+from app.features.subscriptions.sinks import open_sink
+from app.features.tracing import system_of
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
 from app.gateway.door import Door
@@ -25,16 +35,6 @@ from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
 from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.descriptors import current_shares
-from app.runtime.intakes import open_intakes
-from app.runtime.logs import forget_group, has_embedded, open_logs, routes_with_spools
-from app.runtime.notifications import open_keeper, open_operator_events
-from app.runtime.producers import door_of
-from app.runtime.registry import Registry
-from app.runtime.sinks import open_sink
-from app.runtime.stores import open_store
-from app.runtime.subscription_catalog import SubscriptionCatalog
-from app.runtime.tracing import system_of
 from app.sinks.handshake import Callbacks
 from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
@@ -47,7 +47,7 @@ from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from app.runtime.spools import Spools
+    from app.features.spools import Spools
 
 Role = Literal["gateway", "worker"]
 ROLES: tuple[Role, ...] = ("gateway", "worker")
@@ -101,7 +101,7 @@ def build(
     spools: Spools | None = None
     publishing: Mapping[str, Log] = logs
     if "gateway" in roles and has_embedded(config):
-        from app.runtime.spools import Spools  # noqa: PLC0415 - with the log
+        from app.features.spools import Spools  # noqa: PLC0415 - with the log
 
         notify = silence if told is None else told.notify
         alone = "worker" in roles  # gateways apart may be several, on one store

@@ -10,13 +10,13 @@ import uvloop
 
 from app.config.check.source import Source
 from app.config.load.loader import Loaded
+from app.features.descriptors import raise_limit
+from app.features.tracing import begin_traces
 from app.runtime.build import ROLES, Role, build
 from app.runtime.clock import SystemClock
-from app.runtime.descriptors import raise_limit
 from app.runtime.heap import settle_heap
 from app.runtime.service import Service
 from app.runtime.signals import Signals
-from app.runtime.tracing import begin_traces
 from app.telemetry import set_up_logging
 
 

@@ -18,6 +18,9 @@ from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
 from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SkybridgeError
+from app.features.brokers.targets import Targets
+from app.features.certificates import Expiries, certificates_of
+from app.features.disks import disks, folders_of
 from app.interfaces import Attempt, Halt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
@@ -27,15 +30,12 @@ from app.model.subscription_status import SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Manner, Resources
 from app.runtime.build import Parts
-from app.runtime.certificates import Expiries, certificates_of
-from app.runtime.disks import disks, folders_of
-from app.runtime.target_checks import Targets
 from app.telemetry.tasks import FAILURES
 from app.worker.gate import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION
 
 if TYPE_CHECKING:
-    from app.runtime.kafka_listeners import OpenListener
+    from app.features.kafka_listeners import OpenListener
 
 RECENT = 100  # attempts looked at for the last error
 HEALTH_KEPT = 1.0  # seconds between questions to brokers and store: anybody may ask for readiness

@@ -21,6 +21,7 @@ from app.cli.feed import github_feed
 from app.config.load.loader import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
+from app.features.lake.settings import archived_topics, kafka_place
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
 from app.pipeline.replay import run as replay
@@ -32,7 +33,6 @@ from app.pipeline.replay.topic import Topic, writer
 from app.pipeline.settings import Lake
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
-from app.runtime.pipeline import archived_topics, kafka_place
 from app.runtime.service import Service
 from lacking import lacking
 from lake_house import lake_in, session_of

@@ -15,11 +15,11 @@ from app.brokers.portable import PortableLog
 from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
+from app.features.brokers.logs import declare_subscriptions
+from app.features.spools import Spools
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
-from app.runtime.logs import declare_subscriptions
-from app.runtime.spools import Spools
 from app.telemetry import Counters
 from memory_store import MemoryStore
 
@@ -123,7 +123,7 @@ class SpoolHouse:
     async def reload(self, routes: str) -> None:
         config = self.config(routes)
         await self.spools.prepare(config)
-        self.spools.become(config)
+        self.spools.apply(config)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(WITHIN):

@@ -21,6 +21,9 @@ from app.config.diff.difference import Change, Difference, rebuilds
 from app.config.load.loader import Loaded
 from app.config.model.config import Config
 from app.console.files import Console
+from app.features.brokers.logs import rebound
+from app.features.events.producers import door_of
+from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.listener import Listener
 from app.gateway.server import EventsServer
 from app.interfaces import Sink
@@ -29,10 +32,7 @@ from app.model.route import taking
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import Resources
 from app.runtime.build import Parts, budget_of, limits_of, open_events, sinks_of
-from app.runtime.logs import rebound
-from app.runtime.producers import door_of
 from app.runtime.state import State
-from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import set_up_logging
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
+from app.features.tracing import begin_traces
 from app.gateway.answers import Answer
 from app.gateway.publish import PublishPolicy
 from app.gateway.request import Request
@@ -28,7 +29,6 @@ from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.tracing import begin_traces
 from app.sinks.traced import TracedSink
 from app.telemetry import Counters
 from app.telemetry.traces import Traces, set_up_traces, traces

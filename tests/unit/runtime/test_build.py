@@ -15,10 +15,10 @@ from app.brokers.kafka import KafkaDriver
 from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.brokers.logs import open_logs
 from app.gateway.limits import Limits
 from app.runtime.build import build, limits_of
 from app.runtime.clock import SystemClock
-from app.runtime.logs import open_logs
 from app.runtime.service import Service
 
 YAML = """

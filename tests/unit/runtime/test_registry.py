@@ -13,11 +13,11 @@ import pytest
 from app.api.http.problems import Refused
 from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.registry import Registry
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.runtime.registry import Registry
-from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.store import SqlStore, open_store
 from app.store.encryption import Vault, new_key
 

@@ -11,6 +11,8 @@ import pytest
 from app.access.who import Producers
 from app.config.load.loader import Loaded, load
 from app.errors import BrokerUnavailable
+from app.features.brokers.targets import ASK_AGAIN
+from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.interfaces import Attempt
 from app.model.message import Partition
 from app.model.metadata import Health
@@ -18,8 +20,6 @@ from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
 from app.runtime.build import Parts
 from app.runtime.state import HEALTH_KEPT, State
-from app.runtime.subscription_catalog import SubscriptionCatalog
-from app.runtime.target_checks import ASK_AGAIN
 from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
 from app.telemetry import Counters

@@ -16,7 +16,7 @@ import pytest
 from app.api.subscriptions import verbs
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StoreUnavailable
-from app.runtime import store_watcher
+from app.features.subscriptions import store_watcher
 from app.runtime.build import Role, build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service

@@ -26,6 +26,8 @@ from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
+from app.features.spools import Spools
+from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
 from app.log.engine import Engine
@@ -33,8 +35,6 @@ from app.runtime import service as services
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.service import Service
-from app.runtime.spools import Spools
-from app.runtime.store_watcher import StoreWatcher
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import run as runs

@@ -7,9 +7,10 @@ cannot run any more, say because its broker left the file, is kept and reported;
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,8 +18,9 @@ import msgspec
 from app.api.running import Document, Entry
 from app.config.check.candidate import Examined, examine
 from app.config.load.loader import Loaded
-from app.errors import SetupError
-from app.interfaces import Halt, Store, StoredSubscription
+from app.errors import SetupError, VersionConflict
+from app.features.component import Change, Component
+from app.interfaces import Clock, Halt, Store, StoredSubscription
 from app.model.places import places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
@@ -42,23 +44,39 @@ class Made(NamedTuple):
         return self.entry.subscription is not None and not self.entry.faults
 
 
-class SubscriptionCatalog:
-    """All of it is as of the last ``refresh``.
+class _File(NamedTuple):
+    """A configuration, and the subscriptions that are in it."""
 
-    ``halts``  why some deliver nothing.
-    ``look``   makes workers of this process take up what is new; the watcher of the store fills it.
-    """
+    loaded: Loaded
+    entries: Mapping[str, Entry]
 
-    def __init__(self, loaded: Loaded, store: Store | None, vault: Vault) -> None:
-        self.loaded = loaded
+
+class Considered(NamedTuple):
+    """Another configuration, and what the store keeps, judged by it. ``revision``: of the store."""
+
+    file: _File
+    made: Mapping[str, Made]
+    revision: int
+
+
+class SubscriptionCatalog(Component[Considered]):
+    """All subscriptions as of the last ``refresh``. ``halts``: why some deliver nothing."""
+
+    name = "subscriptions of file and store"
+
+    def __init__(self, loaded: Loaded, store: Store, clock: Clock, vault: Vault) -> None:
         self.vault = vault
         self.halts: Mapping[str, Halt] = {}
-        self.look: Callable[[], Awaitable[None]] = self._nobody_looks
+        self._clock = clock
         self._store = store
-        self._file = _of_file(loaded)
-        self._made: dict[str, Made] = {}
+        self._file = _File(loaded, _of_file(loaded))
+        self._made: Mapping[str, Made] = {}
         self.revision = UNREAD
         self._lock = asyncio.Lock()
+
+    @property
+    def loaded(self) -> Loaded:
+        return self._file.loaded
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -73,11 +91,11 @@ class SubscriptionCatalog:
 
     @property
     def entries(self) -> list[Entry]:
-        return [*self._file.values(), *(each.entry for each in self._made.values())]
+        return [*self._file.entries.values(), *(each.entry for each in self._made.values())]
 
     def entry(self, subscription: str) -> Entry | None:
         made = self._made.get(subscription)
-        return self._file.get(subscription) or (made and made.entry)
+        return self._file.entries.get(subscription) or (made and made.entry)
 
     def made(self, subscription: str) -> Made | None:
         return self._made.get(subscription)
@@ -91,47 +109,66 @@ class SubscriptionCatalog:
         return [each.entry for each in self._made.values() if not each.runs]
 
     async def refresh(self) -> bool:
-        """Whether anything is new. Raises StoreUnavailable."""
-        if self._store is None:
-            return False
+        """Read the store again if it has changed, and return whether it had. Raises StoreUnavailable."""
         async with self._lock:
             revision = await self._store.subscriptions.revision()
             if revision == self.revision:
                 return False
             stored = await self._store.subscriptions.all()
             self.halts = await self._store.halts.all()
-            if stored != [each.stored for each in self._made.values()]:
-                self._made = await asyncio.to_thread(self._read, stored, self.loaded, self._file)
+            while stored != [each.stored for each in self._made.values()]:
+                file = self._file
+                made = await asyncio.to_thread(self._read, stored, file)
+                if file is self._file:  # else another configuration has come into force meanwhile
+                    self._made = made
             self.revision = revision
             return True
 
     async def clear(self, subscription: str) -> None:
         """What a worker wrote of one that the API had deleted. Raises StoreUnavailable."""
-        if self._store is not None:
-            await self._store.subscriptions.clear(subscription)
+        await self._store.subscriptions.clear(subscription)
 
-    async def _nobody_looks(self) -> None:
-        return
-
-    async def load(self) -> None:
-        """At the start: the same id in the file and in the store is for a person to decide."""
+    async def start(self) -> None:
+        """Seal what the store keeps under the present key, and read it. The same id in the file and in the store is
+        for a person to decide: SetupError."""
+        await self._reseal()
         await self.refresh()
-        self._demand_apart(self._file)
+        self._demand_apart(self._file.entries)
 
-    async def consider(self, loaded: Loaded) -> None:
-        """Whether this may be the file from now on. Raises SetupError, and StoreUnavailable."""
+    async def prepare(self, change: Change) -> Considered:
+        """Judge what the store keeps by another configuration. Raises SetupError, and StoreUnavailable."""
         await self.refresh()
-        self._demand_apart(_of_file(loaded))
+        file = _File(change.loaded, _of_file(change.loaded))
+        self._demand_apart(file.entries)
+        stored, revision = [each.stored for each in self._made.values()], self.revision
+        made = await asyncio.to_thread(self._read, stored, file) if stored else {}
+        return Considered(file, made, revision)
 
-    async def become(self, loaded: Loaded) -> None:
-        """Its subscriptions are those of the file from now on; what the store keeps is held against it. A store that cannot be asked
-        changes nothing of what it kept, and is asked again."""
-        async with self._lock:
-            file, made = _of_file(loaded), self._made
-            if made:
-                stored = [each.stored for each in made.values()]
-                made = await asyncio.to_thread(self._read, stored, loaded, file)
-            self.loaded, self._file, self._made = loaded, file, made
+    def apply(self, prepared: Considered) -> None:
+        """What the store has got since it was judged is read again by the next ``refresh``."""
+        is_present = prepared.revision == self.revision
+        self._file, self._made = prepared.file, prepared.made
+        self.revision = self.revision if is_present else UNREAD
+
+    async def put(self, name: str, document: bytes, expected: int) -> None:
+        """Keep a document in the place of the version ``expected``. Raises VersionConflict."""
+        now_ms = int(self._clock.now() * 1000)
+        await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
+
+    async def delete(self, name: str, expected: int) -> None:
+        """Delete the version ``expected`` of a document. Raises VersionConflict."""
+        await self._store.subscriptions.delete(name, expected=expected)
+
+    async def _reseal(self) -> None:
+        """Seal under the present key what was sealed under the one before."""
+        for stored in await self._store.subscriptions.all():
+            try:
+                renewed = resealed(stored, self.vault)
+            except Unreadable:  # it is reported as broken
+                continue
+            if renewed is not None:
+                with contextlib.suppress(VersionConflict):  # another process has just done the same
+                    await self.put(stored.id, renewed, stored.version)
 
     def _demand_apart(self, file: Mapping[str, Entry]) -> None:
         for name in self._made:
@@ -143,20 +180,19 @@ class SubscriptionCatalog:
                     f"subscriptions delete {name}",
                 )
 
-    def _read(
-        self, stored: Sequence[StoredSubscription], loaded: Loaded, file: Mapping[str, Entry]
-    ) -> dict[str, Made]:
+    def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Made]:
         """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
         opened = {each.id: self._opened(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
-            loaded,
+            file.loaded,
             [document for name in readable if isinstance(document := opened[name], dict)],
-            loaded.config.subscriptions,
+            file.loaded.config.subscriptions,
         )
         verdicts = dict(zip(readable, judged, strict=True))
         return {
-            each.id: _one(each, opened[each.id], verdicts.get(each.id), file) for each in stored
+            each.id: _one(each, opened[each.id], verdicts.get(each.id), file.entries)
+            for each in stored
         }
 
     def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:

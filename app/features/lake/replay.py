@@ -11,10 +11,10 @@ from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
+from app.features.brokers.logs import open_logs
+from app.features.lake.settings import archived_place, archived_topics, kafka_place
 from app.interfaces import Log
 from app.model.producer import Producer
-from app.runtime.logs import open_logs
-from app.runtime.pipeline import archived_place, archived_topics, kafka_place
 
 
 def target_log(config: Config, name: str, setting: str = "--to") -> Log:

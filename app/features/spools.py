@@ -20,6 +20,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.spool import STALL, SpoolingLog, When
 from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
+from app.features.component import Change, Component
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
 from app.model.route import Route, Target, log_name, log_of
@@ -61,9 +62,11 @@ class _Spool:
     waits: Backlog
 
 
-class Spools:
+class Spools(Component[Config]):
     """``logs``: of brokers, by name. ``publishing``: these, and what publishes for routes that spool, by the
     names of ``spool_log``; it changes with the configuration."""
+
+    name = "spools"
 
     def __init__(
         self,
@@ -101,13 +104,20 @@ class Spools:
 
     async def start(self) -> None:
         """Once the logs have started. What the last run left behind begins to drain."""
-        await self.prepare(self._config)
-        self.become(self._config)
+        await self._open_all(self._config)
+        self.apply(self._config)
         self._watches = [keep("spools", self._look_on), keep("spools", self._look_after, "targets")]
 
-    async def prepare(self, config: Config) -> None:
-        """Spools of this configuration are open when it returns; none of those open now is changed, and none is
-        closed until ``become``, or the next ``prepare``, has another one."""
+    async def prepare(self, change: Change) -> Config:
+        """Open the spools of another configuration. None of those open now is changed, and none is closed until
+        ``apply``, or the next ``prepare``, has another one."""
+        await self._open_all(change.config)
+        return change.config
+
+    def discard(self) -> None:
+        self.apply(self._config)
+
+    async def _open_all(self, config: Config) -> None:
         self._expected = frozenset(each.name for each in config.routes)
         async with self._closing:
             await self._prepare(config)
@@ -129,10 +139,10 @@ class Spools:
                 left = self._make(Wanted(route, broker, target or broker, kind, "never", 0))
                 await self._begin(left)
 
-    def become(self, config: Config) -> None:
+    def apply(self, prepared: Config) -> None:
         """Those that are not wanted any more take nothing new of their own accord, and drain."""
-        self._config, self._expected = config, frozenset()
-        wanted = {each.route: each for each in _wanted(config)}
+        self._config, self._expected = prepared, frozenset()
+        wanted = {each.route: each for each in _wanted(prepared)}
         for route, spool in self._open.items():
             now = wanted.get(route)
             spool.log.set(now.when if now else "never", now.most if now else spool.wanted.most)

@@ -14,6 +14,7 @@ from app.config.model.brokers import EmbeddedBroker, KafkaListener
 from app.config.model.config import Config
 from app.config.model.kafka_listener import split
 from app.errors import SetupError
+from app.features.descriptors import current_shares
 from app.gateway.port import is_loopback
 from app.gateway.tls import Certificates
 from app.interfaces import Clock
@@ -22,8 +23,7 @@ from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener as Server
 from app.model.spool import group_name
-from app.runtime.build import tls_of
-from app.runtime.descriptors import current_shares
+from app.features.listening import tls_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -33,9 +33,8 @@ class OpenListener:
     """It listens, and its certificate is watched."""
 
     def __init__(
-        self, name: str, node: Node, server: Server, watch: asyncio.Task[None] | None
+        self, node: Node, server: Server, watch: asyncio.Task[None] | None
     ) -> None:
-        self._name = name
         self._node = node
         self._server = server
         self._watch = watch
@@ -56,12 +55,8 @@ class OpenListener:
             refused_frames=self._node.refused_frames,
         )
 
-    async def logins_of(self, config: Config, producers: Producers) -> Logins | None:
-        """As ``config`` has them. Raises SetupError where it lets everybody in from elsewhere."""
-        return await logins_of(config, self._name, producers)
-
-    def expect(self, logins: Logins | None) -> None:
-        """From the next request on, also of those that have logged in."""
+    def demand(self, logins: Logins | None) -> None:
+        """Demand these logins from the next request on, also of clients that have logged in."""
         self._node.logins = logins
 
     async def stop(self, drain: float) -> None:
@@ -104,7 +99,7 @@ async def open_kafka_listener(
     await server.start()
     _log.info("log %s: the Kafka listener is at %s:%d", name, *server.address)
     watching = None if certificates is None else certificates.watch()
-    return OpenListener(name, node, server, watching)
+    return OpenListener(node, server, watching)
 
 
 def _demand_loopback(settings: KafkaListener, setting: str) -> None:

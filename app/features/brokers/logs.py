@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from app.brokers.portable import Bounds, PortableLog
 from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.model.config import Config
+from app.features.brokers.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
 from app.interfaces import OffsetStore
 from app.model.route import log_name
 from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Subscription
-from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
 from app.telemetry import Counters
 
 
@@ -85,8 +85,8 @@ def routes_with_spools(config: Config) -> frozenset[str]:
     return frozenset(each.name for each in config.routes if each.spool is not None)
 
 
-def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
-    """Of what is given to them from now on."""
+def bound_logs(config: Config, logs: Mapping[str, PortableLog]) -> None:
+    """Bound what is given to these logs from now on by another configuration."""
     for name, log in logs.items():
         log.bounds = _bounds(config.brokers[name.partition("#")[0]], config)
 

@@ -25,6 +25,8 @@ from app.routing.places import fixed_place, is_fixed
 ASK_AGAIN = 3.0  # seconds between questions to one broker, however often we are asked
 WITHIN = 2.0  # seconds: readiness must answer while a broker does not
 
+Faults = Mapping[str, Mapping[str, str]]
+"""By broker and place: why nothing can be published there."""
 NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)

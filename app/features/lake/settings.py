@@ -11,11 +11,11 @@ from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
 from app.config.model.pipeline import Catalog as CatalogSettings
 from app.errors import SetupError
+from app.features.lake.java_client import listener_options, options
 from app.model.route import Target
 from app.pipeline.pulsar_options import Options, full_topic
 from app.pipeline.settings import Catalog, Engine, KafkaPlace, Lake, PulsarPlace, Reroute
 from app.routing.places import fixed_place, is_fixed
-from app.runtime.java_client import listener_options, options
 
 _BROKER = "pipeline.archive.broker"
 _TOPICS = "pipeline.archive.topics"

@@ -12,9 +12,9 @@ from app.config.load.loader import Loaded
 from app.config.model.brokers import EmbeddedBroker, RabbitBroker
 from app.config.model.config import Config
 from app.errors import InUse, SetupError, SkybridgeError
-from app.runtime.logs import open_logs
-from app.runtime.stores import check_store_connection
-from app.runtime.target_checks import written_places
+from app.features.brokers.logs import open_logs
+from app.features.brokers.targets import written_places
+from app.features.storage.stores import check_store_connection
 
 Level = Literal["error", "warning"]
 FAREWELL = 1.0  # seconds for a broker that is away to be let go

@@ -11,12 +11,11 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from app.brokers.portable import PortableLog
 from app.errors import SkybridgeError
+from app.features.brokers.component import BrokersComponent
+from app.features.subscriptions.catalog import UNREAD, SubscriptionCatalog
 from app.interfaces import Clock
 from app.model.subscription import Subscription
-from app.runtime.logs import declare_subscriptions, forget_group
-from app.runtime.subscription_catalog import UNREAD, SubscriptionCatalog
 from app.sinks.handshake import Callbacks
 from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
@@ -34,13 +33,13 @@ class StoreWatcher:
         self,
         catalog: SubscriptionCatalog,
         supervisor: Supervisor | None,
-        logs: Mapping[str, PortableLog],
+        brokers: BrokersComponent,
         clock: Clock,
         callbacks: Callbacks | None = None,
     ) -> None:
         self._catalog = catalog
         self._supervisor = supervisor
-        self._logs = logs
+        self._brokers = brokers
         self._clock = clock
         self._callbacks = callbacks
         self._applied: tuple[Subscription, ...] = catalog.loaded.config.subscriptions
@@ -56,7 +55,6 @@ class StoreWatcher:
         """Returns when what the store has is begun, or its trouble is said."""
         await self.look()
         await self._said("subscriptions", self._change)
-        self._catalog.look = self.look
         self._tasks.add(keep("store-changes", self._follow))
 
     async def stop(self) -> None:
@@ -122,13 +120,12 @@ class StoreWatcher:
                 await self._supervisor.apply([each for each in wanted if each.id not in renewed])
             for each in left:
                 if self._incarnations.get(each.id) != incarnations.get(each.id):
-                    await forget_group(self._catalog.loaded.config, self._logs, each)
+                    await self._brokers.forget(each)
                     await self._catalog.clear(each.id)
             self._applied, self._incarnations = wanted, incarnations
             self._done = _HALFWAY
             await self._supervisor.apply(wanted)
-            for name, log in self._logs.items():
-                await declare_subscriptions(self._catalog.loaded.config, name, log, wanted)
+            await self._brokers.declare(wanted)
             self._done = built_on
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -6,11 +6,11 @@ from functools import partial
 
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.subscriptions.tokens import ClientCredentials, through
 from app.interfaces import Clock
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
-from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import (
     Credentials,
     Fixed,

@@ -19,38 +19,35 @@ from app.api.running import Demand, Document, Entry, anything
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
-from app.interfaces import Clock, Store
+from app.features.subscriptions.catalog import Made, SubscriptionCatalog
 from app.model.places import Path, places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.runtime.subscription_catalog import Made, SubscriptionCatalog, resealed
-from app.store.encryption import Unreadable
 
 _UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
 
 
 class Registry:
-    """Fills ``api.registry.Registry``. ``most``: subscriptions that the API may have made. ``forget``
-    the group that one of the same id may have left behind."""
+    """The subscriptions as the API makes, changes and removes them."""
 
     def __init__(
         self,
         catalog: SubscriptionCatalog,
-        store: Store,
-        clock: Clock,
         *,
-        most: int,
         forget: Callable[[Subscription], Awaitable[None]],
+        look: Callable[[], Awaitable[None]],
     ) -> None:
+        """``forget``: the group that a subscription of the same id may have left behind. ``look``: workers of this
+        process take up at once what the store says."""
         self._catalog = catalog
-        self._store = store
-        self._clock = clock
-        self._most = most
         self._forget = forget
+        self._look = look
         self._making = asyncio.Lock()  # so that the bound holds
 
-    def rebound(self, most: int) -> None:
-        self._most = most
+    @property
+    def largest_document(self) -> int:
+        """Return the most bytes of a document."""
+        return self._catalog.loaded.config.limits.subscription_bytes
 
     async def entries(self) -> list[Entry]:
         await self._catalog.refresh()
@@ -93,35 +90,20 @@ class Registry:
     async def remove(self, entry: Entry) -> None:
         if entry.origin == "file":
             raise of_the_file(entry)
-        await self._store.subscriptions.delete(entry.id, expected=entry.version)
+        await self._catalog.delete(entry.id, entry.version)
         await self.nudge()
 
     async def nudge(self) -> None:
         await self._catalog.refresh()
-        await self._catalog.look()
-
-    async def rotate(self) -> int:
-        """What was sealed under the key before is sealed under the present one; how many documents."""
-        count = 0
-        for stored in await self._store.subscriptions.all():
-            try:
-                renewed = resealed(stored, self._catalog.vault)
-            except Unreadable:  # it is reported as broken
-                continue
-            if renewed is not None:
-                try:
-                    await self._put(stored.id, renewed, stored.version)
-                except VersionConflict:  # somebody has just done the same
-                    continue
-                count += 1
-        return count
+        await self._look()
 
     def _demand_room(self) -> None:
-        if self._catalog.count >= self._most:
+        most = self._catalog.loaded.config.limits.subscriptions
+        if self._catalog.count >= most:
             raise Refused(
                 409,
                 "too-many-subscriptions",
-                f"the API has created {self._most} subscriptions: delete one, or raise"
+                f"the API has created {most} subscriptions: delete one, or raise"
                 " limits.subscriptions",
             )
 
@@ -171,16 +153,12 @@ class Registry:
         sealed: Any = document
         for at in places_of(FileSecret, valid):
             sealed = replaced(sealed, at, self._catalog.vault.seal)
-        await self._put(valid.id, msgspec.json.encode(sealed), expected)
+        await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected)
         await self.nudge()
         entry = self._catalog.entry(valid.id)
         if entry is None:
             raise VersionConflict("it was deleted at the same moment", 0)
         return entry
-
-    async def _put(self, name: str, document: bytes, expected: int) -> None:
-        now_ms = int(self._clock.now() * 1000)
-        await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
 
 
 def _with_kept_secrets(document: Document, made: Made) -> tuple[Document, list[Fault]]:

@@ -9,14 +9,14 @@ from app.config.derived.kinds import attested_brokers, manners_of
 from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.subscriptions.webhooks import webhook_for
+from app.features.tracing import traced
 from app.interfaces import Clock, Log, Sink
 from app.model.pull import Pull
 from app.model.route import log_of, taking
 from app.model.spool import spool_log
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
-from app.runtime.tracing import traced
-from app.runtime.webhooks import webhook_for
 from app.sinks.handshake import Callbacks
 from app.sinks.replies import Replies
 from app.sinks.topic import TopicSink

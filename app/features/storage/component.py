@@ -1,0 +1,31 @@
+"""The store, as a component."""
+
+from __future__ import annotations
+
+from app.brokers.sharing import Shared
+from app.features.component import WELL, Component, Health, Role
+from app.interfaces import Clock, Store
+
+HEALTH_KEPT = 1.0  # seconds between questions to the store
+
+
+class StorageComponent(Component[None]):
+    name = "store"
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._asking = Shared(HEALTH_KEPT, clock.monotonic)
+
+    async def start(self) -> None:
+        await self._store.start()
+
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - it waits for nothing
+        await self._store.stop()
+
+    async def health(self, role: Role) -> Health:
+        """A store in trouble holds up dead letters and nothing else: it is named, and nothing becomes unready."""
+        if role != "worker":
+            return WELL
+        found = await self._asking.ask("store", self._store.health)
+        return WELL if found.healthy else Health(causes=[f"store: {found.cause}"])

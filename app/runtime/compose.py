@@ -1,0 +1,103 @@
+"""From a configuration to a service: the only place that knows all components."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+
+from app.api.access.audit_trail import Trail
+from app.api.front import create_app
+from app.api.http.given import Given
+from app.api.status.recorder import Recorder
+from app.config.check.source import Source
+from app.config.load.loader import Loaded
+from app.config.model.config import Config
+from app.features.admin import AdminComponent, StreamsComponent, access_of
+from app.features.brokers.component import BrokersComponent
+from app.features.brokers.logs import has_embedded
+from app.features.component import ROLES, Component, Role
+from app.features.events.component import EventsComponent
+from app.features.events.intakes import IntakesComponent
+from app.features.events.producers import ProducersComponent
+from app.features.events.routes import RoutesComponent
+from app.features.kafka import KafkaComponent
+from app.features.notifications import open_keeper, open_operator_events
+from app.features.parts import LAST_WORDS, LoggingComponent, Part, VolumesComponent
+from app.features.storage.component import StorageComponent
+from app.features.storage.stores import open_store, vault_of
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.component import SubscriptionsComponent, budget_of
+from app.features.subscriptions.registry import Registry
+from app.features.subscriptions.sinks import sinks_of
+from app.features.subscriptions.store_watcher import StoreWatcher
+from app.features.tracing import end_traces
+from app.gateway.issuers import Issuers
+from app.interfaces import Clock, Log, Notify, Sink, Store, silence
+from app.model.subscription import Subscription
+from app.runtime.reload.reloader import Reloader
+from app.runtime.service import Service
+from app.sinks.handshake import Callbacks
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
+from app.worker.alerts import Watcher
+from app.worker.attempt_writer import AttemptKeeper
+from app.worker.budget import Budget
+from app.worker.operator_events import OperatorEvents
+from app.worker.supervisor import Supervisor
+
+
+def compose(
+    loaded: Loaded, clock: Clock, roles: Collection[Role] = ROLES, source: Source | None = None
+) -> Service:
+    """Return the service of a configuration, not yet started. ``source``: where the configuration can be read again.
+    Raises SetupError for what only shows when the components are made."""
+    return _Composition(loaded, clock, roles, source).service()
+
+
+class _Composition:
+    """Each part is made once, when the first that uses it asks for it."""
+
+    def __init__(
+        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: Source | None
+    ) -> None:
+        self.loaded = loaded
+        self.config: Config = loaded.config
+        self.clock = clock
+        self.roles = [role for role in ROLES if role in roles]
+        self.source = source
+        self.counters = Counters()
+        self.wakeups = Wakeups()
+        self.given = Given()
+        self.streams_end = asyncio.Event()
+
+    def service(self) -> Service:
+        service = Service(self.config, self.roles, self.clock, self.counters)
+        for stage in self._stages():
+            service.add(*stage)
+        service.reloader = Reloader(
+            self.source, self.loaded, service.take_up, self.clock, self.counters, self.trail
+        )
+        self._give(service)
+        return service
+
+    def _stages(self) -> list[list[Component[object] | None]]:
+        """In the order in which they start. What stands in one line stops at once."""
+        return [
+            [Part("traces", stop=end_traces)],
+            [LoggingComponent()],
+            [StorageComponent(self.store, self.clock)],
+            [Part("issuers", stop=self.issuers.stop)],
+            [self.catalog],
+            [self.brokers],
+            [self.volumes],
+            [_lasting("operator events", self.operator_events), _lasting("attempts", self.keeper)],
+            [self.routes],
+            [self.producers],
+            [self.intakes],
+            [self.spools],
+            [self.admin],
+            [self.streams],
+            [_lasting("watching", self.watcher)],
+            [self.subscriptions, self.kafka, self.events],
+        ]
