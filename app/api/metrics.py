@@ -6,7 +6,6 @@ and outcomes from closed sets, and ``Counters`` folds what exceeds its bound int
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
@@ -32,7 +31,6 @@ from app.api.answers import (
 )
 from app.api.running import Configured, Counts
 from app.model.metadata import GroupLag, Health
-from app.model.spool import without_spool
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import Counters
 from app.telemetry.histograms import REST, SUM
@@ -143,21 +141,9 @@ class _Snapshots(Collector):
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        counts = by_broker(self._counts)
-        yield from _counters(counts)
-        yield from _histograms(counts)
+        yield from _counters(self._counts)
+        yield from _histograms(self._counts)
         yield from _gauges(self._snapshot)
-
-
-def by_broker(counts: Counts) -> Counts:
-    """What went by way of a spool counts for the broker of its route's target."""
-    found: dict[str, Mapping[tuple[str, ...], int]] = {}
-    for name, series in counts.items():
-        plain: Counter[tuple[str, ...]] = Counter()
-        for labels, count in series.items():
-            plain[tuple(map(without_spool, labels))] += count
-        found[name] = plain
-    return found
 
 
 def render(snapshot: Snapshot, counts: Counts | None = None) -> bytes:

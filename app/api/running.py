@@ -25,7 +25,8 @@ from app.model.metadata import GroupLag
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
-from app.routing.plan import Manner, Resources
+from app.routing.plan import Resources
+from app.routing.publications import Manner
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 

@@ -13,7 +13,7 @@ from app.api import answers
 from app.api.access.redaction import Shown
 from app.api.answers import Standing
 from app.api.http.slices import ROW, Slices
-from app.api.metrics import HISTOGRAMS, by_broker
+from app.api.metrics import HISTOGRAMS
 from app.api.running import Counts, Entry, Running
 from app.api.snapshot import brokers_of, letters_of, parked_of
 from app.api.status.attention import attention
@@ -40,7 +40,7 @@ async def status(running: Running, shown: Shown) -> msgspec.Raw:
 async def _status(
     running: Running, subscriptions: Sequence[answers.SubscriptionView]
 ) -> answers.Status:
-    totals = by_broker(running.counters.values())
+    totals = running.counters.values()
     fares = await readiness(running)
     found = answers.Status.of(
         running,

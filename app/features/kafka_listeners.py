@@ -15,6 +15,7 @@ from app.config.model.config import Config
 from app.config.model.kafka_listener import split
 from app.errors import SetupError
 from app.features.descriptors import current_shares
+from app.features.listening import tls_of
 from app.gateway.port import is_loopback
 from app.gateway.tls import Certificates
 from app.interfaces import Clock
@@ -23,7 +24,6 @@ from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener as Server
 from app.model.spool import group_name
-from app.features.listening import tls_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
@@ -32,9 +32,7 @@ _log = logging.getLogger(__name__)
 class OpenListener:
     """It listens, and its certificate is watched."""
 
-    def __init__(
-        self, node: Node, server: Server, watch: asyncio.Task[None] | None
-    ) -> None:
+    def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
         self._node = node
         self._server = server
         self._watch = watch
@@ -83,7 +81,6 @@ async def open_kafka_listener(
     logins = await logins_of(config, name, producers)
     node = Node(
         engine=driver.engine,
-        coordinator=driver.coordinator,
         gate=CloudEventsGate(_validated(broker)),
         clock=clock,
         settings=bounds_of(settings, current_shares(config).kafka),

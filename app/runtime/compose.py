@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from collections.abc import Collection
 
-from app.api.access.audit_trail import Trail
-from app.api.front import create_app
 from app.api.http.given import Given
-from app.api.status.recorder import Recorder
 from app.config.check.source import Source
 from app.config.load.loader import Loaded
 from app.config.model.config import Config
-from app.features.admin import AdminComponent, StreamsComponent, access_of
-from app.features.brokers.component import BrokersComponent
-from app.features.brokers.logs import has_embedded
 from app.features.component import ROLES, Component, Role
-from app.features.events.component import EventsComponent
-from app.features.events.intakes import IntakesComponent
-from app.features.events.producers import ProducersComponent
-from app.features.events.routes import RoutesComponent
-from app.features.kafka import KafkaComponent
-from app.features.notifications import open_keeper, open_operator_events
-from app.features.parts import LAST_WORDS, LoggingComponent, Part, VolumesComponent
+from app.features.parts import LoggingComponent, Part
 from app.features.storage.component import StorageComponent
-from app.features.storage.stores import open_store, vault_of
-from app.features.subscriptions.catalog import SubscriptionCatalog
-from app.features.subscriptions.component import SubscriptionsComponent, budget_of
-from app.features.subscriptions.registry import Registry
-from app.features.subscriptions.sinks import sinks_of
-from app.features.subscriptions.store_watcher import StoreWatcher
 from app.features.tracing import end_traces
-from app.gateway.issuers import Issuers
-from app.interfaces import Clock, Log, Notify, Sink, Store, silence
-from app.model.subscription import Subscription
+from app.interfaces import Clock
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
-from app.sinks.handshake import Callbacks
 from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
-from app.worker.alerts import Watcher
-from app.worker.attempt_writer import AttemptKeeper
-from app.worker.budget import Budget
-from app.worker.operator_events import OperatorEvents
-from app.worker.supervisor import Supervisor
 
 
 def compose(

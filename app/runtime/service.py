@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.api.answers import RoleReadiness
 from app.config.model.config import Config
@@ -21,6 +21,7 @@ from app.features.admin import AdminComponent
 from app.features.component import Change, Component, Role, stopped
 from app.features.events.component import EventsComponent
 from app.interfaces import Clock
+from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.watching import hear, watch, watch_files
 from app.telemetry import Counters
 from app.telemetry.tasks import FAILURES, keep

@@ -9,6 +9,7 @@ import pytest
 
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher, PublishPolicy
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -43,7 +44,7 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing()
     counters = Counters()
     publisher = Publisher(
         PublishPolicy(router=router, limits=LIMITS, unknown_formats="refuse"),
-        {"log": log},
+        {LogName("log"): log},
         counters,
     )
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
@@ -68,7 +69,7 @@ async def test_a_request_names_exactly_one_host(version: str, hosts: int, status
     log: Any = ScriptedLog(at_once=True)
     router = Router([Route.model_validate(ROUTES[1])])
     fields = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\ncontent-length: 0\r\n\r\n"
-    publisher = Publisher(PublishPolicy(router=router), {"log": log}, Counters())
+    publisher = Publisher(PublishPolicy(router=router), {LogName("log"): log}, Counters())
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         head = b"POST /events HTTP/%b\r\n" % version.encode()
         peer.writer.write(head + b"host: x\r\n" * hosts + fields)

@@ -13,6 +13,7 @@ from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -70,9 +71,8 @@ class IntakeHouse:
         self.counters = Counters()
         self.log: Any = ScriptedLog(at_once=at_once)
         routes = [Route.model_validate(each) for each in ROUTES]
-        self.publisher = Publisher(
-            PublishPolicy(router=Router(routes)), {"log": self.log}, self.counters
-        )
+        policy = PublishPolicy(router=Router(routes))
+        self.publisher = Publisher(policy, {LogName("log"): self.log}, self.counters)
         self.intakes = self._opened(intakes)
 
     def _opened(

@@ -13,7 +13,8 @@ from app.access.rights import NotAllowed, Rights
 from app.api.answers import FaultView, Problem, RecordView, View
 from app.api.http import problems
 from app.api.topics import messages
-from app.routing.journey import Hop, Journey, SubscriptionVerdict
+from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]

@@ -20,7 +20,8 @@ from app.api.running import Running
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
-from app.routing.journey import Guide, Hop, Journey
+from app.routing.hops import Hop
+from app.routing.journey import Guide, Journey
 
 LARGEST = 16 << 20  # bytes of a body
 MOST = 1_000  # events of one request

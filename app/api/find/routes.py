@@ -40,7 +40,8 @@ from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
 from app.model.message import Message
 from app.model.spool import spooled_route
-from app.routing.journey import Guide, Hop, Journey
+from app.routing.hops import Hop
+from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them
@@ -75,7 +76,7 @@ async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Quer
     every = once([*found, *await _tried(now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source, every)} - {*map(_source, sightings)}
-    tried = [each.event_source for each in rows.attempts if each.event_source not in before]
+    tried = [each.event.source for each in rows.attempts if each.event.source not in before]
     by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
     for each in sightings:
         by_source[_source(each)].append(each)
@@ -153,7 +154,7 @@ async def _event(
     return EventFoundView(
         id=wanted.id,
         source=source,
-        type=attributes.get("type") or next((each.event_type for each in mine.attempts), ""),
+        type=attributes.get("type") or next((each.event.type for each in mine.attempts), ""),
         subject=attributes.get("subject"),
         time=attributes.get("time"),
         received_ms=min((each.message.time_ms for each in sightings), default=None),

@@ -6,7 +6,6 @@ there can be posted here. How a subscription fares is no part of it: ``/status``
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -37,7 +36,6 @@ PATH = "/v1/subscriptions"
 BEGUN_WITHIN = (
     5.0  # seconds that a new subscription is given to join its group before it is answered
 )
-TURN = 0.02
 
 Id = Annotated[str, Path(description="its id")]
 
@@ -250,8 +248,10 @@ def _broker(entry: Entry) -> object:
 async def made(running: Running, document: dict[str, Any]) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
     entry = await running.registry.make(document)
-    for _ in range(int(BEGUN_WITHIN / TURN)):
-        if (await running.states([entry]))[0].state != "starting":
-            break
-        await asyncio.sleep(TURN)
+
+    async def state() -> str | None:
+        (status,) = await running.states([entry])
+        return None if status.state == "starting" else status.state
+
+    await running.wakeups.until(entry.id, state, BEGUN_WITHIN, BEGUN_WITHIN)
     return entry

@@ -31,19 +31,6 @@ _REFERENCES = re.compile(r"(\$\{[^}]*\})+")
 UNREAD = -1  # no revision is below 0
 
 
-class Made(NamedTuple):
-    """One of the store. ``document``: with its secrets in clear, never shown; None where they cannot be
-    read."""
-
-    stored: StoredSubscription
-    document: Mapping[str, Any] | None
-    entry: Entry
-
-    @property
-    def runs(self) -> bool:
-        return self.entry.subscription is not None and not self.entry.faults
-
-
 class _File(NamedTuple):
     """A configuration, and the subscriptions that are in it."""
 
@@ -55,7 +42,8 @@ class Considered(NamedTuple):
     """Another configuration, and what the store keeps, judged by it. ``revision``: of the store."""
 
     file: _File
-    made: Mapping[str, Made]
+    made: Mapping[str, Entry]
+    stored: dict[str, StoredSubscription]
     revision: int
 
 
@@ -70,7 +58,8 @@ class SubscriptionCatalog(Component[Considered]):
         self._clock = clock
         self._store = store
         self._file = _File(loaded, _of_file(loaded))
-        self._made: Mapping[str, Made] = {}
+        self._stored: dict[str, StoredSubscription] = {}
+        self._made: Mapping[str, Entry] = {}  # of those
         self.revision = UNREAD
         self._lock = asyncio.Lock()
 
@@ -81,24 +70,29 @@ class SubscriptionCatalog(Component[Considered]):
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
         """Those that are to run."""
-        made = (each.entry.subscription for each in self._made.values() if each.runs)
+        made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
 
     @property
     def incarnations(self) -> Mapping[str, int]:
         """When each of the store was made: one that was deleted and made again is another."""
-        return {name: each.stored.created_ms for name, each in self._made.items()}
+        return {name: each.created_ms for name, each in self._stored.items()}
 
     @property
     def entries(self) -> list[Entry]:
-        return [*self._file.entries.values(), *(each.entry for each in self._made.values())]
+        return [*self._file.entries.values(), *self._made.values()]
 
     def entry(self, subscription: str) -> Entry | None:
-        made = self._made.get(subscription)
-        return self._file.entries.get(subscription) or (made and made.entry)
+        return self._file.entries.get(subscription) or self._made.get(subscription)
 
-    def made(self, subscription: str) -> Made | None:
-        return self._made.get(subscription)
+    def opened(self, subscription: str) -> Document | None:
+        """Return the document of a stored subscription with its secrets in clear, never to be shown. It is empty if it
+        cannot be read, and None if there is none."""
+        stored = self._stored.get(subscription)
+        if stored is None:
+            return None
+        found = self._opened(stored)
+        return found if isinstance(found, dict) else {}
 
     @property
     def count(self) -> int:
@@ -106,7 +100,7 @@ class SubscriptionCatalog(Component[Considered]):
         return len(self._made)
 
     def broken(self) -> list[Entry]:
-        return [each.entry for each in self._made.values() if not each.runs]
+        return [each for each in self._made.values() if each.faults]
 
     async def refresh(self) -> bool:
         """Read the store again if it has changed, and return whether it had. Raises StoreUnavailable."""
@@ -116,11 +110,11 @@ class SubscriptionCatalog(Component[Considered]):
                 return False
             stored = await self._store.subscriptions.all()
             self.halts = await self._store.halts.all()
-            while stored != [each.stored for each in self._made.values()]:
+            while stored != list(self._stored.values()):
                 file = self._file
                 made = await asyncio.to_thread(self._read, stored, file)
                 if file is self._file:  # else another configuration has come into force meanwhile
-                    self._made = made
+                    self._made, self._stored = made, {each.id: each for each in stored}
             self.revision = revision
             return True
 
@@ -140,14 +134,14 @@ class SubscriptionCatalog(Component[Considered]):
         await self.refresh()
         file = _File(change.loaded, _of_file(change.loaded))
         self._demand_apart(file.entries)
-        stored, revision = [each.stored for each in self._made.values()], self.revision
-        made = await asyncio.to_thread(self._read, stored, file) if stored else {}
-        return Considered(file, made, revision)
+        stored, revision = self._stored, self.revision
+        made = await asyncio.to_thread(self._read, list(stored.values()), file) if stored else {}
+        return Considered(file, made, stored, revision)
 
     def apply(self, prepared: Considered) -> None:
         """What the store has got since it was judged is read again by the next ``refresh``."""
         is_present = prepared.revision == self.revision
-        self._file, self._made = prepared.file, prepared.made
+        self._file, self._made, self._stored = prepared.file, prepared.made, prepared.stored
         self.revision = self.revision if is_present else UNREAD
 
     async def put(self, name: str, document: bytes, expected: int) -> None:
@@ -180,7 +174,7 @@ class SubscriptionCatalog(Component[Considered]):
                     f"subscriptions delete {name}",
                 )
 
-    def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Made]:
+    def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Entry]:
         """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
         opened = {each.id: self._opened(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
@@ -209,13 +203,13 @@ def _one(
     document: dict[str, Any] | str,
     judged: Examined | None,
     file: Mapping[str, Entry],
-) -> Made:
+) -> Entry:
     faults = [document] if isinstance(document, str) else []
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
     if stored.id in file:
         faults.append(f"{file[stored.id].place} has the same id")
-    entry = Entry(
+    return Entry(
         id=stored.id,
         document=_shown(_decoded(stored)),
         origin="api",
@@ -227,7 +221,6 @@ def _one(
         created_ms=stored.created_ms,
         updated_ms=stored.updated_ms,
     )
-    return Made(stored, document if isinstance(document, dict) else None, entry)
 
 
 def _decoded(stored: StoredSubscription) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from app.gateway.intakes import Intakes
 from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
 from app.gateway.resource import EventsPolicy, EventsResource
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Resources, Router
 from app.telemetry import Counters
@@ -27,7 +28,7 @@ def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | No
     settings = {"name": "r", "to": {"broker": "log", "topic": "t"}, "key": {"mapper": "shop"}}
     router = Router([Route.model_validate(settings)], Resources({"shop": shop}))
     resource = EventsResource(
-        Publisher(PublishPolicy(router=router), {"log": log}, counters),
+        Publisher(PublishPolicy(router=router), {LogName("log"): log}, counters),
         EventsPolicy(intakes=Intakes((), counters)),
         counters,
     )

@@ -25,6 +25,7 @@ from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Outgoing, SinkAnswer
+from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -54,7 +55,7 @@ class Bench:
                 router=Router([route], kinds={"a": kind}),
                 forward=frozenset({b"traceparent", b"tracestate"}),
             ),
-            {"a": self.log},
+            {LogName("a"): self.log},
             Counters(),
             traces=self.traces,
             systems={"a": kind},

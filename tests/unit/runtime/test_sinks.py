@@ -12,7 +12,7 @@ from app.bindings.record import ContentMode, Decoded
 from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.features.brokers.logs import open_logs
+from app.features.brokers.logs import open_logs, with_relaxed_logs
 from app.features.subscriptions.sinks import open_sink
 from app.features.subscriptions.webhooks import client_for
 from app.formats import json
@@ -45,7 +45,8 @@ def config(folder: Path, sink: str) -> Config:
 
 
 def sink_of(config: Config) -> Any:
-    return open_sink(config.subscriptions[0], config, open_logs(config), SystemClock())
+    logs = with_relaxed_logs(config, open_logs(config), Counters())
+    return open_sink(config.subscriptions[0], config, logs, SystemClock())
 
 
 def test_a_url_is_a_webhook_and_a_place_is_a_topic(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 from app.telemetry import tasks
-from contract_tools import until
+from waiting import until
 
 
 class Ledger:
@@ -122,7 +122,8 @@ class Client:
 
     async def producer(self, _: str) -> Any:
         return SimpleNamespace(
-            is_connected=lambda: True, send_async=lambda message, _: self.sent.append(message)
+            is_connected=lambda: True,
+            send_async=lambda content, _, **_options: self.sent.append(content),
         )
 
     async def close(self) -> None:
