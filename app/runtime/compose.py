@@ -54,7 +54,7 @@ class _Composition:
         self._give(service)
         return service
 
-    def _stages(self) -> list[list[Component[object] | None]]:
+    def _stages(self) -> list[list[Component[Any] | None]]:
         """In the order in which they start. What stands in one line stops at once."""
         return [
             [Part("traces", stop=end_traces)],
@@ -63,14 +63,14 @@ class _Composition:
             [Part("issuers", stop=self.issuers.stop)],
             [self.catalog],
             [self.brokers],
-            [self.volumes],
-            [_lasting("operator events", self.operator_events), _lasting("attempts", self.keeper)],
+            [VolumesComponent(self.catalog)],
+            [self.operator_events and _told(self.operator_events), self.keeper and _told(self.keeper)],
             [self.routes],
             [self.producers],
             [self.intakes],
             [self.spools],
             [self.admin],
-            [self.streams],
-            [_lasting("watching", self.watcher)],
+            [StreamsComponent(self.recorder, self.streams_end)],
+            [self.watcher and Part("watching", self.watcher.start, self.watcher.stop)],
             [self.subscriptions, self.kafka, self.events],
         ]
