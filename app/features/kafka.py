@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from app.api.answers import KafkaListenerView
+from app.api.status.answers import KafkaListenerView
+from app.api.status.families import Family, kafka_listener_families
 from app.brokers.portable import PortableLog
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
@@ -75,6 +76,9 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
     def apply(self, prepared: Mapping[str, Logins | None]) -> None:
         for name, logins in prepared.items():
             self._open[name].demand(logins)
+
+    async def metrics(self) -> Sequence[Family]:
+        return list(kafka_listener_families(self.views()))
 
     def views(self) -> Sequence[KafkaListenerView]:
         """Return how the listeners fare."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from app.access.caller import Tally
+from app.api.status.answers import DiskView, SpoolView
+from app.api.status.families import Family, certificate_families, volume_families
 from app.config.model.config import Config
 from app.features.certificates import Expiries, certificates_of
 from app.features.component import Change, Component
-from app.features.disks import DiskView, disks, folders_of
+from app.features.disks import disks, folders_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.telemetry import set_up_logging
 
@@ -36,6 +39,16 @@ class Part(Component[None]):
             await self._stop()
 
 
+class Absent:
+    """Answers for what this process does not run."""
+
+    async def states(self) -> Sequence[SpoolView]:
+        return ()
+
+    def tallies(self) -> Mapping[str, Tally]:
+        return {}
+
+
 class LoggingComponent(Component["Config | None"]):
     """The log of the process. It was set up before the service was made."""
 
@@ -62,7 +75,11 @@ class VolumesComponent(Component[None]):
         """Return how full the volumes are, by folder of a log or the store."""
         return await disks(folders_of(self._catalog.loaded.config))
 
-    async def certificates(self) -> Mapping[str, float]:
+    async def metrics(self) -> Sequence[Family]:
+        certificates = await self._certificates()
+        return [*volume_families(await self.disks()), *certificate_families(certificates)]
+
+    async def _certificates(self) -> Mapping[str, float]:
         """Return when certificates end, in seconds since the epoch, by the setting that names the file."""
         config = self._catalog.loaded.config
         return await self._expiries.of(certificates_of(config, self._catalog.subscriptions))

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from app.api.answers import SpoolView
+from app.api.status.answers import SpoolView
+from app.api.status.families import Family, spool_families
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.embedded.backlog import Backlog
 from app.brokers.portable import PortableLog
@@ -63,7 +64,7 @@ class _Spool:
     waits: Backlog
 
 
-class Spools(Component[Config]):
+class SpoolsComponent(Component[Config]):
     """``logs``: of brokers, by name. ``publishing``: the logs that routes publish through. The spools add theirs, and
     take them away as the configuration changes."""
 
@@ -165,6 +166,9 @@ class Spools(Component[Config]):
         for spool in self._open.values():
             await spool.log.stop()
         await asyncio.gather(*(each.stop(drain) for each in self._drains.values()))
+
+    async def metrics(self) -> Sequence[Family]:
+        return list(spool_families(await self.states()))
 
     async def states(self) -> list[SpoolView]:
         return [await self._state(spool) for _, spool in sorted(self._open.items())]

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.api.answers import RoleReadiness
+from app.api.asked.readiness import RoleReadiness
+from app.api.status.families import Family, configuration_families, ready_families
 from app.config.model.config import Config
 from app.features.admin import AdminComponent
 from app.features.component import Change, Component, Role, stopped
@@ -144,7 +145,11 @@ class Service:
     async def metrics(self) -> Sequence[Family]:
         """Return what all components measure now."""
         found = await asyncio.gather(*(each.metrics() for each in self._components()))
-        return [family for families in found for family in families]
+        return [
+            *ready_families(await self.readiness()),
+            *(family for families in found for family in families),
+            *configuration_families(self.reloader),
+        ]
 
     async def _readiness(self, role: Role) -> RoleReadiness:
         """What is made of others comes first: its causes are the nearest to what a person looks at."""

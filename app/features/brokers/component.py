@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from app.api.status.families import Family, broker_families
 from app.brokers.portable import PortableLog
 from app.brokers.sharing import Shared
 from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
@@ -113,6 +114,11 @@ class BrokersComponent(Component[Config]):
             except SkybridgeError:  # it went away in between; its health says so
                 continue
         return found
+
+    async def metrics(self) -> Sequence[Family]:
+        healths = await self.healths()
+        own = {name: healths[LogName(name)] for name in self.logs}
+        return list(broker_families(own))
 
     async def _ask(self) -> Mapping[LogName, BrokerHealth]:
         told = await asyncio.gather(*(log.health() for log in self.every.values()))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from app.api.status.families import Family, store_families
+from app.api.subscriptions.standings import letters_of, parked_of
 from app.brokers.sharing import Shared
 from app.features.component import WELL, Component, Health, Role
 from app.interfaces import Clock, Store
@@ -22,6 +26,10 @@ class StorageComponent(Component[None]):
 
     async def stop(self, drain: float) -> None:  # noqa: ARG002 - it waits for nothing
         await self._store.stop()
+
+    async def metrics(self) -> Sequence[Family]:
+        letters = await letters_of(self._store)
+        return list(store_families(letters, await parked_of(self._store, self._clock)))
 
     async def health(self, role: Role) -> Health:
         """A store in trouble holds up dead letters and nothing else: it is named, and nothing becomes unready."""

@@ -14,6 +14,7 @@ from app.config.model.store import PostgresStore
 from app.errors import SetupError
 from app.store import schema, upkeep
 from app.store.audit import AuditBounds
+from app.store.encryption import Vault
 from app.store.files import SoleUse
 from app.telemetry import Histogram
 
@@ -39,6 +40,15 @@ def open_store(
         alone="worker" in roles,
         took=took,
     )
+
+
+def vault_of(config: Config) -> Vault:
+    """Return the keys that seal secrets in the store; without any, no secret can be stored."""
+    encryption = config.store.encryption
+    if encryption is None:
+        return Vault(())
+    keys = filter(None, (encryption.key, encryption.previous))
+    return Vault([key.get_secret_value() for key in keys])
 
 
 async def check_store_connection(loaded: Loaded) -> list[Finding]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.running import Document, Entry
+from app.api.asked.registry import Document, Entry
 from app.config.check.candidate import Examined, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
@@ -72,6 +72,10 @@ class SubscriptionCatalog(Component[Considered]):
         """Those that are to run."""
         made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
+
+    def running(self) -> tuple[Subscription, ...]:
+        """Return the same, for those that ask again and again."""
+        return self.subscriptions
 
     @property
     def incarnations(self) -> Mapping[str, int]:

@@ -10,13 +10,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from app.api.http.slices import ROW, Slices
-from app.api.running import Entry
+from app.api.asked.registry import Entry
+from app.api.status.families import Family, subscription_families
 from app.config.diff.difference import rebuilds
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
 from app.features.component import WELL, Change, Component, Health, Role, stopped
 from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.sinks import SinkFor, Sinks
 from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, Halt, Sink, Waiting
 from app.model.metadata import GroupLag
@@ -36,16 +38,11 @@ RETIRED_WITHIN = (
 
 _log = logging.getLogger(__name__)
 
-SinkFor = Callable[[Subscription], Sink]
-
-
 class Deliveries(NamedTuple):
-    """What the configuration says of all deliveries. ``changed``: subscriptions whose sink is built otherwise, by the
-    change that brought it."""
+    """What makes the sinks of another configuration, and the change that brings it."""
 
-    config: Config
     sink_for: SinkFor
-    change: Change | None = None
+    change: Change
 
 
 class SubscriptionsComponent(Component[Deliveries]):
@@ -58,15 +55,14 @@ class SubscriptionsComponent(Component[Deliveries]):
         catalog: SubscriptionCatalog,
         brokers: BrokersComponent,
         supervisor: Supervisor | None,
-        sinks_of: Callable[[Config], SinkFor],
+        sinks: Sinks,
         watcher: StoreWatcher,
     ) -> None:
-        """``supervisor``: None where the process is no worker. ``sinks_of``: what makes the sinks of a
-        configuration."""
+        """``supervisor``: None where the process is no worker."""
         self.supervisor = supervisor
         self._catalog = catalog
         self._brokers = brokers
-        self._sinks_of = sinks_of
+        self._sinks = sinks
         self._watcher = watcher
         self._ending: asyncio.Task[None] | None = None
 
@@ -87,17 +83,17 @@ class SubscriptionsComponent(Component[Deliveries]):
     async def prepare(self, change: Change) -> Deliveries:
         """Make each sink that changes once, so that a file that cannot be read is a fault of the configuration, and
         not a subscription that is broken later."""
-        sink_for = self._sinks_of(change.config)
+        sink_for = self._sinks.of(change.config)
         if self.supervisor is not None:
             await _try_sinks(sink_for, change)
-        return Deliveries(change.config, sink_for, change)
+        return Deliveries(sink_for, change)
 
     def apply(self, prepared: Deliveries) -> None:
-        config, change = prepared.config, prepared.change
+        change = prepared.change
         if self.supervisor is not None:
             every = self._catalog.subscriptions
-            touched = [each.id for each in every if change and _rebuilds(change, each)]
-            self.supervisor.renew(prepared.sink_for, touched, budget_of(config))
+            touched = [each.id for each in every if _rebuilds(change, each)]
+            self.supervisor.renew(prepared.sink_for, touched, budget_of(change.config))
         self._ending = self._watcher.renew()
 
     async def retire(self) -> None:
@@ -135,6 +131,9 @@ class SubscriptionsComponent(Component[Deliveries]):
             for each in self._catalog.broken()
         ]  # kept by the store and not run: no reason to take this process out of service
         return Health(ready and mirrored, [*causes, *broken, *missing])
+
+    async def metrics(self) -> Sequence[Family]:
+        return list(subscription_families(await self.statuses(), await self.lag()))
 
     async def statuses(self) -> Sequence[SubscriptionStatus]:
         """Return how the subscriptions that run here fare."""

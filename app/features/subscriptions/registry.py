@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from app.api.http.problems import Refused
-from app.api.running import Demand, Document, Entry, anything
+from app.api.asked.registry import Demand, Document, Entry, anything
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
@@ -27,7 +27,7 @@ from app.model.subscription import Subscription
 _UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
 
 
-class Registry:
+class SubscriptionRegistry:
     """The subscriptions as the API makes, changes and removes them."""
 
     def __init__(

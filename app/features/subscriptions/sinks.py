@@ -3,7 +3,7 @@ publishes to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from app.config.derived.kinds import attested_brokers, manners_of
 from app.config.derived.route_resources import load_resources
@@ -22,6 +22,43 @@ from app.sinks.handshake import Callbacks
 from app.sinks.replies import Replies
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
+
+
+SinkFor = Callable[[Subscription], Sink]
+"""From a subscription to its sink. Raises SetupError."""
+
+
+class Sinks:
+    """Makes sinks. ``logs``: all that events are published through."""
+
+    def __init__(
+        self,
+        logs: Mapping[LogName, Log],
+        clock: Clock,
+        callbacks: Callbacks | None,
+        counters: Counters,
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._callbacks = callbacks
+        self._counters = counters
+
+    def of(self, config: Config) -> SinkFor:
+        """Return what makes the sinks of a configuration."""
+        manners = manners_of(config)
+
+        def sink_for(subscription: Subscription) -> Sink:
+            return open_sink(
+                subscription,
+                config,
+                self._logs,
+                self._clock,
+                manners,
+                self._callbacks,
+                self._counters,
+            )
+
+        return sink_for
 
 
 def replies_for(
