@@ -277,9 +277,7 @@ class _Composition:
 
     @cached_property
     def recorder(self) -> Recorder:
-        return Recorder(
-            self.subscriptions, self.store, self.counters, self.clock, self.streams_end
-        )
+        return Recorder(self.subscriptions, self.store, self.counters, self.clock, self.streams_end)
 
     def _admin(self, given: Given) -> AdminComponent:
         guard = create_app(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.api.asked.readiness import RoleReadiness
 from app.api.status.families import Family, configuration_families, ready_families
 from app.config.model.config import Config
+from app.console.files import Console
 from app.features.admin import AdminComponent
 from app.features.component import Change, Component, Role, stopped
 from app.features.events.component import EventsComponent
@@ -81,6 +82,10 @@ class Service:
     def admin_url(self) -> str:
         return self.part(AdminComponent).url
 
+    @property
+    def console(self) -> Console:
+        return self.part(AdminComponent).console
+
     async def start(self) -> None:
         """Raises SetupError, with everything that had started stopped again."""
         FAILURES.counters = self._counters
@@ -94,6 +99,7 @@ class Service:
                 await stopped(component.name, component.stop(0.0), 0.0)
             raise
         self._begun = True
+        self.part(AdminComponent).log_missing_console()
         self._rereading = [
             keep("configuration-file", partial(watch, self.reloader, self.clock)),
             keep("named-files", partial(watch_files, self.reloader, self.clock)),

@@ -11,7 +11,13 @@ from app.brokers.sharing import Shared
 from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
 from app.config.model.config import Config
 from app.errors import SkybridgeError
-from app.features.brokers.logs import bound_logs, declare_subscriptions, forget_group, open_logs, with_relaxed_logs
+from app.features.brokers.logs import (
+    bound_logs,
+    declare_subscriptions,
+    forget_group,
+    open_logs,
+    with_relaxed_logs,
+)
 from app.features.brokers.targets import Faults, Targets
 from app.features.component import Change, Component, stopped
 from app.interfaces import Clock, Log, OffsetStore

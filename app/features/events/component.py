@@ -15,7 +15,7 @@ from app.features.events.intakes import IntakesComponent
 from app.features.events.producers import ProducersComponent, door_of
 from app.features.events.routes import RoutesComponent, RoutesInForce
 from app.features.listening import limits_of, tls_of
-from app.features.spools import Spools
+from app.features.spools import SpoolsComponent
 from app.features.tracing import system_of
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
@@ -27,6 +27,7 @@ from app.gateway.resource import CallBack, EventsPolicy
 from app.gateway.server import EventsServer
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log
+from app.model.log_name import LogName
 from app.routing.plan import Router
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.traces import traces
@@ -55,7 +56,7 @@ class EventsComponent(Component[Policy]):
         producers: ProducersComponent,
         intakes: IntakesComponent,
         issuers: Issuers,
-        spools: Spools | None = None,
+        spools: SpoolsComponent | None = None,
         call_back: CallBack | None = None,
     ) -> None:
         """``spools``: None where no log is embedded. Raises SetupError."""
@@ -70,7 +71,7 @@ class EventsComponent(Component[Policy]):
         self._addresses: Addresses | None = None
         self._config = config
         policy = self._made(config, routes_with_spools(config))
-        logs: Mapping[str, Log] = brokers.every if spools is None else spools.publishing
+        logs = brokers.publishing
         self._publisher = _publisher(policy.publishing, logs, counters, clock, config)
         events = config.server.events
         self._server = EventsServer(
@@ -167,7 +168,11 @@ class EventsComponent(Component[Policy]):
 
 
 def _publisher(
-    policy: PublishPolicy, logs: Mapping[str, Log], counters: Counters, clock: Clock, config: Config
+    policy: PublishPolicy,
+    logs: Mapping[LogName, Log],
+    counters: Counters,
+    clock: Clock,
+    config: Config,
 ) -> Publisher:
     if (tracing := traces()) is None:
         return Publisher(policy, logs, counters, monotonic=clock.monotonic)

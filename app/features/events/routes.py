@@ -10,8 +10,9 @@ from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
 from app.features.component import WELL, Change, Component, Health, Role
+from app.model.log_name import LogName
 from app.model.metadata import Health as BrokerHealth
-from app.model.route import Route, log_name
+from app.model.route import Route, log_of
 from app.routing.places import fixed_place, is_fixed
 from app.routing.plan import Resources
 
@@ -57,7 +58,7 @@ class RoutesComponent(Component[RoutesInForce]):
 
 
 def routes_fare(
-    routes: Sequence[Route], healths: Mapping[str, BrokerHealth], faults: Faults
+    routes: Sequence[Route], healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Health:
     if not routes:
         return Health(False, ["no route is configured: add one under routes"])
@@ -66,10 +67,12 @@ def routes_fare(
     return Health(not all(hindered.values()), causes)
 
 
-def _hindrances(route: Route, healths: Mapping[str, BrokerHealth], faults: Faults) -> Iterator[str]:
+def _hindrances(
+    route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
+) -> Iterator[str]:
     for target in route.to:
-        health = healths[log_name(target.broker, route.acknowledgements)]
-        if not health.healthy and route.spool is not None and healths[route.spool.broker].healthy:
+        health, spool = healths[log_of(route, target)], route.spool
+        if not health.healthy and spool is not None and healths[LogName(spool.broker)].healthy:
             continue  # its events wait in the spool, and are accepted
         if not health.healthy:
             yield f"broker {target.broker}: {health.cause}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from app.api.http.slices import ROW, Slices
 from app.api.asked.registry import Entry
+from app.api.http.slices import ROW, Slices
 from app.api.status.families import Family, subscription_families
 from app.config.diff.difference import rebuilds
 from app.config.model.config import Config
@@ -20,7 +20,7 @@ from app.features.component import WELL, Change, Component, Health, Role, stoppe
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.sinks import SinkFor, Sinks
 from app.features.subscriptions.store_watcher import StoreWatcher
-from app.interfaces import Attempt, Halt, Sink, Waiting
+from app.interfaces import Attempt, Halt, Waiting
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
 from app.model.route import Exchange, Target, taking
@@ -37,6 +37,7 @@ RETIRED_WITHIN = (
 )
 
 _log = logging.getLogger(__name__)
+
 
 class Deliveries(NamedTuple):
     """What makes the sinks of another configuration, and the change that brings it."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from app.api.http.problems import Refused
 from app.api.asked.registry import Demand, Document, Entry, anything
+from app.api.http.problems import Refused
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict

@@ -23,7 +23,6 @@ from app.sinks.replies import Replies
 from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 
-
 SinkFor = Callable[[Subscription], Sink]
 """From a subscription to its sink. Raises SetupError."""
 
