@@ -140,6 +140,7 @@ def build(
             store,
             clock,
             most=config.limits.subscriptions,
+            largest_document=config.limits.subscription_bytes,
             forget=partial(forget_group, config, logs),
         ),
         wakeups=wakeups,

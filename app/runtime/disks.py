@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.api.answers import DiskView
+from app.api.status.answers import DiskView
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
 from app.config.model.store import SqliteStore

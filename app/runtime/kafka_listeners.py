@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from app.access.who import Producers
-from app.api.answers import KafkaListenerView
+from app.api.status.answers import KafkaListenerView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
 from app.config.derived.kafka_logins import KafkaLogins, kafka_logins

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from app.api.asked.registry import Demand, Document, Entry, anything
 from app.api.http.problems import Refused
-from app.api.running import Demand, Document, Entry, anything
 from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
@@ -30,7 +30,7 @@ _UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselve
 
 
 class Registry:
-    """Fills ``api.registry.Registry``. ``most``: subscriptions that the API may have made. ``forget``
+    """Answers ``api.asked.registry.Registry``. ``most``: subscriptions that the API may have made. ``forget``
     the group that one of the same id may have left behind."""
 
     def __init__(
@@ -40,17 +40,20 @@ class Registry:
         clock: Clock,
         *,
         most: int,
+        largest_document: int,
         forget: Callable[[Subscription], Awaitable[None]],
     ) -> None:
         self._catalog = catalog
         self._store = store
         self._clock = clock
         self._most = most
+        self.largest_document = largest_document
         self._forget = forget
         self._making = asyncio.Lock()  # so that the bound holds
 
-    def rebound(self, most: int) -> None:
+    def rebound(self, most: int, largest_document: int) -> None:
         self._most = most
+        self.largest_document = largest_document
 
     async def entries(self) -> list[Entry]:
         await self._catalog.refresh()

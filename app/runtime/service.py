@@ -19,6 +19,7 @@ from functools import partial
 from app.api.access.audit_trail import Trail
 from app.api.access.guard import demand_token
 from app.api.front import create_app
+from app.api.status.configured import Configured
 from app.api.status.recorder import Recorder
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
@@ -63,9 +64,12 @@ class Service:
         self.events_url = ""
         self._streams_end = asyncio.Event()
         self._closing = contextlib.AsyncExitStack()
-        self._recorder = Recorder(self.state, self._streams_end)
+        given = self.state.given()
+        self._recorder = Recorder(
+            self.state, parts.store, parts.counters, parts.clock, self._streams_end
+        )
         self._guard = create_app(
-            self.state,
+            given,
             allowed=access_of(parts.config),
             stopped=self._streams_end,
             recorder=self._recorder,
@@ -77,10 +81,10 @@ class Service:
         self._renewal = renewal = Renewal(
             parts, self.state, self._following, self._guard, self.console, admin
         )
-        self.reloader = Reloader(
-            source, loaded, renewal, parts.clock, parts.counters, Trail(self.state)
-        )
+        trail = Trail(parts.store, parts.clock, self.state.notify)
+        self.reloader = Reloader(source, loaded, renewal, parts.clock, parts.counters, trail)
         self.state.configured = self.reloader
+        given.add(Configured, self.reloader)
         self.hung_up = asyncio.Event()
         self._rereading: list[asyncio.Task[None]] = []
 

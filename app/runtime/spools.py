@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from app.api.answers import SpoolView
+from app.api.status.answers import SpoolView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.embedded.backlog import Backlog
 from app.brokers.portable import PortableLog

@@ -1,4 +1,4 @@
-"""What a running service says about itself: it answers ``api.running.Running``."""
+"""What a running service says about itself: it answers most of what the API asks for."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from app.access.caller import Tally
+from app.access.caller import Caller, Tally
 from app.access.who import Producers
-from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
+from app.api.asked.brokers import Brokers
+from app.api.asked.process import Process
+from app.api.asked.readiness import Readiness, RoleReadiness
+from app.api.asked.registry import Entry, Registry
+from app.api.asked.routes import KnownProducers, Routes
+from app.api.asked.subscriptions import Subscriptions
+from app.api.http.given import Given
 from app.api.http.slices import ROW, Slices
-from app.api.running import Configured, Entry, Registry
+from app.api.status import families
+from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
+from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.status.configured import Configured
+from app.api.subscriptions.standings import brokers_of, letters_of, parked_of
 from app.brokers.sharing import Shared
 from app.config.derived.kinds import attested_brokers, kinds_of, manners_of
 from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SkybridgeError
-from app.interfaces import Attempt, Halt, Log, Notify, Store, Waiting, silence
+from app.interfaces import Attempt, Clock, Halt, Log, Notify, Store, Waiting, silence
 from app.model.metadata import GroupLag, Health
 from app.model.route import Exchange, Route, Target, log_name
 from app.model.spool import group_name
@@ -30,6 +40,8 @@ from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
 from app.runtime.target_checks import Targets
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
 from app.telemetry.tasks import FAILURES
 from app.worker.gate import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION
@@ -53,14 +65,11 @@ class State:
         }  # what relaxed routes have beside them is no broker of its own
         self.kinds: Mapping[str, str] = kinds_of(parts.config)
         self.manners: Mapping[str, Manner] = manners_of(parts.config)
-        self.store: Store | None = parts.store
-        self.registry: Registry = parts.registry
-        self.wakeups = parts.wakeups
+        self.store = parts.store
         told = parts.operator_events
         self.notify: Notify = silence if told is None else told.notify
-        self.counters = parts.counters
         self.clock = parts.clock
-        self.started_at = parts.clock.monotonic()
+        self._started_at = parts.clock.monotonic()
         self.listeners: dict[str, OpenListener] = {}  # of Kafka's protocol, by the log they serve
         self._expiries = Expiries()
         self.configured: Configured  # filled by the service
@@ -76,8 +85,43 @@ class State:
         self.routes: Sequence[Route] = config.routes
         self.attested: Collection[str] = attested_brokers(config)
         self.resources = resources
-        self.producers = producers
-        self.largest_document = config.limits.subscription_bytes
+        self.callers: Mapping[str, Caller] = producers.callers
+
+    def given(self) -> Given:
+        """Return what this service gives its API, but for ``Configured``."""
+        parts, given = self._parts, Given()
+        given.add(Brokers, self)
+        given.add(Routes, self)
+        given.add(KnownProducers, self)
+        given.add(Subscriptions, self)
+        given.add(Registry, parts.registry)
+        given.add(Readiness, self)
+        given.add(Spools, _NoSpools() if parts.spools is None else parts.spools)
+        given.add(KafkaListeners, self)
+        given.add(IntakeTallies, self)
+        given.add(Volumes, self)
+        given.add(Measured, self)
+        given.add(Process, Process(self.installation, self.roles, self._started_at))
+        given.add(Store, parts.store)
+        given.add(Clock, parts.clock)
+        given.add(Counters, parts.counters)
+        given.add(Wakeups, parts.wakeups)
+        given.add(Notify, self.notify)
+        return given
+
+    async def metrics(self) -> Sequence[families.Family]:
+        store, clock, spools = self.store, self._parts.clock, self._parts.spools
+        return [
+            *families.ready_families(await self.readiness()),
+            *families.broker_families(await brokers_of(self.logs)),
+            *families.subscription_families(await self.statuses(), await self.lag()),
+            *families.store_families(await letters_of(store), await parked_of(store, clock)),
+            *families.spool_families([] if spools is None else await spools.states()),
+            *families.kafka_listener_families(self.views()),
+            *families.volume_families(await self.disks()),
+            *families.certificate_families(await self._certificates()),
+            *families.configuration_families(self.configured),
+        ]
 
     def _config(self) -> Config:
         """As if those that the API made stood in the file."""
@@ -103,7 +147,7 @@ class State:
             ready, causes = routes_fare(self.routes, healths, faults)
             found["gateway"] = self._ready(ready, causes)
         if "worker" in self.roles:
-            ready, causes = _subscriptions_fare(await self.subscriptions())
+            ready, causes = _subscriptions_fare(await self.statuses())
             mirrored, missing = _sinks_fare(self._parts.catalog.subscriptions, faults)
             causes = causes + self._broken() + missing + await self._store_fares()
             found["worker"] = self._ready(ready and mirrored, causes)
@@ -115,7 +159,7 @@ class State:
         told = await asyncio.gather(*(log.health() for log in logs.values()))
         return dict(zip(logs, told, strict=True))
 
-    async def subscriptions(self) -> Sequence[SubscriptionStatus]:
+    async def statuses(self) -> Sequence[SubscriptionStatus]:
         return await self._running(None)
 
     async def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
@@ -199,26 +243,20 @@ class State:
 
     async def _store_fares(self) -> list[str]:
         """A store in trouble holds up dead letters and nothing else: it is named, no more."""
-        if self.store is None:
-            return []
         health = await self._asking.ask("store", self.store.health)
         return [] if health.healthy else [f"store: {health.cause}"]
 
-    def kafka_listeners(self) -> Sequence[KafkaListenerView]:
+    def views(self) -> Sequence[KafkaListenerView]:
         return [each.fares(name) for name, each in self.listeners.items()]
 
-    def intakes(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, Tally]:
         events = self._parts.events
         return {} if events is None else events.intakes.tallies()
-
-    async def spools(self) -> Sequence[SpoolView]:
-        spools = self._parts.spools
-        return [] if spools is None else await spools.states()
 
     async def disks(self) -> Mapping[str, DiskView]:
         return await disks(folders_of(self._parts.config))
 
-    async def certificates(self) -> Mapping[str, float]:
+    async def _certificates(self) -> Mapping[str, float]:
         return await self._expiries.of(
             certificates_of(self._parts.config, self._parts.catalog.subscriptions)
         )
@@ -229,6 +267,11 @@ class State:
         if not self.begun:
             return RoleReadiness(ready=False, causes=["the service is starting"])
         return RoleReadiness(ready=ready, causes=[*causes, *FAILURES.causes()])
+
+
+class _NoSpools:
+    async def states(self) -> Sequence[SpoolView]:
+        return ()
 
 
 Faults = Mapping[str, Mapping[str, str]]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from app.api.running import Document, Entry
+from app.api.asked.registry import Document, Entry
 from app.config.check.candidate import Examined, examine
 from app.config.load.loader import Loaded
 from app.errors import SetupError

@@ -198,6 +198,6 @@ async def test_a_subscription_that_cannot_begin_keeps_clients_out_for_a_while_on
         async with beginning(starting) as begun:
             await asyncio.wait_for(begun, 60)
             assert starting.service.events_url
-            (listener,) = starting.service.state.kafka_listeners()
+            (listener,) = starting.service.state.views()
             assert listener.address == f"127.0.0.1:{starting.port}"
     assert "the Kafka listener" in caplog.text

@@ -129,7 +129,7 @@ class Renewal:
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
         rebound(config, parts.logs)
-        parts.registry.rebound(config.limits.subscriptions)
+        parts.registry.rebound(config.limits.subscriptions, config.limits.subscription_bytes)
         self.state.become(config, built.resources, built.producers)
         self.guard.expect(access_of(config))
         self.console.shown = config.server.admin.console

@@ -11,6 +11,7 @@ import pytest
 
 from app.api.access.callers import Access
 from app.api.front import create_app
+from given_service import given_by
 from topics_service import Service
 
 
@@ -29,7 +30,7 @@ def stopped() -> asyncio.Event:
 @pytest.fixture
 async def client(service: Any, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """Of whatever service the module makes."""
-    app = create_app(service, allowed=Access(), stopped=stopped)
+    app = create_app(given_by(service), allowed=Access(), stopped=stopped)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client

@@ -19,6 +19,7 @@ from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
 from app.model.route import Route
+from given_service import given_by
 from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
@@ -41,7 +42,7 @@ def present() -> Present:
 
 @pytest.fixture(scope="module")
 def app(present: Present) -> Any:
-    return create_app(present, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
+    return create_app(given_by(present), allowed=Access(), stopped=asyncio.Event())
 
 
 @pytest.fixture

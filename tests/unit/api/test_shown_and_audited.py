@@ -17,6 +17,7 @@ from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice
 from app.model.message import Partition
 from app.model.scopes import SCOPES
+from given_service import given_by
 from letters_service import Service as LettersService
 from letters_service import a_letter
 from topics_service import EVENT, TOPIC, Service
@@ -43,7 +44,7 @@ async def asking(
     service: Any, name: str = "", mask: tuple[str, ...] = ()
 ) -> AsyncIterator[httpx.AsyncClient]:
     allowed = Access(TOKENS if name else (), mask)
-    app = create_app(service, allowed=allowed, stopped=asyncio.Event())
+    app = create_app(given_by(service), allowed=allowed, stopped=asyncio.Event())
     headers = {"authorization": f"Bearer {name}"} if name else {}
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1", headers=headers
