@@ -16,7 +16,6 @@ from app.api.access.callers import Access, caller_of
 from app.api.access.guard import LIVENESS, READINESS, Asgi, Scope, TokenGuard, may_look
 from app.api.asked.brokers import Brokers
 from app.api.asked.readiness import Readiness
-from app.api.asked.subscriptions import Subscriptions
 from app.api.http.given import Given
 from app.api.http.slices import OnceInThread
 from app.api.status.asked import Measured
@@ -36,7 +35,7 @@ def create_app(
     *,
     allowed: Access,
     stopped: asyncio.Event,
-    recorder: Recorder | None = None,
+    recorder: Recorder,
 ) -> TokenGuard:
     """``stopped`` ends streams that would otherwise go on for ever. ``recorder``: one that somebody runs."""
     trail = Trail(given.of(Store), given.of(Clock), given.of(Notify))
@@ -46,14 +45,7 @@ def create_app(
         from app.api.pull.receive import HandingOut  # noqa: PLC0415
 
         app = describe(given, stopped)
-        app.state.trail, app.state.guard = trail, guard
-        app.state.recorder = recorder or Recorder(
-            given.of(Subscriptions),
-            given.of(Store),
-            given.of(Counters),
-            given.of(Clock),
-            stopped,
-        )
+        app.state.trail, app.state.recorder, app.state.guard = trail, recorder, guard
         app.state.hands = HandingOut(
             given.of(Brokers),
             given.of(Store),

@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one search went; see ``found.LookedView``."""
+    """How far one search went; see ``answers.LookedView``."""
 
     where: str
     start_ms: int | None

@@ -18,7 +18,6 @@ from app.access.who import Producers
 from app.api.access.callers import Access
 from app.api.access.guard import demand_token
 from app.api.asked.readiness import RoleReadiness
-from app.api.front import create_app
 from app.api.status import families
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.configured import Reload
@@ -35,7 +34,7 @@ from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
 from fake_log import FakeLog
-from given_service import given_by
+from given_service import admin_app
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
 
@@ -157,9 +156,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    app = create_app(
-        given_by(service), allowed=Access.by(token), stopped=stopped or asyncio.Event()
-    )
+    app = admin_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
 
 
