@@ -9,14 +9,7 @@ from typing import Literal
 import msgspec
 
 from app.bindings import documents
-from app.bindings.documents import (
-    content_type_of,
-    is_readable,
-    no_document,
-    read_batch,
-    read_document,
-    unread,
-)
+from app.bindings.documents import content_type_of
 from app.bindings.forwarding import TAKEN_NAMES, forwarded
 from app.bindings.headers import (
     PLAIN,
@@ -36,6 +29,14 @@ from app.bindings.http_closely import (
 from app.bindings.layout import Layout, Spelled, layout_of, plain_attributes
 from app.bindings.modes import WireType
 from app.bindings.older import older_headers
+from app.bindings.reading_documents import (
+    is_readable,
+    no_document,
+    read_batch,
+    read_document,
+    unread,
+    unsupported_format,
+)
 from app.bindings.record import ContentMode, Decoded, Header
 from app.bindings.run import Run
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
@@ -153,7 +154,7 @@ def _read_documents(
             raise no_document("H12")
         return read_batch(wire, body, max_batch) if batch else [read_document(wire, body)]
     if unknown_formats == "refuse":
-        raise documents.unsupported_format(wire)
+        raise unsupported_format(wire)
     demand_media_type(wire)
     return [unread(wire, body, mirrored(headers))]
 

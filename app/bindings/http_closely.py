@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.bindings.documents import mirrored_event
 from app.bindings.headers import (
     NotACloudEvent,
     attribute_names,
@@ -18,6 +17,7 @@ from app.bindings.headers import (
 )
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import read_older
+from app.bindings.reading_documents import mirrored_event
 from app.errors import Fault, InvalidEvent
 from app.event.media_types import MediaType
 from app.event.media_types import parse as parse_media_type

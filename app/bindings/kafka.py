@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import repeat
 
@@ -13,7 +13,7 @@ from app.bindings.headers import NotACloudEvent
 from app.bindings.layout import attribute_under, layouts, read_plainly
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
-from app.bindings.reading import names_in, read
+from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.run import Run
 from app.bindings.spellings import Spelling, nested, prefix_of, prefixed, spelling
@@ -172,11 +172,6 @@ def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT
     (415) for formats that are refused.
     """
     return _read_plainly(record) or read(record, profile(leniency), bound)
-
-
-def names(record: Record) -> Mapping[str, str]:
-    """Return id, source and type of a record that is no valid event, as far as it has them."""
-    return names_in(record, profile(LIBERAL))
 
 
 def _read_plainly(record: Record) -> Decoded | None:

@@ -11,6 +11,10 @@ from app.event.memo import Memo
 from app.formats import json
 from app.formats.registry import BATCH_FORMATS, FORMATS
 
+# In lower case: the JavaScript SDK compares it to the letter (docs/opinions.md).
+UTF_8 = "; charset=utf-8"
+JSON_DOCUMENT = json.MEDIA_TYPE + UTF_8  # H11, K16, R10
+
 _FAMILY = "application/cloudevents"
 _BATCH = "application/cloudevents-batch"
 _BARE = {_FAMILY: json.MEDIA_TYPE, _BATCH: json.BATCH_MEDIA_TYPE}  # without a format: tried as JSON
@@ -62,3 +66,8 @@ def _is_of_family(media_type: str) -> bool:
 
 is_of_family = Memo(_is_of_family).__getitem__
 """Whether a media type makes a message a document, whatever else is in it."""
+
+
+def written_as(essence: str) -> str:
+    """Return the content type under which a document of a format is written. Formats but JSON have no charset."""
+    return JSON_DOCUMENT if essence == json.MEDIA_TYPE else essence

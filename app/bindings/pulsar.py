@@ -7,7 +7,7 @@ attribute of another version is named in the same manner (``CE-Id``), an extensi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from functools import cache
 
@@ -19,7 +19,7 @@ from app.bindings.layout import layouts, read_plainly
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
 from app.bindings.pulsar_properties import KEY_ENCODING
-from app.bindings.reading import names_in, read
+from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.spellings import Spelling, bare, nested, nested_name, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
@@ -246,11 +246,6 @@ def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT
     refused.
     """
     return _read_plainly(record) or read(record, profile(leniency), bound)
-
-
-def names(record: Record) -> Mapping[str, str]:
-    """Return id, source and type of a record that is no valid event, as far as it has them."""
-    return names_in(record, profile(LIBERAL))
 
 
 def _read_plainly(record: Record) -> Decoded | None:

@@ -7,7 +7,7 @@ an event without data, for AMQP cannot tell the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from app.bindings import profile as profiles
@@ -19,7 +19,7 @@ from app.bindings.layout import attribute_under, layouts, read_plainly
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
-from app.bindings.reading import names_in, read
+from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.spellings import Spelling, bare, nested, prefix_of, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
@@ -184,11 +184,6 @@ def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT
     """
     plain = None if record.natives else _read_plainly(record)
     return plain or read(record, profile(leniency), bound)
-
-
-def names(record: Record) -> Mapping[str, str]:
-    """Return id, source and type of a record that is no valid event, as far as it has them."""
-    return names_in(record, profile(LIBERAL))
 
 
 def _read_plainly(record: Record) -> Decoded | None:

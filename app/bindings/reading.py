@@ -1,17 +1,20 @@
-"""One careful reader for all brokers, in the order of decisions of 4.6: content type, own names, other
-names, names of 0.1, a look into the body. What brokers differ in is a profile: a further broker is a
-further profile.
+"""One careful reader for all brokers, in the order of decisions of 4.6: content type, own names, other names, names of
+0.1, a look into the body. ``reading_headers`` reads binary mode, ``reading_documents`` the other two. What brokers
+differ in is a profile: a further broker is a further profile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import msgspec
 from msgspec.structs import replace
 
 from app.bindings.content_coding import CONTENT, without_coding
-from app.bindings.documents import (
+from app.bindings.headers import NotACloudEvent
+from app.bindings.modes import WireType, wire_type
+from app.bindings.profile import Profile
+from app.bindings.reading_documents import (
+    holds_event,
     is_readable,
     mirrored_event,
     named_in,
@@ -20,34 +23,20 @@ from app.bindings.documents import (
     read_unnamed_document,
     unread,
 )
-from app.bindings.given import (
-    Given,
+from app.bindings.reading_headers import (
     Headers,
     attributes_given,
     claims,
-    strict_faults,
+    read_headers,
     without_quotes,
 )
-from app.bindings.headers import NotACloudEvent, collapse, not_utf8
-from app.bindings.modes import WireType, wire_type
-from app.bindings.older import read_older
-from app.bindings.profile import Profile
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
 from app.bindings.spellings import Spelling, begun, in_use
 from app.bindings.values import Value, unquote
 from app.errors import Fault, InvalidEvent
-from app.event import json_text
-from app.event.media_types import declares_json
-from app.event.upgrade import older_version
-from app.event.validate import Locate, faults_of, merge, shorten
-from app.event.value import NO_TYPES, AttributeType, CloudEvent
-from app.event.versions import NEWEST, VERSIONS
+from app.event.value import CloudEvent
 
 _BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
-_STRING = AttributeType.STRING
-_CORE = VERSIONS[NEWEST].rules
-_TYPED = "datacontenttype"
-_VERSION = "specversion"
 NAMES = ("id", "source", "type")
 """Attributes by which an event is found again."""
 
@@ -75,7 +64,7 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
         raise NotACloudEvent(
             f"Not a CloudEvent: no {profile.words.prefix} {profile.words.place}, and no content type of the family"
         )
-    decoded = Decoded(_read_binary(record, headers, wire, chosen, profile), _BINARY)
+    decoded = Decoded(read_headers(record, headers, wire, chosen, profile), _BINARY)
     return _with_foreign(decoded, record, headers, chosen, profile)
 
 
@@ -185,118 +174,3 @@ def _with_foreign(
         if as_sent in record.natives
     }
     return replace(decoded, foreign=foreign, natives=natives or NO_NATIVES)
-
-
-def _read_binary(
-    record: Record, headers: Headers, wire: WireType | None, chosen: Spelling, profile: Profile
-) -> CloudEvent:
-    locate = _locator(chosen, profile)
-    data = (record.body or None) if profile.empty_is_none else record.body
-    given, faults = attributes_given(chosen, headers, profile)
-    content_type = wire.text if wire else None
-    if wire is not None and not wire.is_utf8:
-        faults.append(not_utf8(profile.words.typed_at, profile.words.values))
-        content_type = None
-    older = _older_version(given, locate)
-    version = VERSIONS[older or NEWEST]
-    faults += strict_faults(given, headers, chosen, version, profile)
-    if not version.quoted:  # else quotes are its own affair
-        given, more = without_quotes(given, profile)
-        faults += more
-    if older is None:
-        return _newest(given, faults, content_type, data, locate)
-    if faults:
-        raise InvalidEvent(faults)
-    pairs = [(each.name, each.text) for each in given]
-    told = {each.name: each.kind for each in given if each.kind is not _STRING}
-    return read_older(older, pairs, content_type, data, locate, profile.words.typed_at, told)
-
-
-def _newest(
-    given: Sequence[Given],
-    faults: Sequence[Fault],
-    content_type: str | None,
-    data: bytes | None,
-    locate: Locate,
-) -> CloudEvent:
-    attributes, repeats = collapse(((each.name, each.text) for each in given), locate)
-    if content_type is not None:
-        attributes[_TYPED] = content_type  # it wins over datacontenttype by its name (K12, R4)
-    found = merge([*faults, *repeats], faults_of(attributes, locate))
-    if found:
-        raise InvalidEvent(found)
-    types = {
-        each.name: each.kind
-        for each in given
-        if each.kind is not _STRING and each.name not in _CORE
-    }
-    return CloudEvent(attributes, data, types=types or NO_TYPES)
-
-
-def _older_version(given: Sequence[Given], locate: Locate) -> str | None:
-    def said(attribute: str) -> str | None:
-        return next((unquote(each.text) for each in given if each.name == attribute), None)
-
-    return older_version(said, locate)
-
-
-def _locator(chosen: Spelling, profile: Profile) -> Locate:
-    def locate(name: str) -> str:
-        if name == _TYPED:
-            return profile.words.typed_at
-        return f"{profile.words.place} {shorten(chosen.exact(name)[0])}"
-
-    return locate
-
-
-class _Required(msgspec.Struct):
-    """What a JSON object must hold to be taken for an event."""
-
-    specversion: str
-    id: str
-    source: str
-    type: str
-
-
-class _Required01(msgspec.Struct, rename="camel"):
-    """The same in version 0.1 (spec.md 3.1, shape A)."""
-
-    cloud_events_version: str
-    event_id: str = msgspec.field(name="eventID")
-    source: str
-    event_type: str
-
-
-_DECODERS = (msgspec.json.Decoder(_Required), msgspec.json.Decoder(_Required01))
-
-
-def holds_event(content_type: str | None, body: bytes | None) -> bool:
-    """Whether a body of plain JSON type, or of none, is an object with the required attributes. Producers
-    exist that give a document the content type of its data, or none (K16 and P3 as they are broken).
-    """
-    if not body or not declares_json(content_type):
-        return False
-    return any(_holds(decoder, body) for decoder in _DECODERS)
-
-
-def _holds(
-    decoder: msgspec.json.Decoder[_Required] | msgspec.json.Decoder[_Required01], body: bytes
-) -> bool:
-    try:
-        decoder.decode(body)
-    except msgspec.ValidationError:
-        return False
-    except msgspec.DecodeError:  # no JSON, or JSON that only a closer look can read
-        return _holds_texts(decoder.type, body)
-    except (UnicodeDecodeError, RecursionError):
-        return False
-    return True
-
-
-def _holds_texts(kind: type[msgspec.Struct], body: bytes) -> bool:
-    try:
-        members = json_text.members(body)
-    except json_text.FAULTS:
-        return False
-    needed = [bytes(members.get(name, b"")) for name in kind.__struct_encode_fields__]
-    return all(each.startswith(b'"') for each in needed)

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from app.bindings import kafka, pulsar, rabbitmq
 from app.bindings.content_coding import CONTENT
+from app.bindings.profile import Profile
+from app.bindings.reading import names_in
 from app.bindings.record import Decoded, Record
 from app.bindings.run import Run
 from app.bindings.transcode import Writing
@@ -82,12 +84,29 @@ def with_type_in_property(record: Record) -> Record:
     return replace(record, content_type=given.decode("utf-8", "surrogateescape"))
 
 
-_KAFKA = Binding(kafka.encode, kafka.decode, kafka.names, with_type_in_header, kafka.encode_run)
+def _names(profile: Profile) -> Callable[[Record], Mapping[str, str]]:
+    return lambda record: names_in(record, profile)
+
+
+_KAFKA = Binding(
+    kafka.encode,
+    kafka.decode,
+    _names(kafka.profile(kafka.LIBERAL)),
+    with_type_in_header,
+    kafka.encode_run,
+)
 
 BINDINGS: Mapping[str, Binding] = {
     "embedded": _KAFKA,  # its records are Kafka's
     "kafka": _KAFKA,
-    "rabbitmq": Binding(rabbitmq.encode, rabbitmq.decode, rabbitmq.names, with_type_in_property),
-    "pulsar": Binding(pulsar.encode, pulsar.decode, pulsar.names, with_type_in_header),
+    "rabbitmq": Binding(
+        rabbitmq.encode,
+        rabbitmq.decode,
+        _names(rabbitmq.profile(rabbitmq.LIBERAL)),
+        with_type_in_property,
+    ),
+    "pulsar": Binding(
+        pulsar.encode, pulsar.decode, _names(pulsar.profile(pulsar.LIBERAL)), with_type_in_header
+    ),
 }
 """By the ``kind`` of a broker in the configuration."""

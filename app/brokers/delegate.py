@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
-from app.interfaces import Consumer, Log, Wanted
+from app.interfaces import Consumer, ConsumerFilter, Log
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.start import StartAt
@@ -31,7 +31,7 @@ class DelegatingLog(Log):
         start: StartAt,
         *,
         client_id: str = "",
-        wanted: Wanted | None = None,
+        wanted: ConsumerFilter | None = None,
     ) -> Consumer:
         return await self.target.subscribe(group, topics, start, client_id=client_id, wanted=wanted)
 

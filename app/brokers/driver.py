@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerUnavailable
-from app.interfaces import Consumer, Located, PublishResult, Told, Wanted
+from app.interfaces import Consumer, ConsumerFilter, Located, PublishResult, Told
 from app.model.capabilities import Capabilities
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -96,7 +96,7 @@ class Joining(NamedTuple):
     topics: Sequence[str]
     start: StartAt
     client_id: str = ""
-    wanted: Wanted | None = None
+    wanted: ConsumerFilter | None = None
 
 
 class Driver(Protocol):

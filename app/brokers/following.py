@@ -5,13 +5,14 @@ more is asked for when nothing does.
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
 from app.brokers.cursor import Cursor
 from app.brokers.member import Member
 from app.brokers.tail import Tail
-from app.interfaces import Wanted
+from app.interfaces import ConsumerFilter
 from app.model.message import Message, Partition
 
 
@@ -24,22 +25,25 @@ class Following:
         tail: Tail,
         epoch: int,
         position: int,
-        wanted: Wanted | None,
+        wanted: ConsumerFilter | None,
         stirred: Callable[[Following], None],
     ) -> None:
         self.epoch = epoch
-        self.wanted = wanted
+        self.selection = None if wanted is None else wanted.selection
+        self.decode = None if wanted is None else wanted.decode
         self.cursor: Cursor | None = None
         self.absent = 0
         self.paused = False
         self.error: Exception | None = None
+        self._wanted = wanted
         self._tail = tail
         self._stirred = stirred
         self._ready: list[Message] = []
         self._ready_bytes = 0
         self._position = position  # where it is while it follows no cursor
-        self._told = position  # up to here ``wanted.passed`` knows
+        self._told = position  # up to here ``ConsumerFilter.passed`` knows
         self._taken = 0  # messages since then
+        self._failed: list[int] = []  # offsets since then that an expression failed on, in order
 
     @property
     def position(self) -> int:
@@ -66,7 +70,7 @@ class Following:
         position = self.position
         self._tail.leave(self)
         self._ready, self._ready_bytes = [], 0
-        self._position = position
+        self.left(position)
 
     def take(self) -> list[Message]:
         """All that is ready."""
@@ -75,11 +79,13 @@ class Following:
         return ready
 
     def count(self) -> None:
-        """Tell how many were passed over since the last time."""
+        """Report how many messages were passed over since the last time."""
         position, absent = self.position, 0 if self.cursor is None else self.cursor.absent
         passed = position - self._told - self._taken - (self.absent + absent)
-        if passed > 0 and self.wanted is not None:
-            self.wanted.passed(passed)
+        if passed > 0 and self._wanted is not None:
+            failed = bisect_left(self._failed, position)
+            del self._failed[:failed]
+            self._wanted.passed(passed - failed, failed)
         self._told, self._taken, self.absent = position, 0, -absent
 
     # of a follower
@@ -94,8 +100,12 @@ class Following:
         self._stirred(self)
         return True
 
+    def filter_failed(self, offset: int) -> None:
+        self._failed.append(offset)
+
     def left(self, position: int) -> None:
         self._position = position
+        del self._failed[bisect_left(self._failed, position) :]  # these will be read again
 
     def failed(self, error: Exception) -> None:
         self.leave()  # what is ready will be read again

@@ -27,7 +27,7 @@ from app.errors import (
     PublishUnknown,
     SkybridgeError,
 )
-from app.interfaces import Consumer, Located, Log, PublishResult, Told, Wanted
+from app.interfaces import Consumer, ConsumerFilter, Located, Log, PublishResult, Told
 from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 from app.model.receipt import Receipt
@@ -179,7 +179,7 @@ class PortableLog(Log):
         start: StartAt,
         *,
         client_id: str = "",
-        wanted: Wanted | None = None,
+        wanted: ConsumerFilter | None = None,
     ) -> Consumer:
         return await self._translated(
             self.driver.subscribe(Joining(group, topics, start, client_id, wanted))

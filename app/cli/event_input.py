@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from app.bindings import http
-from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.http import HttpMessage
+from app.bindings.modes import JSON_DOCUMENT
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import PLAIN
 from app.errors import InvalidEvent, SkybridgeError

@@ -8,6 +8,7 @@ dialect is a field of ``app.filters.model.Filter`` and a line in ``COMPILERS``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from app.event.value import CloudEvent
@@ -34,8 +35,29 @@ def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
 
 
 def can_fail(filters: Sequence[Filter]) -> bool:
-    """Whether there is an expression in them: no other dialect has errors."""
-    return any(one.sql is not None or can_fail(one.inner) for one in filters)
+    """Return True if there is an expression in the filters: no other dialect has errors."""
+    return any(map(attrgetter("sql"), _every(filters)))
+
+
+_OF_UNIT = 64  # characters of an expression that count as one filter
+
+
+def units_of(filters: Sequence[Filter]) -> int:
+    """Return how many filters one event evaluates at most: those inside ``all``, ``any`` and ``not`` are counted, and
+    long expressions by their length."""
+    units = 0
+    for one in _every(filters):
+        texts = one.exact or one.prefix or one.suffix
+        units += len(texts) if texts else 1 + len(one.sql or "") // _OF_UNIT
+    return units
+
+
+def _every(filters: Sequence[Filter]) -> list[Filter]:
+    """Return the filters with all that they are made of. No call for each: there may be thousands."""
+    found = [*filters]
+    for one in found:
+        found += one.all or one.any or (() if one.not_ is None else (one.not_,))
+    return found
 
 
 def written(one: Filter) -> tuple[str, Any]:

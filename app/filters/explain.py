@@ -10,7 +10,7 @@ from app.event.value import CloudEvent
 from app.filters.cesql.decision import decide
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.values import clipped
-from app.filters.dialects import compile_filter, written
+from app.filters.dialects import compile_filter, units_of, written
 from app.filters.model import DIALECTS, Filter
 
 
@@ -50,32 +50,21 @@ def explain_filter(one: Filter, event: CloudEvent) -> Verdict:
     return compile_explanation(one)(event)
 
 
-_OF_UNIT = 64  # characters of an expression that count as one filter
-
-
 class Explainer:
     """The filters of one route or subscription, compiled when an event first asks for them.
 
-    ``units``: filters that one event evaluates, those inside ``all``, ``any`` and ``not`` counted, and long
-    expressions by their length.
+    ``units``: as ``units_of`` counts them.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
         self._filters = filters
         self._compiled: tuple[Explain, ...] | None = None
-        self.units = sum(map(_size, filters))
+        self.units = units_of(filters)
 
     def __call__(self, event: CloudEvent) -> tuple[Verdict, ...]:
         if self._compiled is None:
             self._compiled = tuple(map(compile_explanation, self._filters))
         return tuple([explain(event) for explain in self._compiled])
-
-
-def _size(one: Filter) -> int:
-    dialect, argument = written(one)
-    if dialect in {"all", "any", "not_"}:
-        return 1 + sum(map(_size, one.inner))
-    return 1 + len(argument) // _OF_UNIT if dialect == "sql" else len(argument)
 
 
 def compile_explanation(one: Filter) -> Explain:

@@ -7,7 +7,6 @@ repeated keys inside data survive byte for byte, and nothing nested is ever pars
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from json import loads
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +40,8 @@ def read_event(document: bytes) -> CloudEvent:
 def peek(document: bytes) -> Mapping[str, object]:
     """Return the members of a document that may be no valid event, under the names of 1.0. Raises ValueError and
     RecursionError for what is no JSON."""
-    found = loads(document.removeprefix(_BOM).decode("utf-8", "replace"))
+    text = document.removeprefix(_BOM).decode("utf-8", "replace")
+    found = json_text.loaded(text.encode())
     if not isinstance(found, dict):
         return {}
     return {str(_NEWER.get(name, name)): value for name, value in found.items()}

@@ -33,8 +33,7 @@ from app.gateway.answers import (
 )
 from app.interfaces import PublishResult
 from app.model.receipt import Receipt
-from app.model.spool import without_spool
-from app.routing.plan import Publication
+from app.routing.publications import Publication
 
 Publications = list[tuple[int, Publication]]
 """The index of an event in its request, and one place for it: an event may have several."""
@@ -85,8 +84,7 @@ def _entry(fate: Fate) -> dict[str, Any]:
     index, publication, result = fate
     entry: dict[str, Any] = {"index": index, "route": publication.route}
     if isinstance(result, BrokerError):
-        broker = without_spool(publication.broker)
-        return {**entry, "broker": broker, "topic": publication.topic}
+        return {**entry, "broker": publication.broker, "topic": publication.topic}
     entry |= msgspec.structs.asdict(result)
     if entry.pop("repeat") == "duplicate":
         entry["duplicate"] = True

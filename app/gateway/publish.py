@@ -24,8 +24,10 @@ from app.gateway.limits import Limits
 from app.gateway.request import Request, request_key, wants_receipts
 from app.gateway.resource import Done
 from app.interfaces import Log, PublishResult, fates_of
+from app.model.log_name import LogName
 from app.model.receipt import Receipt
-from app.routing.plan import Publication, Router, UnknownRoute, written
+from app.routing.plan import Router, UnknownRoute
+from app.routing.publications import Publication, written
 from app.telemetry import Counters
 
 Stored = asyncio.Future[list[PublishResult]]
@@ -37,7 +39,7 @@ _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
 
 
 class Publisher:
-    """``logs`` by broker name. ``strict_percent``: refuse a malformed ``%`` in a header (spec 2.1).
+    """``strict_percent``: refuse a malformed ``%`` in a header (spec 2.1).
     ``forward``: names of request headers, in lower case, that are kept beside the event (I3).
 
     On the event loop only. A request of one event for one place takes a short way: no task, one
@@ -47,7 +49,7 @@ class Publisher:
     def __init__(
         self,
         router: Router,
-        logs: Mapping[str, Log],
+        logs: Mapping[LogName, Log],
         counters: Counters,
         *,
         limits: Limits | None = None,
@@ -178,7 +180,7 @@ class Publisher:
         return self._router.plan_run(run, key, route)
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
-        log, identity = self._logs[publication.broker], publication.identity
+        log, identity = self._logs[publication.log], publication.identity
         one = _One(self, publication, wants, done)
         if identity is None:
             result = log.submit_one(publication.topic, publication.record, one.settle)
@@ -207,10 +209,10 @@ class Publisher:
             return receipts(()) if wants else ACCEPTED
         many = _Many(self, publications, wants, done)
         self.in_flight += 1
-        for (broker, topic), places in many.by_place().items():
+        for (log, topic), places in many.by_place().items():
             there = [publications[place][1] for place in places]
-            stored = self._logs[broker].submit(topic, *written(there))
-            many.follow(broker, stored, places)
+            stored = self._logs[log].submit(topic, *written(there))
+            many.follow(log.broker, stored, places)
         return None
 
     def conclude(
@@ -283,11 +285,11 @@ class _Many:
         self._results: dict[int, PublishResult] = {}
         self._open = 0
 
-    def by_place(self) -> dict[tuple[str, str], list[int]]:
-        """(broker, topic) to the places in the list of publications, in order."""
-        groups: dict[tuple[str, str], list[int]] = {}
+    def by_place(self) -> dict[tuple[LogName, str], list[int]]:
+        """Return the indexes of the publications to each log and topic, in order."""
+        groups: dict[tuple[LogName, str], list[int]] = {}
         for place, (_, publication) in enumerate(self._publications):
-            groups.setdefault((publication.broker, publication.topic), []).append(place)
+            groups.setdefault((publication.log, publication.topic), []).append(place)
         self._open = len(groups)
         return groups
 

@@ -18,7 +18,7 @@ from app.gateway.conclude import Publications
 from app.gateway.publish import Publisher
 from app.gateway.request import Request
 from app.gateway.resource import Done
-from app.routing.plan import Publication
+from app.routing.publications import Publication
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, Traces, about_event, failed, traceparent
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TracedRequest:
 
     def goes(self, index: int, publication: Publication) -> None:
         span = self._events[index]
-        broker = publication.broker.partition("#")[0]
+        broker = publication.broker
         span.update_name(f"send {publication.topic}")
         span.set_attribute("messaging.system", self._systems.get(broker, broker))
         span.set_attribute("messaging.destination.name", publication.topic)

@@ -121,9 +121,12 @@ Fields = tuple[tuple[str, str], ...]
 """Headers of HTTP in their order."""
 
 
-class RequestCycle(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What one attempt sent, and what was answered: without secrets, bodies clipped. ``size``: bytes of the whole
-    body that was sent; ``answer_size`` None: the answer was not read to its end. ``status_line`` "": none came.
+class HttpExchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """The request of one attempt and its answer, without secrets; the bodies may be clipped.
+
+    ``size``         bytes of the whole body that was sent.
+    ``status_line``  of the answer; "" if none came.
+    ``answer_size``  bytes of the whole body that came; None if the answer was not read to its end.
     """
 
     line: str
@@ -136,16 +139,20 @@ class RequestCycle(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     answer_size: int | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try to deliver one message to one subscription: the wide line of the log. ``together``: how many
-    events the request had. ``exchange``: None where nothing was sent, or it is not kept."""
+class Attempt(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+    """One try to deliver one message to one subscription, as it is logged, remembered, stored and shown.
+
+    ``number``       of the attempts of this message, from 1.
+    ``started_ms``   milliseconds since the epoch.
+    ``next_try_in``  seconds until the next attempt, as decided at this one; None where there is none.
+    ``together``     how many events the request had.
+    ``exchange``     None where nothing was sent, or it is not kept.
+    """
 
     subscription: str
     partition: Partition
     position: str
-    event_id: str
-    event_source: str
-    event_type: str = ""
+    event: EventName
     number: int
     started_ms: int
     duration_ms: float
@@ -154,7 +161,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     next_try_in: float | None = None
     together: int = 1
-    exchange: RequestCycle | None = None
+    exchange: HttpExchange | None = None
 
 
 class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):

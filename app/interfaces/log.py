@@ -13,10 +13,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from app.bindings.record import Record
+from app.bindings.record import Decoded, Record
 from app.errors import BrokerError, PublishUnknown
-from app.event.value import CloudEvent
-from app.filters.index import Types
+from app.filters.selection import Selection
 from app.model.capabilities import Capabilities
 from app.model.message import ConsumerEvent, Message, Partition
 from app.model.metadata import Health, LogMetadata
@@ -35,18 +34,19 @@ Told = Callable[[PublishResult], None]
 """Gets the fate of one record, once, on the event loop."""
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """What a consumer wants of its log, so that many may share what it costs to look.
+class ConsumerFilter(msgspec.Struct, frozen=True):
+    """The events that a consumer wants of its log, so that many consumers share the cost of reading.
 
-    ``types``   events of other types are not wanted; None: any may be.
-    ``holds``   whether an event is wanted. It is not asked about a record that is no event: that is
-                handed out.
-    ``passed``  is told, now and then, how many messages more were not wanted and not handed out.
+    ``selection``  its filters. They are not evaluated on a record that is no event: that is handed out.
+    ``decode``     reads a record, for all consumers of a partition alike. Raises SenderError for a record that is
+                   no event.
+    ``passed``     is called, now and then, with how many more messages were finished without being handed out:
+                   those that did not match, and those that did not match because an expression failed.
     """
 
-    types: Types | None
-    holds: Callable[[CloudEvent], bool]
-    passed: Callable[[int], None]
+    selection: Selection
+    decode: Callable[[Record], Decoded]
+    passed: Callable[[int, int], None]
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class Log(Protocol):
         start: StartAt,
         *,
         client_id: str = "",
-        wanted: Wanted | None = None,
+        wanted: ConsumerFilter | None = None,
     ) -> Consumer:
         """Join ``group``. Where the group has no position, ``start`` is resolved and *committed*
         before this returns or before the partition is first handed out (rule 10).

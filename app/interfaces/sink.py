@@ -10,6 +10,7 @@ import msgspec
 
 from app.bindings.record import Decoded, Header
 from app.delivery.request_batching import Piece
+from app.interfaces.kept import HttpExchange
 from app.model.message import Message
 
 
@@ -28,14 +29,6 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     lane: bytes = b""
 
 
-class Sent(msgspec.Struct, frozen=True):
-    """A request, as it may be shown: ``line`` and headers without our secrets; the body is event data."""
-
-    line: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
 class SinkAnswer(msgspec.Struct, frozen=True):
     """What came back; of a broker, what HTTP would have answered. ``status`` None: none came; ``fault`` then says what happened.
 
@@ -52,8 +45,8 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     ``body``         what the target said, clipped to the response bound, without credentials of ours.
     ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
                      against the event.
-    ``sent``         what a webhook was sent, where that is kept: of a failure, or where all attempts are. The
-                     headers of the answer then hold no credentials either.
+    ``exchange``     the request to a webhook and its answer, as they may be shown; None where they are not kept, which
+                     they are of a failure, or of all attempts.
     ``headers``      of a webhook's answer, as they came. ``cut``: its body goes on beyond the response bound, or
                      broke off.
     """
@@ -66,7 +59,7 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     hold: float = 0.0
     headers: tuple[tuple[bytes, bytes], ...] = ()
     cut: bool = False
-    sent: Sent | None = None
+    exchange: HttpExchange | None = None
     unsent: bool = False
 
 

@@ -9,14 +9,14 @@ from datetime import timedelta
 from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any
 
-from app.brokers.embedded.assignment import read_subscription
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.groups import Code
-from app.log.positions import MOST_GROUPS, Committed
+from app.log.groups.assignment import read_subscription
+from app.log.groups.positions import MOST_GROUPS, Committed
+from app.log.groups.protocol import Code
 from app.model.message import Partition
 
 LONGEST_GROUP = 255
@@ -85,7 +85,7 @@ async def offset_delete(node: Node, session: Session, request: Request) -> Any:
     refusal = to_use_group(node, session, payload.group_id)
     if refusal is not ErrorCode.none:
         return _deleted(request, refusal, {})
-    known = node.engine.positions.of(payload.group_id)
+    known = node.engine.groups.positions.of(payload.group_id)
     if not known and node.coordinator.group(payload.group_id) is None:
         return _deleted(request, ErrorCode.group_id_not_found, {})
     read = _topics_read(node, payload.group_id)
@@ -96,7 +96,7 @@ async def offset_delete(node: Node, session: Session, request: Request) -> Any:
         codes |= {Partition(topic.name, part.partition_index): code for part in topic.partitions}
     going = [p for p, code in codes.items() if code is ErrorCode.none and p in known]
     try:
-        await node.engine.forget_places(payload.group_id, going)
+        await node.engine.groups.forget_places(payload.group_id, going)
     except BrokerError:
         return _deleted(request, ErrorCode.coordinator_not_available, {})
     return _deleted(request, ErrorCode.none, codes)
@@ -118,7 +118,7 @@ async def _commit(
     node: Node, payload: Any, places: Mapping[Partition, Committed], owner: str
 ) -> ErrorCode:
     """Also where no place is left, so that who is fenced hears of it."""
-    group, positions = payload.group_id, node.engine.positions
+    group, positions = payload.group_id, node.engine.groups.positions
     if not 0 < len(group) <= LONGEST_GROUP:
         return ErrorCode.invalid_group_id
     if not positions.of(group) and positions.count >= MOST_GROUPS:
@@ -142,7 +142,7 @@ async def _commit(
 def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -> tuple[Any, ...]:
     """A partition without a position has -1, as Kafka says it; one that does not exist too."""
     topic_shape, partition_shape = (getattr(request.shapes, name) for name in names)
-    known = node.engine.positions.of(asked.group_id)
+    known = node.engine.groups.positions.of(asked.group_id)
     return tuple(
         topic_shape(
             name=topic,
@@ -176,7 +176,7 @@ def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Collec
 
 def _topics_read(node: Node, name: str) -> Collection[str] | None:
     """By the members of the group, or by the subscription that it is; None where nobody can tell."""
-    read = set(node.engine.positions.declared_of(name))
+    read = set(node.engine.groups.positions.declared_of(name))
     group = node.coordinator.group(name)
     if group is None:
         return read

@@ -15,9 +15,9 @@ from typing import Any
 from app.kafka_listener.apis import APIS, OFFERED
 from app.kafka_listener.incoming import Frame, Frames, Incoming
 from app.kafka_listener.node import Node, Session
+from app.kafka_listener.rights import demand_login, most_of_frame
 from app.kafka_listener.room import Room
 from app.kafka_listener.wire import (
-    API_VERSIONS,
     SIZE,
     Malformed,
     Request,
@@ -28,10 +28,8 @@ from app.kafka_listener.wire import (
     write_answer,
 )
 
-STRANGERS_FRAME = 64 << 10
 LARGE = 64 << 10  # bytes of an answer that is counted while its client has not taken it
 PAUSE = 0.05  # seconds between looks at whether a user has taken its large answers
-BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
 
 Answered = asyncio.Task[memoryview | None]
 
@@ -197,15 +195,10 @@ class Connection:
                 head = await self._reader.read_head(SIZE)
         except (asyncio.IncompleteReadError, TimeoutError):
             return None
-        size, most = size_of(head), self._most
+        size, most = size_of(head), most_of_frame(self._node, self._session)
         if not 0 < size <= most:
             raise Malformed(f"a frame of {size} bytes; at most {most} are taken")
         return size
-
-    @property
-    def _most(self) -> int:
-        """Bytes of a frame. Strangers are given little of the room and of the time of others."""
-        return self._node.settings.max_frame if self._session.authenticated else STRANGERS_FRAME
 
     @property
     def _patience(self) -> float:
@@ -219,23 +212,10 @@ class Connection:
         if not is_prepared(frame):
             await asyncio.to_thread(prepare, frame, OFFERED)
         request = read_request(frame, OFFERED)
-        self._demand_login(request.api)
+        demand_login(self._node, self._session, request.api, APIS[request.api].name)
         if before is not None and not APIS[request.api].overlaps:
             await self._until_taken(before)
         return request
-
-    def _demand_login(self, api: int) -> None:
-        """Raises Malformed. A user that the configuration has no more, or with another password, is let go at
-        its next request; a change of its rights holds from there on."""
-        session, logins = self._session, self._node.logins
-        if logins is None:
-            session.user, session.authenticated = None, True
-            return
-        if session.authenticated:
-            session.user = None if session.user is None else logins.holds(session.user)
-            session.authenticated = session.user is not None
-        if not session.authenticated and api not in BEFORE_LOGIN:
-            raise Malformed(f"{APIS[api].name} before a login")
 
     async def _until_taken(self, before: InWork) -> None:
         """So that a client that reads nothing is made one large answer, and not ``in_work`` of them. One that has

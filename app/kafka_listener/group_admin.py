@@ -9,7 +9,8 @@ from app.errors import BrokerError
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import to_ask_group, to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.groups import Group, State
+from app.log.groups.protocol import State
+from app.log.groups.state_machine import Group
 
 KIND = "classic"  # the only protocol of groups that is spoken here
 NOW = timedelta(0)
@@ -73,12 +74,12 @@ async def delete_groups(node: Node, session: Session, request: Request) -> Any:
 async def _delete(node: Node, session: Session, name: str) -> ErrorCode:
     if (code := to_use_group(node, session, name)) is not ErrorCode.none:
         return code
-    if node.coordinator.group(name) or node.engine.positions.declared_of(name):
+    if node.coordinator.group(name) or node.engine.groups.positions.declared_of(name):
         return ErrorCode.non_empty_group
-    if not node.engine.positions.knows(name):
+    if not node.engine.groups.positions.knows(name):
         return ErrorCode.group_id_not_found
     try:
-        await node.engine.remove_group(name)
+        await node.engine.groups.remove(name)
     except BrokerError:
         return ErrorCode.coordinator_not_available
     return ErrorCode.none

@@ -16,7 +16,7 @@ from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.produce import NO_TRANSACTIONS
 from app.kafka_listener.rights import to_use_group
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.groups import Code, Join, Joined
+from app.log.groups.protocol import Code, Join, Joined
 
 GROUPS = 0  # the kind of coordinator, beside that of transactions
 LONGEST_NAME = 255

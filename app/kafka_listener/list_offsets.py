@@ -12,7 +12,7 @@ from app.kafka_listener.fetch import check_epoch
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
 from app.kafka_listener.rights import to_see
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.log.stored_batches import Run
 from app.model.message import Partition
 

@@ -10,7 +10,7 @@ from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
 from app.kafka_listener.rights import to_see, to_write
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.catalogue import Topic, is_topic_name
+from app.log.partitions import Topic, is_topic_name
 
 NAMELESS_SINCE = 12  # the version whose answers may tell of a topic without a name
 

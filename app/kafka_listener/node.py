@@ -19,7 +19,7 @@ from app.interfaces import Clock
 from app.kafka_listener.guesses import Guesses
 from app.kafka_listener.room import Room, Unread
 from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
+from app.log.groups.coordinator import Coordinator
 from app.telemetry import Counters
 
 NODE_ID = 0  # the one that leads everything
@@ -126,7 +126,6 @@ class Node(msgspec.Struct, kw_only=True):
     ``kafka_records(direction)``. ``refused_connections``, ``refused_frames``: of this listener alone."""
 
     engine: Engine
-    coordinator: Coordinator
     gate: Gate
     clock: Clock
     settings: Settings
@@ -138,6 +137,10 @@ class Node(msgspec.Struct, kw_only=True):
     refused_connections: int = 0
     refused_frames: int = 0
     guesses: Guesses = msgspec.field(default_factory=Guesses)
+
+    @property
+    def coordinator(self) -> Coordinator:
+        return self.engine.coordinator
 
 
 class Session:

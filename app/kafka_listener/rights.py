@@ -15,15 +15,36 @@ from app.errors import SenderError
 from app.kafka_listener.batches import Arrived
 from app.kafka_listener.gate import CLIPPED, NAMED
 from app.kafka_listener.node import Node, Session
-from app.kafka_listener.wire import ErrorCode
+from app.kafka_listener.wire import API_VERSIONS, ErrorCode, Malformed
 from app.model.spool import spooled_route
 
+BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
+STRANGERS_FRAME = 64 << 10  # bytes
 _LENGTH = len(PRODUCER)
 
 
 def proof_of(password: str) -> bytes:
     """Of equal length, for a comparison in constant time."""
     return hashlib.sha256(password.encode()).digest()
+
+
+def demand_login(node: Node, session: Session, api: int, name: str) -> None:
+    """Raise Malformed for an API that needs a login. A user that the configuration has no more, or with another
+    password, is refused at its next request; a change of its rights holds from there on."""
+    logins = node.logins
+    if logins is None:
+        session.user, session.authenticated = None, True
+        return
+    if session.authenticated:
+        session.user = None if session.user is None else logins.holds(session.user)
+        session.authenticated = session.user is not None
+    if not session.authenticated and api not in BEFORE_LOGIN:
+        raise Malformed(f"{name} before a login")
+
+
+def most_of_frame(node: Node, session: Session) -> int:
+    """Return the bytes of the largest frame. Strangers are given little of the room and of the time of others."""
+    return node.settings.max_frame if session.authenticated else STRANGERS_FRAME
 
 
 def to_write(session: Session, topic: str) -> ErrorCode:

@@ -15,7 +15,7 @@ from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.rights import to_administer, to_delete, to_write
 from app.kafka_listener.wire import ErrorCode, Request
-from app.log.catalogue import is_topic_name
+from app.log.partitions import is_topic_name
 
 UNSAID = -1
 REPLICAS = 1

@@ -12,11 +12,11 @@ import msgspec
 from app.bindings.record import Record
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import PublishResult
-from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import Fields, Row, Unstorable, check, encode_rows, fields_of
 from app.log.event_index import prints_of
 from app.log.known import Known
 from app.log.partition_append import Placed, Stored
+from app.log.partitions import PartitionLog, Segment
 from app.log.settings import EngineSettings
 from app.model.receipt import Receipt
 from app.routing.identity import Identity

@@ -7,28 +7,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 import apsw
 
 from app.bindings.record import Record
-from app.log.catalogue import Catalogue, PartitionLog, Topic
+from app.log.catalogue import Catalogue
 from app.log.commit import Append, Fates, Staged
 from app.log.database import FolderLock, cluster_id, damage, open_reader, open_writer
 from app.log.event_index import EventIndex, Hits, Search
-from app.log.group_commits import GroupCommits
+from app.log.groups.coordinator import Coordinator
+from app.log.groups.positions import Positions
+from app.log.groups.store import GroupStore
 from app.log.identities import Identities
 from app.log.known import Known
 from app.log.partition_append import Placed, Stored
-from app.log.positions import Commits, Committed, Declared, Positions
+from app.log.partitions import PartitionLog, Topic
 from app.log.producers import Producers
 from app.log.reader import Reader, time_search
-from app.log.retention import droppable
 from app.log.sequences import Batch
 from app.log.settings import EngineSettings
 from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
+from app.log.upkeep import Upkeep
 from app.log.writer import Writer
 from app.model.message import Message, Page, Partition
 from app.model.metadata import Health
@@ -49,24 +50,25 @@ class Engine:
         self._lock = FolderLock(settings.path, settings.setting)
         self._writer: Writer | None = None
         self._reader: Reader | None = None
-        self._upkeep: asyncio.Task[None] | None = None
-        self.in_use: Callable[[str], bool] = lambda _: False  # whether a group has members
+        self._keeping: asyncio.Task[None] | None = None
         self.on_round: Callable[[], None] = lambda: None  # a commit group is about to be closed
         self._forget()
 
     def _forget(self) -> None:
         """What is known is read from the file at each start."""
         settings = self.settings
-        self.positions = Positions(settings.now_ms)
+        positions = Positions(settings.now_ms)
         self._catalogue = Catalogue(settings.max_topics, settings.max_partitions)
         self._producers = Producers(settings.max_producers)
         self.identities = Identities(settings.name, settings.now_ms)
         self.events = EventIndex(settings.find_keep, settings.now_ms)
         self._known = Known(
-            self._catalogue, self.positions, self._producers, self.identities, self.events
+            self._catalogue, positions, self._producers, self.identities, self.events
         )
         self._changes = TopicChanges(settings.name, self._known)
-        self._commits = GroupCommits(self.positions, self._writing)
+        self.groups = GroupStore(positions, self._writing)
+        self.coordinator = Coordinator(self.groups)
+        self.upkeep = Upkeep(settings, self._known, self.coordinator, self._writing)
         self._watchers: dict[PartitionLog, set[Callable[[], None]]] = {}
         self._newest: Staged | None = None  # of whose growth watchers are being told
         self.findings: list[str] = []  # what looked damaged at the start
@@ -87,13 +89,14 @@ class Engine:
         self._reader.start(lambda: open_reader(self.settings.path, self.settings.vfs))
         for finding in self.findings:
             _log.error("log %s: %s", self.settings.name, finding)
-        self._upkeep = keep("retention", self._retain, of=self.settings.name)
+        self._keeping = keep("retention", self.upkeep.run, of=self.settings.name)
 
     async def stop(self) -> None:
-        if self._writer is None or self._reader is None or self._upkeep is None:
+        if self._writer is None or self._reader is None or self._keeping is None:
             return
-        self._upkeep.cancel()
-        await asyncio.gather(self._upkeep, return_exceptions=True)
+        self.coordinator.close()
+        self._keeping.cancel()
+        await asyncio.gather(self._keeping, return_exceptions=True)
         await self._reader.stop()
         await self._writer.stop()
         self._writer = None
@@ -210,82 +213,6 @@ class Engine:
     def unwatch(self, place: Partition, notify: Callable[[], None]) -> None:
         self._watchers.get(self.partition(place), set()).discard(notify)
 
-    def commit(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
-        """Done when it is durable. Fencing is the coordinator's."""
-        return self._commits.commit([(group, places)])
-
-    def commit_all(self, commits: Commits) -> asyncio.Future[None]:
-        """Of many groups."""
-        return self._commits.commit(commits)
-
-    def begin(self, group: str, places: Mapping[Partition, Committed]) -> asyncio.Future[None]:
-        """Commit a start where the group has no position yet (rule 10)."""
-        return self._writing().run(lambda db: self.positions.begin(db, group, places))
-
-    def advance(self, group: str, generation: int) -> asyncio.Future[None]:
-        """Note a group's new generation, so that epochs never go back."""
-        return self._writing().run(lambda db: self.positions.advance(db, group, generation))
-
-    def declare(self, declared: Sequence[Declared], *, whole: bool = False) -> asyncio.Future[None]:
-        """Groups whose unread records retention keeps. ``whole``: there are no others any more."""
-        return self._writing().run(lambda db: self.positions.declare(db, declared, whole=whole))
-
-    def forget(self, group: str) -> asyncio.Future[None]:
-        """A group that is no more; one of its name would begin without a position."""
-        return self._writing().run(lambda db: self.positions.forget(db, group))
-
-    def forget_places(self, group: str, places: Sequence[Partition]) -> asyncio.Future[None]:
-        return self._writing().run(lambda db: self.positions.forget_places(db, group, places))
-
-    def used(self, group: str) -> None:
-        """Its last member has left: its age counts from now on. Noted when the disk can."""
-        noted = self._writing().run(lambda db: self.positions.use(db, group))
-        noted.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    def remove_group(self, group: str) -> asyncio.Future[None]:
-        """Forget a group without members as if it had grown old: with its generation, which no later one repeats."""
-        return self._writing().run(lambda db: self.positions.forget_idle(db, [group]))
-
-    async def forget_groups(self) -> int:
-        """Those that nobody has used for ``group_age``; returns how many."""
-        before = self.settings.now_ms() - round(self.settings.group_age * 1000)
-
-        def idle() -> list[str]:
-            return [group for group in self.positions.idle(before) if not self.in_use(group)]
-
-        def forget(db: apsw.Connection) -> int:
-            groups = idle()  # again: somebody may have come meanwhile
-            self.positions.forget_idle(db, groups)
-            return len(groups)
-
-        return await self._writing().run(forget) if idle() else 0
-
-    async def retain(self) -> int:
-        """Drop what may go, now; returns how many segments went."""
-        return sum([await self._retain_one(p) for p in list(self._catalogue.partitions())])
-
-    async def forget_producers(self) -> int:
-        """Those that have sent nothing for ``producer_age``; returns how many."""
-        settings = self.settings
-        before = settings.now_ms() - round(settings.producer_age * 1000)
-        if self._producers.oldest_ms >= before:
-            return 0
-        return await self._writing().run(lambda db: self._producers.forget_before(db, before))
-
-    async def forget_identities(self) -> int:
-        """Those whose window is over, some thousand rows at a time; returns how many rows went."""
-        gone = 0
-        while self.identities.oldest_ms < self.settings.now_ms():
-            gone += await self._writing().run(self.identities.forget)
-        return gone
-
-    async def tidy_prints(self) -> int:
-        """Of closed segments; returns of how many."""
-        due = self.events.due(self._catalogue)
-        for segment in due:
-            await self._writing().run(partial(self.events.tidy, segment))
-        return len(due)
-
     async def find(self, search: Search) -> Hits:
         """Records that may hold an event. Its own connection: nobody who reads the log waits for it."""
         settings = self.settings
@@ -319,7 +246,7 @@ class Engine:
             if self.settings.check_on_start:
                 self.findings += damage(db)
             self.findings += self._catalogue.load(db)
-            self.positions.load(db)
+            self.groups.positions.load(db)
             self._producers.load(db)
             self.identities.load(db)
             self.events.load(db)
@@ -340,34 +267,6 @@ class Engine:
 
     def _on_round(self) -> None:
         self.on_round()
-
-    async def _retain(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.retention_interval)
-            await self.retain()
-            await self.forget_producers()
-            await self.forget_identities()
-            await self.tidy_prints()
-            await self.forget_groups()
-
-    async def _retain_one(self, partition: PartitionLog) -> int:
-        def drop(db: apsw.Connection) -> int:
-            count = self._droppable(partition)  # again: a group may have been declared meanwhile
-            if count:
-                self._catalogue.drop_segments(db, partition, count)
-            return count
-
-        return await self._writing().run(drop) if self._droppable(partition) else 0
-
-    def _droppable(self, partition: PartitionLog) -> int:
-        settings = self.settings
-        return droppable(
-            partition.segments,
-            partition.next_offset,
-            settings.retention_of(partition.place.topic),
-            settings.now_ms(),
-            self.positions.keeps(partition.place),
-        )
 
     def _writing(self) -> Writer:
         if self._writer is None:

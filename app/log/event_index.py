@@ -21,8 +21,9 @@ from app.bindings.record import Header, Record
 from app.bindings.spooled import HEADER as SPOOLED
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
-from app.log.catalogue import Catalogue, PartitionLog, Segment
+from app.log.catalogue import Catalogue
 from app.log.codec import Fields, decode_row
+from app.log.partitions import PartitionLog, Segment
 from app.log.reader import rows_of
 from app.model.message import Partition
 

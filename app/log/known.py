@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from app.log.catalogue import Catalogue
 from app.log.event_index import EventIndex
+from app.log.groups.positions import Positions
 from app.log.identities import Identities
-from app.log.positions import Positions
 from app.log.producers import Producers
 
 

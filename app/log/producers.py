@@ -15,7 +15,7 @@ import msgspec
 
 from app.access.quota import share_of
 from app.errors import BrokerRefused
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.log.sequences import Batch, ProducerState, begin_state, judge_batch
 from app.model.message import Partition
 

@@ -15,9 +15,9 @@ import apsw
 
 from app.bindings.record import Record
 from app.errors import BrokerUnavailable
-from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import decode_row
 from app.log.loop_handoff import Hop
+from app.log.partitions import PartitionLog, Segment
 from app.model.message import Message, Page
 
 T = TypeVar("T")

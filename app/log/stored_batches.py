@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import apsw
 import msgspec
 
-from app.log.catalogue import PartitionLog, Segment
 from app.log.codec import Fields, decode_row
+from app.log.partitions import PartitionLog, Segment
 from app.log.reader import rows_of
 
 EVERYTHING = 1 << 62

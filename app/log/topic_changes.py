@@ -6,8 +6,8 @@ import apsw
 
 from app.access.quota import share_of
 from app.errors import BoundReached, BrokerRefused
-from app.log.catalogue import Topic
 from app.log.known import Known
+from app.log.partitions import Topic
 
 
 class TopicChanges:

@@ -81,11 +81,11 @@ class Writer:
             self._wake()
         return future
 
-    def ride(self, rider: Rider) -> asyncio.Future[None]:
-        """Store it in the transaction of the next commit group, or in its own where none is due. The future
-        is done when that is durable, or has a BrokerError."""
+    def ride(self, store: Callable[[apsw.Connection], Callable[[], None]]) -> asyncio.Future[None]:
+        """Run ``store`` in the transaction of the next commit group, or in its own where none is due, and what it
+        returns after that. The future is done when that is durable, or has a BrokerError."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._riders.append((rider, future))
+        self._riders.append((Rider(store), future))
         if self._idle:
             self._wake()
         return future

@@ -20,6 +20,7 @@ from pydantic import (
 from app.filters.model import AttributeName as AttributeName  # noqa: PLC0414 - part of the model
 from app.filters.model import Filter as Filter  # noqa: PLC0414
 from app.model.duration import Count, Duration
+from app.model.log_name import Acknowledgements, LogName
 from app.model.spool import Spool
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$"
@@ -275,7 +276,7 @@ class Route(Strict):
         return self
 
     @property
-    def acknowledgements(self) -> Literal["all", 1, 0]:
+    def acknowledgements(self) -> Acknowledgements:
         """How many replicas must have an event before 202."""
         if self.durability == "full":
             return "all"
@@ -293,12 +294,6 @@ def taking(routes: Iterable[Route], name: str) -> list[Route]:
     return [each for each in (found, taker) if each is not None]
 
 
-def log_of(route: Route) -> str:
-    """The log that a route with a spool publishes to: it has one target."""
-    return log_name(route.to[0].broker, route.acknowledgements)
-
-
-def log_name(broker: str, acknowledgements: Literal["all", 1, 0]) -> str:
-    """The log of a broker that waits for so many: relaxed routes publish through one of their own.
-    No name in a configuration has a ``#``."""
-    return broker if acknowledgements == "all" else f"{broker}#acks={acknowledgements}"
+def log_of(route: Route, target: Target | Exchange) -> LogName:
+    """Return the log that a route publishes to a target with, without its spool."""
+    return LogName(target.broker, route.acknowledgements)

@@ -13,7 +13,6 @@ TOPICS = "__spool."
 
 _SUBSCRIPTION = "spool:"
 _OF_LOG = "@"
-_LOG = "#spool="
 
 
 class Spool(BaseModel):
@@ -60,17 +59,6 @@ def drained_route(subscription: str) -> str | None:
 def without_log(subscription: str) -> str:
     """The id as the embedded log itself knows it: for its group there is one log."""
     return subscription.partition(_OF_LOG)[0]
-
-
-def spool_log(log: str, route: str) -> str:
-    """The log that publishes for the route: the target's own log, with the spool before it. No name in a
-    configuration has a ``#``."""
-    return f"{log}{_LOG}{route}"
-
-
-def without_spool(log: str) -> str:
-    """The name of the log that a spool is before; any other text as it is."""
-    return log.partition(_LOG)[0]
 
 
 def group_name(installation: str, subscription: str) -> str:

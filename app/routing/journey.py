@@ -6,13 +6,12 @@ the reasons are added.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
-from app.bindings.record import Decoded, Record
+from app.bindings.record import Decoded
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.errors import Fault, SenderError
@@ -22,27 +21,10 @@ from app.filters.explain import Explainer, Verdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
-from app.routing.order import lane_words
-from app.routing.places import EXCHANGE, compile_place, may_be_among
-from app.routing.plan import (
-    NO_KINDS,
-    NO_MANNERS,
-    NO_RESOURCES,
-    Manner,
-    NoRoute,
-    Resources,
-    Router,
-    UnknownRoute,
-)
-
-T = TypeVar("T")
-
-_USUAL = Manner()
-Steps = Generator[int, None, T]
-"""Yields the number of filters that were evaluated since the last time, and returns the result at the end."""
-
-HOPS = 8  # mirrors that are followed, one behind the other
-FOLLOWED = 256  # and of one place: mirrors that read each other's topics have ways without number
+from app.routing.hops import Follower, Hop, Steps
+from app.routing.places import may_be_among
+from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
+from app.routing.publications import NO_MANNERS, Manner
 
 
 class RouteVerdict(msgspec.Struct, frozen=True):
@@ -55,36 +37,6 @@ class RouteVerdict(msgspec.Struct, frozen=True):
     asked: bool
     filters: tuple[Verdict, ...] = ()
     invalid: tuple[Fault, ...] = ()
-
-
-class Hop(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that the event comes to: by its route, or by the mirror ``by``.
-
-    ``record``         as it is written there by a route; None behind a mirror, which writes it again.
-    ``subscriptions``  all that read there, whether they want it or not.
-    ``untold``         those of the broker that may read it, where an exchange of RabbitMQ decides that.
-    """
-
-    broker: str
-    topic: str
-    by: str
-    key: bytes | None
-    record: Record | None = None
-    subscriptions: tuple[SubscriptionVerdict, ...] = ()
-    untold: tuple[str, ...] = ()
-
-
-class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """``lane``: what it is in line with there, in words. ``fault``: why what arrives is no event to it, or cannot go on.
-    ``onward``: the place a mirror brings it to; None for what is no mirror, or does not want it."""
-
-    id: str
-    wants: bool
-    sink: str
-    lane: str = ""
-    filters: tuple[Verdict, ...] = ()
-    fault: str = ""
-    onward: Hop | None = None
 
 
 class UnknownSource(SenderError):
@@ -126,13 +78,11 @@ class Guide:
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers
         self._kinds = kinds
-        self._manners = manners
+        self._follower = Follower(subscriptions, kinds, manners)
         self._written = tuple(_targets_of(routes, subscriptions))
         self._router = Router(routes, resources, kinds, manners)
         self._of_route = {route.name: Explainer(route.filters) for route in routes}
-        self._of_subscription = {each.id: Explainer(each.filters) for each in subscriptions}
-        every = (*self._of_route.values(), *self._of_subscription.values())
-        self.units = sum(1 + each.units for each in every)
+        self.units = sum(1 + each.units for each in self._of_route.values()) + self._follower.units
 
     def explain(
         self,
@@ -213,7 +163,7 @@ class Guide:
             record = BINDINGS[self._kinds[broker]].encode(decoded, Writing(), key)
         except SenderError as error:
             return Journey(event=decoded.event, routes=(), refused=error)
-        hop = yield from self._hop(broker, topic, "another client", record, (), _turns())
+        hop = yield from self._follower.follow(broker, topic, "another client", record)
         return Journey(event=decoded.event, routes=(), hops=(hop,))
 
     def _verdicts(
@@ -261,102 +211,8 @@ class Guide:
         hops: list[Hop] = []
         for target, publication in zip(targets, publications, strict=True):
             topic, record, by = publication.topic, publication.record, f"route {chosen}"
-            hops.append((yield from self._hop(target.broker, topic, by, record, (), _turns())))
+            hops.append((yield from self._follower.follow(target.broker, topic, by, record)))
         return tuple(hops)
-
-    def _hop(
-        self,
-        broker: str,
-        topic: str,
-        by: str,
-        record: Record,
-        seen: tuple[str, ...],
-        turns: Iterator[int],
-    ) -> Steps[Hop]:
-        """``seen``: the mirrors that led here, so that a circle ends. ``turns``: one for each mirror that may still
-        be followed."""
-        on_broker = [each for each in self._subscriptions if each.source.broker == broker]
-        by_exchange = topic.startswith(EXCHANGE)
-        verdicts: list[SubscriptionVerdict] = []
-        for each in () if by_exchange else on_broker:
-            if topic in each.source.topics:
-                verdict = yield from self._subscription(each, record, seen, turns)
-                verdicts.append(verdict)
-        return Hop(
-            broker=broker,
-            topic=topic,
-            by=by,
-            key=record.key,
-            record=None if seen else record,
-            subscriptions=tuple(verdicts),
-            untold=tuple(each.id for each in on_broker) if by_exchange else (),
-        )
-
-    def _subscription(
-        self,
-        subscription: Subscription,
-        record: Record,
-        seen: tuple[str, ...],
-        turns: Iterator[int],
-    ) -> Steps[SubscriptionVerdict]:
-        """It sees what its broker's binding reads, not what the sender wrote."""
-        kind = self._kinds.get(subscription.source.broker, "embedded")
-        try:
-            decoded = BINDINGS[kind].decode(record)
-        except SenderError as error:
-            return SubscriptionVerdict(
-                id=subscription.id, wants=False, sink=subscription.sink_text, fault=str(error)
-            )
-        explain_all = self._of_subscription[subscription.id]
-        filters = explain_all(decoded.event)
-        yield explain_all.units + 1
-        wants = all(each.passes for each in filters)
-        onward, fault = None, ""
-        if wants:
-            try:
-                onward = yield from self._onward(subscription, decoded, record, seen, turns)
-            except SenderError as error:
-                fault = str(error)
-        return SubscriptionVerdict(
-            id=subscription.id,
-            wants=wants,
-            sink=subscription.sink_text,
-            lane=lane_words(subscription, decoded.event, record.key),
-            filters=filters,
-            fault=fault,
-            onward=onward,
-        )
-
-    def _onward(
-        self,
-        mirror: Subscription,
-        decoded: Decoded,
-        record: Record,
-        seen: tuple[str, ...],
-        turns: Iterator[int],
-    ) -> Steps[Hop | None]:
-        """A worker never re-keys (K11). Raises SenderError for what cannot be written there."""
-        target = mirror.sink
-        if not isinstance(target, Target | Exchange) or mirror.id in seen or len(seen) >= HOPS:
-            return None
-        if next(turns, None) is None:
-            return None
-        kind = self._kinds.get(target.broker, "embedded")
-        topic = compile_place(target, kind)(decoded.event.attributes)
-        writing = Writing(
-            mode=mirror.content_mode,
-            format=mirror.format,
-            version=mirror.specversion,
-            names=self._manners.get(target.broker, _USUAL).names,
-            strings=self._manners.get(target.broker, _USUAL).strings,
-        )
-        written = BINDINGS[kind].encode(decoded, writing, record.key)
-        by, seen = f"mirror {mirror.id}", (*seen, mirror.id)
-        return (yield from self._hop(target.broker, topic, by, written, seen, turns))
-
-
-def _turns() -> Iterator[int]:
-    return iter(range(FOLLOWED))
 
 
 def _targets_of(

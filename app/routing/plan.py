@@ -3,67 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import repeat
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from app.bindings.record import Decoded, Record
+from app.bindings.record import Decoded
 from app.bindings.run import Run
-from app.bindings.table import BINDINGS, Binding
-from app.bindings.transcode import Writing
 from app.errors import Fault
 from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
-from app.model.route import DataSchema, Exchange, OtherRoute, Route, Target, log_name
-from app.model.spool import spool_log
-from app.model.subscription import Subscription
+from app.model.route import DataSchema, OtherRoute, Route
 from app.routing.data_schema import Check, InvalidData
-from app.routing.identity import Identify, Identity, compile_identity
-from app.routing.keys import (
-    NO_MAPPERS,
-    KeyMapper,
-    Keys,
-    MissingKey,
-    PlainMapper,
-    compile_key,
-    compile_keys,
+from app.routing.identity import compile_identity
+from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key, compile_keys
+from app.routing.publications import (
+    NO_MANNERS,
+    Manner,
+    Plan,
+    PlanRun,
+    Publication,
+    compile_target,
+    each_by_itself,
+    once,
+    run_to_one,
+    to_each,
+    to_one,
 )
-from app.routing.places import compile_place, named_in
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic
 
-__all__ = ["BadTopic", "MissingKey", "NoRoute", "Publication", "Router", "UnknownRoute", "written"]
+__all__ = ["BadTopic", "MissingKey", "NoRoute", "Router", "UnknownRoute"]
 
 
-class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """One record for one topic. Targets that write alike share the record.
-
-    ``broker``    the name of the log that publishes: of the broker itself, or, where fewer replicas
-                  must have the record, of the one that waits for those (rule 1).
-    ``identity``  of an event that is stored once.
-    """
-
-    route: str
-    broker: str
-    topic: str
-    record: Record
-    identity: Identity | None = None
-
-
-def written(
-    publications: Sequence[Publication],
-) -> tuple[list[Record], list[Identity | None] | None]:
-    """What a log is given of those for one topic: the records, and where any has one, their identities."""
-    identities = [publication.identity for publication in publications]
-    records = [publication.record for publication in publications]
-    return records, identities if any(identities) else None
-
-
-_Encode = Callable[[Decoded, Writing, bytes | None], Record]
-_Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
-_PlanRun = Callable[[Run, bytes | None], Iterable[Publication] | None]
 Permit = Callable[[str], None]
 """Raises SenderError where a sender may not use the route of this name."""
 Told = Callable[[str, str], None]
@@ -82,17 +52,6 @@ NO_RESOURCES = Resources()
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How all records of one broker are written, whatever the route: settings of the Pulsar binding."""
-
-    names: Literal["CE-", "ce_"] = "CE-"
-    strings: Literal["bare", "json"] = "bare"
-
-
-NO_MANNERS: Mapping[str, Manner] = MappingProxyType({})
-USUAL = Manner()
-
-
 class Router:
     """Routes compiled once, with what they name. SetupError names the setting that cannot be compiled.
 
@@ -100,7 +59,7 @@ class Router:
     ``manners``  of writing, by the name of the broker, where one has its own.
     ``failed``   see ``Rules``.
     ``invalid``  is told of each event whose data does not match its route's schema.
-    ``spools``   names of the routes that publish by way of a spool (``model.spool.spool_log``).
+    ``spools``   names of the routes that publish by way of a spool.
     """
 
     def __init__(
@@ -119,21 +78,23 @@ class Router:
         def compiled(route: Route, setting: str) -> _Compiled:
             key = compile_key(route.key, setting=f"{setting}.key", own=resources.mappers)
             targets = [
-                _target(route, target, f"{setting}.to[{n}]", kinds, manners, route.name in spools)
+                compile_target(
+                    route, target, f"{setting}.to[{n}]", kinds, manners, route.name in spools
+                )
                 for n, target in enumerate(route.to)
             ]
-            plan_run: _PlanRun = _each_by_itself
+            plan_run: PlanRun = each_by_itself
             if len(targets) == 1:
-                plan = _to_one(route.name, key, targets[0])
-                plan_run = _run_to_one(route.name, compile_keys(route.key), targets[0])
+                plan = to_one(route.name, key, targets[0])
+                plan_run = run_to_one(route.name, compile_keys(route.key), targets[0])
             else:
-                plan = _to_each(route.name, key, targets)
+                plan = to_each(route.name, key, targets)
             identify = compile_identity(route)
             if identify is not None:
-                plan, plan_run = _once(plan, identify), _each_by_itself
+                plan, plan_run = once(plan, identify), each_by_itself
             if route.data_schema is not None:
                 plan = self._checked(plan, route.name, route.data_schema, invalid)
-                plan_run = _each_by_itself
+                plan_run = each_by_itself
             return _Compiled(route.name, plan, plan_run)
 
         self._rules: Rules[_Compiled] = Rules(routes, compiled, failed)
@@ -147,7 +108,7 @@ class Router:
         check = self._checks.get(route)
         return check(event) if check else ()
 
-    def _checked(self, plan: _Plan, route: str, setting: DataSchema, invalid: Told) -> _Plan:
+    def _checked(self, plan: Plan, route: str, setting: DataSchema, invalid: Told) -> Plan:
         check, on_invalid = self._checks[route], setting.on_invalid
 
         def with_schema(
@@ -210,119 +171,9 @@ class Router:
             return None
 
 
-def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
-    """``manner``: of the broker that it goes to, where it goes to one."""
-    return Writing(
-        mode=of.content_mode,
-        format=of.format,
-        version=of.specversion,
-        empty_body=of.empty_body if isinstance(of, Route) else None,
-        names=manner.names,
-        strings=manner.strings,
-    )
-
-
 class _Compiled(NamedTuple):
     """What becomes of the events of a route, by its name: of one, and of several that look alike."""
 
     name: str
-    plan: _Plan
-    plan_run: _PlanRun
-
-
-class _Target(NamedTuple):
-    """``binding`` of its broker's kind; ``topic`` from the event's attributes, those of ``named``."""
-
-    log: str
-    binding: Binding
-    writing: Writing
-    topic: Callable[[Mapping[str, str]], str]
-    named: tuple[str, ...]
-
-
-def _target(
-    route: Route,
-    target: Target | Exchange,
-    setting: str,
-    kinds: Mapping[str, str],
-    manners: Mapping[str, Manner],
-    spools: bool,
-) -> _Target:
-    kind = kinds.get(target.broker, "embedded")
-    log = log_name(target.broker, route.acknowledgements)
-    return _Target(
-        spool_log(log, route.name) if spools else log,
-        BINDINGS[kind],
-        writing_of(route, manners.get(target.broker, USUAL)),
-        compile_place(target, kind, setting=setting),
-        named_in(target),
-    )
-
-
-def _to_one(name: str, key: KeyMapper, target: _Target) -> _Plan:
-    """The usual route, without a loop."""
-    log, encode, writing, topic = target.log, target.binding.encode, target.writing, target.topic
-
-    def plan(
-        decoded: Decoded, request_key: bytes | None, _producer: str
-    ) -> tuple[Publication, ...]:
-        event = decoded.event
-        place = topic(event.attributes)
-        record = encode(decoded, writing, key(event, request_key))
-        return (Publication(name, log, place, record),)
-
-    return plan
-
-
-def _run_to_one(name: str, keys_of: Keys, target: _Target) -> _PlanRun:
-    def plan_run(run: Run, request_key: bytes | None) -> Iterable[Publication] | None:
-        keys = keys_of(run, request_key)
-        if keys is None or not run.has_one(target.named):
-            return None
-        records = target.binding.encode_run(run, target.writing, keys)
-        if records is None:
-            return None
-        place = target.topic(run[0].event.attributes)
-        return map(Publication, repeat(name), repeat(target.log), repeat(place), records)
-
-    return plan_run
-
-
-def _each_by_itself(_run: Run, _request_key: bytes | None) -> None:
-    """Of a route that has no shorter way."""
-
-
-def _to_each(name: str, mapper: KeyMapper, targets: Sequence[_Target]) -> _Plan:
-    """One key for all, whatever the number of targets, and one record for each way of writing."""
-    every = [(target.binding.encode, target.writing) for target in targets]
-    ways = tuple(dict.fromkeys(every))
-    chosen = [ways.index(way) for way in every]
-
-    def plan(
-        decoded: Decoded, request_key: bytes | None, _producer: str
-    ) -> tuple[Publication, ...]:
-        event = decoded.event
-        topics = [target.topic(event.attributes) for target in targets]
-        key = mapper(event, request_key)
-        records = [encode(decoded, writing, key) for encode, writing in ways]
-        return tuple(
-            Publication(name, target.log, topic, records[way])
-            for target, topic, way in zip(targets, topics, chosen, strict=True)
-        )
-
-    return plan
-
-
-def _once(plan: _Plan, identify: Identify) -> _Plan:
-    """Each target has the event once, by itself: a repeat reaches the one that failed."""
-
-    def with_identity(
-        decoded: Decoded, request_key: bytes | None, producer: str
-    ) -> tuple[Publication, ...]:
-        identity = identify(decoded.event, producer)
-        return tuple(
-            msgspec.structs.replace(publication, identity=identity)
-            for publication in plan(decoded, request_key, producer)
-        )
-
-    return with_identity
+    plan: Plan
+    plan_run: PlanRun

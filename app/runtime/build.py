@@ -23,11 +23,18 @@ from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Clock, Log, Sink, Store, silence
+from app.model.log_name import LogName
 from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.runtime.descriptors import current_shares
 from app.runtime.intakes import open_intakes
-from app.runtime.logs import forget_group, has_embedded, open_logs, routes_with_spools
+from app.runtime.logs import (
+    forget_group,
+    has_embedded,
+    open_logs,
+    routes_with_spools,
+    with_relaxed_logs,
+)
 from app.runtime.notifications import open_keeper, open_operator_events
 from app.runtime.producers import door_of
 from app.runtime.registry import Registry
@@ -54,7 +61,8 @@ ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 
 class Parts(NamedTuple):
-    """What a service is made of. ``events`` and ``supervisor`` are None where their role is not run, ``spools``
+    """What a service is made of. ``logs``: of brokers, by name. ``all_logs``: these, and those of relaxed routes.
+    ``publishing``: all that events are published through, also the spools of routes. ``events`` and ``supervisor`` are None where their role is not run, ``spools``
     where no events are taken, or no log is embedded."""
 
     config: Config
@@ -62,6 +70,8 @@ class Parts(NamedTuple):
     clock: Clock
     counters: Counters
     logs: Mapping[str, PortableLog]
+    all_logs: Mapping[LogName, PortableLog]
+    publishing: Mapping[LogName, Log]
     store: Store
     events: EventsServer | None
     supervisor: Supervisor | None
@@ -75,11 +85,6 @@ class Parts(NamedTuple):
     producers: Producers
     callbacks: Callbacks | None = None
     spools: Spools | None = None
-
-    @property
-    def publishing(self) -> Mapping[str, Log]:
-        """What events are published through: the logs of brokers, and the switches of spools."""
-        return self.logs if self.spools is None else self.spools.publishing
 
 
 def build(
@@ -99,14 +104,14 @@ def build(
     told = open_operator_events(config, logs, clock, counters, lambda: catalog.subscriptions)
     keeper = open_keeper(config, store.attempts, clock, counters) if "worker" in roles else None
     spools: Spools | None = None
-    publishing: Mapping[str, Log] = logs
+    all_logs = with_relaxed_logs(config, logs, counters)
+    publishing: dict[LogName, Log] = {**all_logs}
     if "gateway" in roles and has_embedded(config):
         from app.runtime.spools import Spools  # noqa: PLC0415 - with the log
 
         notify = silence if told is None else told.notify
         alone = "worker" in roles  # gateways apart may be several, on one store
-        spools = Spools(config, logs, store, clock, counters, notify, alone=alone)
-        publishing = spools.publishing
+        spools = Spools(config, logs, publishing, store, clock, counters, notify, alone=alone)
     issuers, producers = Issuers(clock.monotonic), Producers(config.producers)
     supervisor = (
         _supervisor(
@@ -121,6 +126,8 @@ def build(
         clock=clock,
         counters=counters,
         logs=logs,
+        all_logs=all_logs,
+        publishing=publishing,
         store=store,
         events=open_events(
             config,
@@ -170,7 +177,7 @@ def callbacks_of(config: Config, store: Store, clock: Clock) -> Callbacks | None
 
 def open_events(
     config: Config,
-    logs: Mapping[str, Log],
+    logs: Mapping[LogName, Log],
     counters: Counters,
     call_back: CallBack | None,
     door: Door | None,
@@ -252,7 +259,7 @@ def tls_of(tls: ServerTls | None, *, asks: bool = False) -> Tls | None:
 
 def sinks_of(
     config: Config,
-    logs: Mapping[str, Log],
+    logs: Mapping[LogName, Log],
     clock: Clock,
     callbacks: Callbacks | None,
     counters: Counters,
@@ -275,7 +282,7 @@ def budget_of(config: Config) -> tuple[int, int, int]:
 def _supervisor(
     config: Config,
     logs: Mapping[str, Log],
-    publishing: Mapping[str, Log],
+    publishing: Mapping[LogName, Log],
     store: Store,
     clock: Clock,
     counters: Counters,

@@ -17,7 +17,8 @@ from app.config.derived.kinds import guide_of, kinds_of, rights_of
 from app.config.model.config import Config
 from app.errors import SenderError
 from app.filters.explain import Verdict
-from app.routing.journey import Guide, Hop, Journey, SubscriptionVerdict
+from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.journey import Guide, Journey
 
 JSON_EVENT = "application/cloudevents+json"
 

@@ -88,7 +88,6 @@ async def open_kafka_listener(
     logins = await logins_of(config, name, producers)
     node = Node(
         engine=driver.engine,
-        coordinator=driver.coordinator,
         gate=CloudEventsGate(_validated(broker)),
         clock=clock,
         settings=bounds_of(settings, current_shares(config).kafka),

@@ -11,7 +11,8 @@ from app.brokers.portable import Bounds, PortableLog
 from app.config.model.brokers import Broker, EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
 from app.config.model.config import Config
 from app.interfaces import OffsetStore
-from app.model.route import log_name
+from app.model.log_name import LogName
+from app.model.route import log_of
 from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Subscription
 from app.runtime.drivers import open_embedded, open_kafka, open_pulsar, open_rabbitmq
@@ -21,15 +22,33 @@ from app.telemetry import Counters
 def open_logs(
     config: Config, offsets: OffsetStore | None = None, counters: Counters | None = None
 ) -> dict[str, PortableLog]:
-    """By name; nothing is opened before ``start``. Relaxed routes have logs of their own beside those of
-    the brokers, under the names that ``model.route.log_name`` makes. ``offsets``: where groups of streams
-    are; without it streams can be published to and read, not subscribed to."""
+    """Return the log of each broker, by its name; nothing is opened before ``start``. ``offsets``: where groups of
+    streams are; without it streams can be published to and read, not subscribed to."""
     counters = counters or Counters()
-    logs = {
+    return {
         name: _open(name, broker, config, offsets, counters)
         for name, broker in config.brokers.items()
     }
-    return logs | _relaxed_logs(config, counters)
+
+
+def with_relaxed_logs(
+    config: Config, logs: Mapping[str, PortableLog], counters: Counters
+) -> dict[LogName, PortableLog]:
+    """Return the logs of the brokers, and those of relaxed routes (rule 1): each has a producer of its own, so that
+    other routes get no less."""
+    relaxed = {
+        log_of(route, target)
+        for route in config.routes
+        if route.acknowledgements != "all"
+        for target in route.to
+    }
+    return {LogName(name): log for name, log in logs.items()} | {
+        name: open_kafka(
+            name.broker, broker, _bounds(broker, config), counters, name.acknowledgements
+        )
+        for name in sorted(relaxed, key=str)
+        if isinstance(broker := config.brokers[name.broker], KafkaBroker)
+    }
 
 
 async def declare_subscriptions(
@@ -85,10 +104,10 @@ def routes_with_spools(config: Config) -> frozenset[str]:
     return frozenset(each.name for each in config.routes if each.spool is not None)
 
 
-def rebound(config: Config, logs: Mapping[str, PortableLog]) -> None:
-    """Of what is given to them from now on."""
+def rebound(config: Config, logs: Mapping[LogName, PortableLog]) -> None:
+    """Apply the bounds of a configuration to what is published from now on."""
     for name, log in logs.items():
-        log.bounds = _bounds(config.brokers[name.partition("#")[0]], config)
+        log.bounds = _bounds(config.brokers[name.broker], config)
 
 
 def _open(
@@ -104,21 +123,6 @@ def _open(
             return open_pulsar(name, broker, bounds)
         case EmbeddedBroker():
             return open_embedded(name, broker, bounds)
-
-
-def _relaxed_logs(config: Config, counters: Counters) -> dict[str, PortableLog]:
-    """Rule 1: what asks for less has a producer of its own, so that nobody else gets less."""
-    asked = {
-        (target.broker, route.acknowledgements)
-        for route in config.routes
-        if route.acknowledgements != "all"
-        for target in route.to
-    }
-    return {
-        log_name(name, acks): open_kafka(name, broker, _bounds(broker, config), counters, acks)
-        for name, acks in sorted(asked, key=str)
-        if isinstance(broker := config.brokers[name], KafkaBroker)
-    }
 
 
 def _bounds(broker: Broker, config: Config) -> Bounds:

@@ -23,7 +23,7 @@ from app.interfaces import Clock, Store
 from app.model.places import Path, places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.runtime.subscription_catalog import Made, SubscriptionCatalog, resealed
+from app.runtime.subscription_catalog import SubscriptionCatalog, resealed
 from app.store.encryption import Unreadable
 
 _UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
@@ -80,17 +80,17 @@ class Registry:
     async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
-        made = self._catalog.made(entry.id)
+        current, before = self._catalog.entry(entry.id), self._catalog.opened(entry.id)
         if entry.origin == "file":
             raise of_the_file(entry)
-        if made is None:
+        if current is None or before is None:
             raise VersionConflict(f"{entry.id} was deleted", 0)
         named = {**document, "id": entry.id}
-        kept, faults = _with_kept_secrets(named, made)
+        kept, faults = _with_kept_secrets(named, before, current.subscription)
         if faults:
             raise _invalid(faults)
-        judged = await self._judged(kept, entry.id, made.document or {})
-        demand(judged, made.entry.subscription)
+        judged = await self._judged(kept, entry.id, before)
+        demand(judged, current.subscription)
         return await self._keep(kept, judged, entry.version)
 
     async def remove(self, entry: Entry) -> None:
@@ -186,16 +186,23 @@ class Registry:
         await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
 
 
-def _with_kept_secrets(document: Document, made: Made) -> tuple[Document, list[Fault]]:
-    """Placeholders replaced by what is kept, but only where it would go to the same target: a secret
-    that nobody may read must not be sent to an address of the caller's choice."""
-    subscription = made.entry.subscription
+def _with_kept_secrets(
+    document: Document, before: Document, subscription: Subscription | None
+) -> tuple[Document, list[Fault]]:
+    """Replace placeholders by the secrets of the document before, but only where they would go to the same target: a
+    secret that nobody may read must not be sent to an address of the caller's choice.
+
+    Args:
+        document: has the placeholders.
+        before: empty if it cannot be read.
+        subscription: what the document before says.
+    """
     changed: Any = document
     faults = []
-    for at in places_of(FileSecret, subscription) if made.document is not None else ():
+    for at in places_of(FileSecret, subscription) if before else ():
         if value_at(document, at) != HIDDEN:
             continue
-        if at[0] != _UNSENT and _targets(document) != _targets(made.document or {}):
+        if at[0] != _UNSENT and _targets(document) != _targets(before):
             faults.append(
                 _of_secret(
                     "other-target",
@@ -203,7 +210,7 @@ def _with_kept_secrets(document: Document, made: Made) -> tuple[Document, list[F
                     "belongs to another target: send the secret again with the new sink",
                 )
             )
-        changed = replaced(changed, at, partial(_instead, value_at(made.document, at)))
+        changed = replaced(changed, at, partial(_instead, value_at(before, at)))
     return changed, faults
 
 

@@ -27,6 +27,7 @@ from app.config.model.brokers import EmbeddedBroker
 from app.console.files import Console
 from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
+from app.model.log_name import LogName
 from app.runtime.build import Parts, limits_of, tls_of
 from app.runtime.logs import declare_subscriptions, routes_with_spools
 from app.runtime.reload.reloader import Reloader
@@ -119,12 +120,13 @@ class Service:
         self._closing.push_async_callback(parts.issuers.stop)
         await parts.registry.rotate()
         await parts.catalog.load()
-        opened: dict[str, PortableLog] = {}
+        opened: dict[LogName, PortableLog] = {}
         self._closing.push_async_callback(_close_logs, opened, drain)
-        for name, log in parts.logs.items():
+        for opening, log in parts.all_logs.items():
             await log.start()
-            opened[name] = log
-            await declare_subscriptions(parts.config, name, log, parts.catalog.subscriptions)
+            opened[opening] = log
+            broker, subscriptions = opening.broker, parts.catalog.subscriptions
+            await declare_subscriptions(parts.config, broker, log, subscriptions)
         for name, each in (("operator events", parts.operator_events), ("attempts", parts.keeper)):
             if each is not None:
                 await each.start()
@@ -236,10 +238,10 @@ class Service:
         )
 
 
-async def _close_logs(logs: Mapping[str, PortableLog], seconds: float) -> None:
+async def _close_logs(logs: Mapping[LogName, PortableLog], seconds: float) -> None:
     """Together: however many brokers are away, they take the time of one."""
     await asyncio.gather(
-        *(bounded(f"broker {name}", log.stop, seconds) for name, log in logs.items())
+        *(bounded(f"broker {name.broker}", log.stop, seconds) for name, log in logs.items())
     )
 
 

@@ -10,11 +10,12 @@ from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.interfaces import Clock, Log, Sink
+from app.model.log_name import LogName
 from app.model.pull import Pull
 from app.model.route import log_of, taking
-from app.model.spool import spool_log
 from app.model.subscription import IGNORE, Subscription
-from app.routing.plan import NO_MANNERS, USUAL, Manner, Router
+from app.routing.plan import Router
+from app.routing.publications import NO_MANNERS, USUAL, Manner
 from app.runtime.tracing import traced
 from app.runtime.webhooks import webhook_for
 from app.sinks.handshake import Callbacks
@@ -24,7 +25,7 @@ from app.telemetry import Counters
 
 
 def replies_for(
-    subscription: Subscription, config: Config, logs: Mapping[str, Log], counters: Counters
+    subscription: Subscription, config: Config, logs: Mapping[LogName, Log], counters: Counters
 ) -> Replies | None:
     """Raises SetupError for a route that nobody configured."""
     name = subscription.reply
@@ -38,7 +39,9 @@ def replies_for(
             cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
         )
     kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
-    spools = [each.name for each in routes if spool_log(log_of(each), each.name) in logs]
+    spools = [
+        each.name for each in routes if log_of(each, each.to[0])._replace(spooled=each.name) in logs
+    ]
     router = Router(routes, load_resources(routes), kinds, manners_of(config), spools=spools)
     return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
 
@@ -46,7 +49,7 @@ def replies_for(
 def open_sink(
     subscription: Subscription,
     config: Config,
-    logs: Mapping[str, Log],
+    logs: Mapping[LogName, Log],
     clock: Clock,
     manners: Mapping[str, Manner] = NO_MANNERS,
     callbacks: Callbacks | None = None,
@@ -62,7 +65,8 @@ def open_sink(
         return traced(webhook, subscription, config)
     if isinstance(target, Pull):
         raise TypeError(f"{subscription.id}: a queue to pull from is made by the worker")
-    if target.broker not in logs:
+    log = logs.get(LogName(target.broker))
+    if log is None:
         raise SetupError(
             f"there is no broker {target.broker!r}",
             setting=f"subscriptions.{subscription.id}.sink.broker",
@@ -71,7 +75,7 @@ def open_sink(
     publishing = TopicSink(
         target,
         subscription,
-        logs[target.broker],
+        log,
         config.brokers[target.broker].kind,
         manner=manners.get(target.broker, USUAL),
         within=config.timeouts.publish,

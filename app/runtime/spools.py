@@ -22,8 +22,9 @@ from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
-from app.model.route import Route, Target, log_name, log_of
-from app.model.spool import group_name, spool_log, spool_subscription, spool_topic, spooled_route
+from app.model.log_name import LogName
+from app.model.route import Target, log_of
+from app.model.spool import group_name, spool_subscription, spool_topic, spooled_route
 from app.model.subscription import Retry, Source, Subscription
 from app.sinks.topic import SpoolSink
 from app.telemetry import Counters
@@ -42,11 +43,11 @@ _log = logging.getLogger("skybridge.spool")
 
 
 class Wanted(NamedTuple):
-    """What the configuration says of one spool. ``target``: the name of the log that it spares."""
+    """What the configuration says of one spool. ``target``: the log that it spares."""
 
     route: str
     broker: str
-    target: str
+    target: LogName
     kind: str
     when: When
     most: int
@@ -62,13 +63,14 @@ class _Spool:
 
 
 class Spools:
-    """``logs``: of brokers, by name. ``publishing``: these, and what publishes for routes that spool, by the
-    names of ``spool_log``; it changes with the configuration."""
+    """``logs``: of brokers, by name. ``publishing``: the logs that routes publish through. The spools add theirs, and
+    take them away as the configuration changes."""
 
     def __init__(
         self,
         config: Config,
         logs: Mapping[str, PortableLog],
+        publishing: dict[LogName, Log],
         store: Store,
         clock: Clock,
         counters: Counters,
@@ -90,7 +92,7 @@ class Spools:
         self._watches: list[asyncio.Task[None]] = []
         self._expected: frozenset[str] = frozenset()  # routes of the configuration that is coming
         self._closing = asyncio.Lock()
-        self.publishing: dict[str, Log] = dict(logs)
+        self.publishing = publishing
         for wanted in _wanted(config):
             self._make(wanted)
 
@@ -125,9 +127,9 @@ class Spools:
         for broker, route in self._left_behind():
             if route not in self._open:
                 target = _target_of(config, route)
-                kind = config.brokers[target.partition("#")[0]].kind if target else "embedded"
-                left = self._make(Wanted(route, broker, target or broker, kind, "never", 0))
-                await self._begin(left)
+                kind = config.brokers[target.broker].kind if target else "embedded"
+                left = Wanted(route, broker, target or LogName(broker), kind, "never", 0)
+                await self._begin(self._make(left))
 
     def become(self, config: Config) -> None:
         """Those that are not wanted any more take nothing new of their own accord, and drain."""
@@ -158,14 +160,14 @@ class Spools:
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
     def _make(self, wanted: Wanted) -> _Spool:
-        topic, name = spool_topic(wanted.route), spool_log(wanted.target, wanted.route)
+        topic, name = spool_topic(wanted.route), wanted.target._replace(spooled=wanted.route)
         spool, group = self._logs[wanted.broker], self._group(wanted.route)
         driver = spool.driver
         assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - lint has seen to it
         waits = Backlog(driver, topic, group)
         log = SpoolingLog(
-            name,
-            self._logs[wanted.target],
+            wanted.target.broker,
+            self.publishing[wanted.target],
             spool,
             topic,
             waits,
@@ -216,7 +218,7 @@ class Spools:
             id="spool",
             source=Source(broker=wanted.broker, topics=(spool_topic(wanted.route),)),
             start="earliest",
-            sink=Target(broker=wanted.target.partition("#")[0], topic=wanted.route),
+            sink=Target(broker=wanted.target.broker, topic=wanted.route),
             content_mode="as_received",
             on_foreign="forward",
             concurrency=CONCURRENCY,
@@ -269,7 +271,7 @@ class Spools:
         if not self._open:
             self._some.clear()
         drain = self._drains.pop(route)
-        self.publishing.pop(spool.log.name, None)
+        self.publishing.pop(spool.wanted.target._replace(spooled=route), None)
         await drain.stop(ANSWER)
         driver = self._logs[spool.wanted.broker].driver
         assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - it was opened as one
@@ -321,7 +323,7 @@ def _wanted(config: Config) -> Sequence[Wanted]:
         Wanted(
             route.name,
             route.spool.broker,
-            log_of(route),
+            log_of(route, route.to[0]),
             config.brokers[route.to[0].broker].kind,
             route.spool.when,
             route.spool.max,
@@ -331,9 +333,7 @@ def _wanted(config: Config) -> Sequence[Wanted]:
     ]
 
 
-def _target_of(config: Config, route: str) -> str:
-    """The log that a route publishes to without its spool; "" for a route that is gone, or goes to several."""
-    found: list[Route] = [each for each in config.routes if each.name == route]
-    if not found or len(found[0].to) > 1:
-        return ""
-    return log_name(found[0].to[0].broker, found[0].acknowledgements)
+def _target_of(config: Config, route: str) -> LogName | None:
+    """Return the log that a route publishes to without its spool; None for a route that is gone, or goes to several."""
+    found = next((each for each in config.routes if each.name == route), None)
+    return log_of(found, found.to[0]) if found is not None and len(found.to) == 1 else None

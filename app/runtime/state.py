@@ -29,13 +29,15 @@ from app.config.derived.route_resources import load_resources
 from app.config.model.config import Config
 from app.errors import SkybridgeError
 from app.interfaces import Attempt, Clock, Halt, Log, Notify, Store, Waiting, silence
+from app.model.log_name import LogName
 from app.model.metadata import GroupLag, Health
-from app.model.route import Exchange, Route, Target, log_name
+from app.model.route import Exchange, Route, Target, log_of
 from app.model.spool import group_name
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.places import fixed_place, is_fixed
-from app.routing.plan import Manner, Resources
+from app.routing.plan import Resources
+from app.routing.publications import Manner
 from app.runtime.build import Parts
 from app.runtime.certificates import Expiries, certificates_of
 from app.runtime.disks import disks, folders_of
@@ -60,9 +62,7 @@ class State:
         self._parts = parts
         self.installation = parts.config.installation
         self.roles: Sequence[str] = parts.roles
-        self.logs: Mapping[str, Log] = {
-            name: log for name, log in parts.logs.items() if name in parts.config.brokers
-        }  # what relaxed routes have beside them is no broker of its own
+        self.logs: Mapping[str, Log] = parts.logs
         self.kinds: Mapping[str, str] = kinds_of(parts.config)
         self.manners: Mapping[str, Manner] = manners_of(parts.config)
         self.store = parts.store
@@ -137,7 +137,7 @@ class State:
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:
         healths = await self._asking.ask("logs", self._healths)
-        healthy = [name for name in self.logs if healths[name].healthy]
+        healthy = [name for name in self.logs if healths[LogName(name)].healthy]
         asked = (
             self._targets.faults(name) for name in healthy
         )  # together: a probe does not wait long
@@ -153,9 +153,8 @@ class State:
             found["worker"] = self._ready(ready and mirrored, causes)
         return found
 
-    async def _healths(self) -> Mapping[str, Health]:
-        """Of all logs, also of those beside brokers."""
-        logs = self._parts.logs
+    async def _healths(self) -> Mapping[LogName, Health]:
+        logs = self._parts.all_logs
         told = await asyncio.gather(*(log.health() for log in logs.values()))
         return dict(zip(logs, told, strict=True))
 
@@ -279,7 +278,7 @@ Faults = Mapping[str, Mapping[str, str]]
 
 
 def routes_fare(
-    routes: Sequence[Route], healths: Mapping[str, Health], faults: Faults
+    routes: Sequence[Route], healths: Mapping[LogName, Health], faults: Faults
 ) -> tuple[bool, list[str]]:
     """Ready when at least one route can accept; each that cannot says why."""
     if not routes:
@@ -289,10 +288,11 @@ def routes_fare(
     return not all(hindered.values()), causes
 
 
-def _hindrances(route: Route, healths: Mapping[str, Health], faults: Faults) -> Iterator[str]:
+def _hindrances(route: Route, healths: Mapping[LogName, Health], faults: Faults) -> Iterator[str]:
     for target in route.to:
-        health = healths[log_name(target.broker, route.acknowledgements)]
-        if not health.healthy and route.spool is not None and healths[route.spool.broker].healthy:
+        health = healths[log_of(route, target)]
+        spool = route.spool
+        if not health.healthy and spool is not None and healths[LogName(spool.broker)].healthy:
             continue  # its events wait in the spool, and are accepted
         if not health.healthy:
             yield f"broker {target.broker}: {health.cause}"

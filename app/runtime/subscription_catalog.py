@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -29,19 +29,6 @@ _REFERENCES = re.compile(r"(\$\{[^}]*\})+")
 UNREAD = -1  # no revision is below 0
 
 
-class Made(NamedTuple):
-    """One of the store. ``document``: with its secrets in clear, never shown; None where they cannot be
-    read."""
-
-    stored: StoredSubscription
-    document: Mapping[str, Any] | None
-    entry: Entry
-
-    @property
-    def runs(self) -> bool:
-        return self.entry.subscription is not None and not self.entry.faults
-
-
 class SubscriptionCatalog:
     """All of it is as of the last ``refresh``.
 
@@ -56,31 +43,37 @@ class SubscriptionCatalog:
         self.look: Callable[[], Awaitable[None]] = self._nobody_looks
         self._store = store
         self._file = _of_file(loaded)
-        self._made: dict[str, Made] = {}
+        self._stored: dict[str, StoredSubscription] = {}
+        self._made: dict[str, Entry] = {}  # of those
         self.revision = UNREAD
         self._lock = asyncio.Lock()
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
         """Those that are to run."""
-        made = (each.entry.subscription for each in self._made.values() if each.runs)
+        made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
 
     @property
     def incarnations(self) -> Mapping[str, int]:
         """When each of the store was made: one that was deleted and made again is another."""
-        return {name: each.stored.created_ms for name, each in self._made.items()}
+        return {name: each.created_ms for name, each in self._stored.items()}
 
     @property
     def entries(self) -> list[Entry]:
-        return [*self._file.values(), *(each.entry for each in self._made.values())]
+        return [*self._file.values(), *self._made.values()]
 
     def entry(self, subscription: str) -> Entry | None:
-        made = self._made.get(subscription)
-        return self._file.get(subscription) or (made and made.entry)
+        return self._file.get(subscription) or self._made.get(subscription)
 
-    def made(self, subscription: str) -> Made | None:
-        return self._made.get(subscription)
+    def opened(self, subscription: str) -> Document | None:
+        """Return the document of a stored subscription with its secrets in clear, never to be shown. It is empty if it
+        cannot be read, and None if there is none."""
+        stored = self._stored.get(subscription)
+        if stored is None:
+            return None
+        found = self._opened(stored)
+        return found if isinstance(found, dict) else {}
 
     @property
     def count(self) -> int:
@@ -88,7 +81,7 @@ class SubscriptionCatalog:
         return len(self._made)
 
     def broken(self) -> list[Entry]:
-        return [each.entry for each in self._made.values() if not each.runs]
+        return [each for each in self._made.values() if each.faults]
 
     async def refresh(self) -> bool:
         """Whether anything is new. Raises StoreUnavailable."""
@@ -100,8 +93,9 @@ class SubscriptionCatalog:
                 return False
             stored = await self._store.subscriptions.all()
             self.halts = await self._store.halts.all()
-            if stored != [each.stored for each in self._made.values()]:
+            if stored != list(self._stored.values()):
                 self._made = await asyncio.to_thread(self._read, stored, self.loaded, self._file)
+                self._stored = {each.id: each for each in stored}
             self.revision = revision
             return True
 
@@ -129,7 +123,7 @@ class SubscriptionCatalog:
         async with self._lock:
             file, made = _of_file(loaded), self._made
             if made:
-                stored = [each.stored for each in made.values()]
+                stored = list(self._stored.values())
                 made = await asyncio.to_thread(self._read, stored, loaded, file)
             self.loaded, self._file, self._made = loaded, file, made
 
@@ -145,7 +139,7 @@ class SubscriptionCatalog:
 
     def _read(
         self, stored: Sequence[StoredSubscription], loaded: Loaded, file: Mapping[str, Entry]
-    ) -> dict[str, Made]:
+    ) -> dict[str, Entry]:
         """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
         opened = {each.id: self._opened(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
@@ -173,13 +167,13 @@ def _one(
     document: dict[str, Any] | str,
     judged: Examined | None,
     file: Mapping[str, Entry],
-) -> Made:
+) -> Entry:
     faults = [document] if isinstance(document, str) else []
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
     if stored.id in file:
         faults.append(f"{file[stored.id].place} has the same id")
-    entry = Entry(
+    return Entry(
         id=stored.id,
         document=_shown(_decoded(stored)),
         origin="api",
@@ -191,7 +185,6 @@ def _one(
         created_ms=stored.created_ms,
         updated_ms=stored.updated_ms,
     )
-    return Made(stored, document if isinstance(document, dict) else None, entry)
 
 
 def _decoded(stored: StoredSubscription) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, dataclass
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -27,14 +29,15 @@ LEASE_RECHECK = 0.2  # seconds until the log says that a partition has a newer o
 REMEMBERED = 2_000  # events, of all subscriptions
 REMEMBERED_BYTES = 8 << 20  # of their data and headers
 STORED = SinkAnswer(202)
+T = TypeVar("T")
 
 _log = logging.getLogger("skybridge.worker")
 
 
 class Wakeups:
-    """Word within this process that messages to be pulled came, went or were freed; by subscription. Must be
-    used on the event loop. It only saves waiting: what other processes do is found by looking at the
-    store now and then.
+    """Word within this process that a subscription changed: messages to be pulled came, went or were freed, it began or
+    failed, one of its commands was answered. Must be used on the event loop. It only saves waiting: what other
+    processes do is found by looking at the store now and then.
     """
 
     def __init__(self) -> None:
@@ -52,6 +55,27 @@ class Wakeups:
             event.set()
         if subscription in self._watchers:
             self._watchers[subscription]()
+
+    async def until(
+        self,
+        subscription: str,
+        look: Callable[[], Awaitable[T | None]],
+        within: float,
+        every: float,
+    ) -> T | None:
+        """Return what ``look`` finds; None if that is nothing within so many seconds. It is called at once, after each
+        word, and after ``every`` seconds without one."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while True:
+            word = self.next(subscription)
+            found = await look()
+            left = end - loop.time()
+            if found is not None or left <= 0:
+                return found
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(every, left)):
+                    await word.wait()
 
     def watch(self, subscription: str, told: Callable[[], None]) -> None:
         """``told`` is called with each word, instead of what was called before."""

@@ -21,7 +21,9 @@ from app.bindings.record import Decoded, Header
 from app.delivery.outcomes import REPLY
 from app.errors import BrokerError, BrokerRefused, SenderError
 from app.interfaces import Log, SinkAnswer
-from app.routing.plan import Publication, Router, written
+from app.model.log_name import LogName
+from app.routing.plan import Router
+from app.routing.publications import Publication, written
 from app.sinks.topic import pause_of
 from app.telemetry import Counters
 
@@ -37,12 +39,12 @@ _log = logging.getLogger("skybridge.worker")
 
 @dataclass(eq=False, repr=False)
 class Replies:
-    """Of one subscription. ``logs`` by broker name; ``most``: events in one answer."""
+    """The replies to one subscription. ``most``: events in one answer."""
 
     _subscription: str
     _route: str
     _router: Router
-    _logs: Mapping[str, Log]
+    _logs: Mapping[LogName, Log]
     _counters: Counters
     _most: int
 
@@ -98,12 +100,11 @@ class Replies:
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerError]:
         """What went wrong. One submit for each place, so that it gets its events in their order."""
-        places: dict[tuple[str, str], list[Publication]] = {}
+        places: dict[tuple[LogName, str], list[Publication]] = {}
         for publication in publications:
-            places.setdefault((publication.broker, publication.topic), []).append(publication)
+            places.setdefault((publication.log, publication.topic), []).append(publication)
         submitted = [
-            self._logs[broker].submit(topic, *written(there))
-            for (broker, topic), there in places.items()
+            self._logs[log].submit(topic, *written(there)) for (log, topic), there in places.items()
         ]
         results = await asyncio.gather(*submitted)
         return [each for result in results for each in result if isinstance(each, BrokerError)]

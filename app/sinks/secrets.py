@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from app.model.secret import FileSecret, Mark, is_sendable
+from app.tls import mark_of
 
 LOOK_AGAIN = 1.0  # seconds between looks at a file
 
@@ -42,16 +42,6 @@ class WatchedFiles:
             return False
         self._marks = marks
         return True
-
-
-def mark_of(path: str | Path) -> Mark | None:
-    """None for a file that cannot be looked at. It is taken before the file is read: a change meanwhile must
-    show at the next look."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - asked at every second attempt or so
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 class LiveSecret:

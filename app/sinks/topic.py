@@ -29,7 +29,7 @@ from app.interfaces import Log, Outgoing, PublishResult, Sink, SinkAnswer, unwri
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import compile_place
-from app.routing.plan import USUAL, Manner, writing_of
+from app.routing.publications import USUAL, Manner, writing_of
 
 STORED = SinkAnswer(202)
 NO_BROKER_PAUSE = 30.0  # seconds, for a broker that left the configuration

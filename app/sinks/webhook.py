@@ -16,10 +16,18 @@ from app.delivery.request_batching import DocumentPiece
 from app.delivery.target_url import read_url, with_parameter
 from app.errors import SenderError
 from app.event.versions import NEWEST
-from app.interfaces import Asking, JoiningSink, Outgoing, Sent, SinkAnswer, answered, unwritable
+from app.interfaces import (
+    Asking,
+    HttpExchange,
+    JoiningSink,
+    Outgoing,
+    SinkAnswer,
+    answered,
+    unwritable,
+)
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
-from app.routing.plan import writing_of
+from app.routing.publications import writing_of
 from app.sinks.credentials import TOKEN, Credentials, NoToken, Shown, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
@@ -207,8 +215,8 @@ def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessag
 def told(
     answer: SinkAnswer, url: str, message: HttpMessage, shown: Shown | None, bodies: int
 ) -> SinkAnswer:
-    """The answer with what was sent. ``url``: without the access token that may have been added to it. ``shown``:
-    the credentials of the attempt."""
+    """Return the answer with the exchange, masked. ``url``: without the access token that may have been added to it.
+    ``shown``: the credentials of the attempt. ``bodies``: bytes of the body of the answer that are kept."""
     mask = _NOTHING if shown is None else shown.mask
     answer = mask.on(answer, max(QUOTED, bodies))
     if answer.status is None and (answer.unsent or answer.fault not in _ON_THE_WIRE):
@@ -219,16 +227,23 @@ def told(
     hidden = tuple((name, HIDDEN) for name, _ in own)
     target = read_url(url)
     headers = (("Host", target.authority), *message.headers, *hidden)
-    line = f"POST {target.target} HTTP/1.1"
-    return replace(
-        answer,
-        headers=tuple((name, _safe(mask, name, value)) for name, value in answer.headers),
-        sent=Sent(line, headers, message.body),
+    came = answer.status is not None
+    exchange = HttpExchange(
+        line=f"POST {target.target} HTTP/1.1",
+        headers=headers,
+        body=message.body,
+        size=len(message.body),
+        status_line=f"HTTP/1.1 {answer.status}" if came else "",
+        answer_headers=tuple(_safe(mask, *header) for header in answer.headers),
+        answer_body=answer.body,
+        answer_size=len(answer.body) if came and not answer.cut else None,
     )
+    return replace(answer, exchange=exchange)
 
 
-def _safe(mask: Mask, name: bytes, value: bytes) -> bytes:
-    """A header of the answer: what the target set is its own secret, and it may echo ours."""
-    if may_hold_credential(name.decode("latin-1").lower()):
-        return HIDDEN.encode()
-    return mask(value.decode("utf-8", "replace")).encode()
+def _safe(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:
+    """Return a header of the answer as it may be shown: it may be a secret of the target, or repeat one of ours."""
+    text = name.decode("latin-1")
+    if may_hold_credential(text.lower()):
+        return text, HIDDEN
+    return text, mask(value.decode("utf-8", "replace"))

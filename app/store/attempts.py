@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy import insert as plain_insert
 
-from app.interfaces import Attempt, AttemptChoice, RequestCycle
+from app.interfaces import Attempt, AttemptChoice, EventName, HttpExchange
 from app.model.message import Partition
 from app.store.rows import struct_of, text, values_of
 from app.store.tables import attempts as table
@@ -19,7 +19,7 @@ LONGEST = 600  # characters of an event's id
 
 _c = table.c
 _write = msgspec.msgpack.Encoder().encode
-_read = msgspec.msgpack.Decoder(RequestCycle).decode
+_read = msgspec.msgpack.Decoder(HttpExchange).decode
 
 
 class Attempts(Storing):
@@ -56,6 +56,7 @@ class Attempts(Storing):
                 Attempt,
                 row,
                 partition=Partition(row.topic, row.partition),
+                event=EventName(row.event_id, row.event_source, row.event_type),
                 exchange=None if row.exchange is None else _read(row.exchange),
             )
             for row in connection.execute(query)
@@ -83,9 +84,9 @@ def _values(attempt: Attempt) -> dict[str, Any]:
         table,
         topic=attempt.partition.topic,
         partition=attempt.partition.number,
-        event_id=_indexed(attempt.event_id),
-        event_source=text(attempt.event_source),
-        event_type=text(attempt.event_type),
+        event_id=_indexed(attempt.event.id),
+        event_source=text(attempt.event.source),
+        event_type=text(attempt.event.type),
         detail=text(attempt.detail),
         exchange=None if attempt.exchange is None else _write(attempt.exchange),
     )

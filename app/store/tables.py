@@ -162,7 +162,7 @@ attempts = Table(
     Column("detail", Text, nullable=False),
     Column("next_try_in", Float),
     Column("together", Integer, nullable=False, server_default="1"),
-    Column("exchange", LargeBinary),  # MessagePack of interfaces.RequestCycle
+    Column("exchange", LargeBinary),  # MessagePack of interfaces.HttpExchange
     Index("attempts_by_event", "event_id"),
     Index("attempts_by_subscription", "subscription", "id"),
     Index("attempts_by_outcome", "subscription", "outcome", "id"),  # the last success is replaced

@@ -5,6 +5,7 @@ counters      integers with labels, and histograms of seconds; ``api.status.metr
 filter_errors filter expressions that fail
 logs          one line an entry on standard error
 printable     text from outside, without what would forge a line or steer a terminal
+slices        long computations, with turns of the event loop between
 tasks         long-lived tasks, restarted when they fail
 ============= ====================================================================================
 """

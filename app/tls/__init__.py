@@ -7,7 +7,7 @@ copies   copies of tried files, for libraries that read files themselves
 
 from app.tls.copies import Copies
 from app.tls.faults import PemFault, Pems, faults_of
-from app.tls.tried import ClientContext, Tried, end_in_use, server_context
+from app.tls.tried import ClientContext, Tried, end_in_use, mark_of, server_context
 
 __all__ = [
     "ClientContext",
@@ -17,5 +17,6 @@ __all__ = [
     "Tried",
     "end_in_use",
     "faults_of",
+    "mark_of",
     "server_context",
 ]

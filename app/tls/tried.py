@@ -9,6 +9,7 @@ clients resume (RFC 5077, RFC 8446 2.2) under rules that are no longer in force.
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import threading
 import time
@@ -105,13 +106,14 @@ class Tried(Generic[T]):
         raise AssertionError("it is tried at least once")
 
     def _marks(self) -> Marks:
-        return tuple(map(_mark, self._pems.files))
+        return tuple(map(mark_of, self._pems.files))
 
 
-def _mark(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with the file, also when it is replaced through a symbolic link; None for no file."""
+def mark_of(file: str | Path) -> tuple[int, int, int] | None:
+    """Return what changes with the file, also when it is replaced through a symbolic link; None for no file. Take it
+    before the file is read: a change meanwhile must show at the next look."""
     try:
-        found = file.stat()
+        found = os.stat(file)  # noqa: PTH116 - asked at every second attempt or so
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size

@@ -14,6 +14,8 @@ its log for batches, as many as ``intake`` has room for; ``ownership`` makes rea
 ``gate``, ``timing`` and ``budget`` let it, and ``conclusions`` carries out what ``delivery_policy`` decided.
 
 ``origins`` are the places where deliveries come from, and what finishes them there; ``stored_rows`` does for rows.
+``owned_partition`` is a partition while this process owns it; ``request_bounds`` reads the bounds of requests from
+the settings of a subscription.
 ``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send rows again; ``replay`` reads a range
 again. ``drain_parked`` also tries a target that was at fault.
 ``attempts`` remembers and counts, ``attempt_writer`` stores it; ``watches`` looks at logs that may expire and at

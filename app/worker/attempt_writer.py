@@ -22,7 +22,6 @@ from app.interfaces import Attempt, Attempts, Clock
 from app.interfaces.kept import Fields
 from app.telemetry import Counters
 from app.telemetry.tasks import ended, keep
-from app.worker.attempts import Success, attempt_of
 from app.worker.timing import happened
 
 QUEUE = 10_000  # attempts that wait
@@ -62,19 +61,19 @@ class AttemptKeeper:
         self._bodies = bodies
         self._jitter = jitter
         self._waiting: deque[Attempt] = deque()
-        self._latest: dict[str, Attempt | Success] = {}
+        self._latest: dict[str, Attempt] = {}
         self._came = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._trimmed = self._latest_written = clock.monotonic()
         self._written = 0  # rows since the last trim
 
-    def note(self, attempt: Attempt | Success) -> None:
+    def note(self, attempt: Attempt) -> None:
         """Returns at once."""
         if attempt.outcome == _DELIVERED and not self._all:
             self._latest[attempt.subscription] = attempt
         elif len(self._waiting) < QUEUE:
-            self._waiting.append(self._clipped(attempt_of(attempt)))
+            self._waiting.append(self._clipped(attempt))
             self._came.set()
         else:
             self._counters.add("attempts_dropped", attempt.subscription)
@@ -135,7 +134,7 @@ class AttemptKeeper:
         latest = dict(self._latest) if self._latest_due() else {}
         if not batch and not latest:
             return
-        await self._attempts.add(batch, tuple(map(attempt_of, latest.values())))
+        await self._attempts.add(batch, tuple(latest.values()))
         for _ in batch:
             self._waiting.popleft()
         self._written += len(batch) + len(latest)

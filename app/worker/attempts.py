@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from itertools import islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -23,8 +23,7 @@ from app.delivery.plan import (
 )
 from app.event.value import CloudEvent
 from app.filters.cesql.values import Failure
-from app.interfaces import Attempt, EventName, RequestCycle, SinkAnswer
-from app.model.message import Partition
+from app.interfaces import Attempt, SinkAnswer
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.histograms import LONG
 from app.worker.delivery import Delivery
@@ -32,42 +31,12 @@ from app.worker.delivery import Delivery
 REMEMBERED = 1_000
 CLIP = 500  # bytes of an answer that a dead letter or an attempt quotes
 DELIVERED, EXPIRED = "delivered", "expired"
+FILTERED, FILTER_ERROR = "filtered", "filter_error"
 
 _DELIVERED = Fate.DELIVERED.value
 _STATUSES = {int(each): str(int(each)) for each in HTTPStatus}
 
 _log = logging.getLogger("skybridge.attempts")
-
-
-class Success(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """An attempt that delivered: what an ``Attempt`` is made of, for few of them are ever looked at."""
-
-    outcome: ClassVar[str] = _DELIVERED
-    subscription: str
-    partition: Partition
-    position: str
-    event: EventName
-    number: int
-    times: tuple[float, float, float]
-    status: int | None
-    together: int
-
-    def attempt(self) -> Attempt:
-        started, ended, wall = self.times
-        return Attempt(
-            subscription=self.subscription,
-            partition=self.partition,
-            position=self.position,
-            event_id=self.event.id,
-            event_source=self.event.source,
-            event_type=self.event.type,
-            number=self.number,
-            started_ms=int((wall - ended + started) * 1000),
-            duration_ms=(ended - started) * 1000,
-            outcome=self.outcome,
-            status=self.status,
-            together=self.together,
-        )
 
 
 def answer_label(answer: SinkAnswer) -> str:
@@ -77,10 +46,6 @@ def answer_label(answer: SinkAnswer) -> str:
     if status is None:
         return answer.fault or "none"
     return _STATUSES.get(status) or f"{status // 100}xx"
-
-
-def attempt_of(tried: Attempt | Success) -> Attempt:
-    return tried.attempt() if isinstance(tried, Success) else tried
 
 
 class AttemptLog:
@@ -99,7 +64,7 @@ class AttemptLog:
         self,
         subscription: str,
         counters: Counters,
-        keep: Callable[[Attempt | Success], None] = lambda _: None,
+        keep: Callable[[Attempt], None] = lambda _: None,
     ) -> None:
         self._subscription, self._series = subscription, (subscription,)
         self.counters = counters
@@ -110,7 +75,7 @@ class AttemptLog:
         self._answer_keys: dict[int | None, tuple[str, str]] = {}  # of statuses that were given
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
-        self._recent: deque[Attempt | Success] = deque(maxlen=REMEMBERED)
+        self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
 
     def note(
         self,
@@ -128,37 +93,33 @@ class AttemptLog:
         started, ended, wall = times
         self._attempted[self._series].add(ended - started)
         message = delivery.message
-        success = Success(
+        level, result, detail, next_try = logging.DEBUG, _DELIVERED, "", None
+        if outcome.fate is Fate.DELIVERED:
+            self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
+        else:
+            level, result = logging.INFO, (Fate.UNSENT if outcome.unsent else _fate(decision)).value
+            detail, next_try = quote(answer), _next_try(decision, ended)
+        attempt = Attempt(
             self._subscription,
             message.partition,
             message.position,
             delivery.name,
             delivery.attempts,
-            times,
+            int((wall - ended + started) * 1000),
+            (ended - started) * 1000,
+            result,
             answer.status,
+            detail,
+            next_try,
             together,
         )
-        tried: Success | Attempt = success
-        level = logging.DEBUG
-        if outcome.fate is Fate.DELIVERED:
-            self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
-            if answer.sent is not None:  # all attempts are kept
-                tried = success.attempt()
-        else:
-            level = logging.INFO
-            tried = replace(
-                success.attempt(),
-                outcome=(Fate.UNSENT if outcome.unsent else _fate(decision)).value,
-                detail=quote(answer),
-                next_try_in=_next_try(decision, ended),
-            )
-        self._recent.append(tried)
-        self._keep(tried if answer.sent is None else _with_exchange(attempt_of(tried), answer))
+        self._recent.append(attempt)
+        if answer.exchange is None:
+            self._keep(attempt)
+        else:  # for the store alone, whose writer clips it: the memory of attempts would hold bodies
+            self._keep(replace(attempt, exchange=answer.exchange))
         if _log.isEnabledFor(level):
-            told = replace(attempt_of(tried), detail=f"{answer.fault} {answer.detail}".strip())
-            extra = msgspec.to_builtins(told)
-            del extra["exchange"]  # it has event data
-            _log.log(level, "attempt", extra=extra)
+            _log.log(level, "attempt", extra=_line(attempt, answer))
 
     def _answer_key(self, answer: SinkAnswer) -> tuple[str, str]:
         key = self._subscription, answer_label(answer)
@@ -169,6 +130,13 @@ class AttemptLog:
     def finished(self, outcome: str, count: int = 1) -> None:
         """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
         self._ended[self._subscription, outcome] += count
+
+    def passed_over(self, filtered: int, failed: int) -> None:
+        """Count messages that the log did not hand out: those that did not match, and those that did not match because
+        an expression failed."""
+        for outcome, count in ((FILTERED, filtered), (FILTER_ERROR, failed)):
+            if count:
+                self.finished(outcome, count)
 
     def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
         """A filter expression failed on an event, whatever becomes of the event."""
@@ -183,8 +151,8 @@ class AttemptLog:
         self.counters.add("parked", self._subscription)
 
     def recent(self, limit: int) -> Iterator[Attempt]:
-        """Return the newest first. Each is made when it is asked for; later attempts are not among them."""
-        return map(attempt_of, islice(reversed(list(self._recent)), limit))
+        """Return the newest first. Later attempts are not among them."""
+        return islice(reversed(list(self._recent)), limit)
 
 
 class OfferLog(AttemptLog):
@@ -220,25 +188,14 @@ def _next_try(decision: Decision, now: float) -> float | None:
             return None
 
 
-def _with_exchange(attempt: Attempt, answer: SinkAnswer) -> Attempt:
-    """For the store alone, whose writer clips it: the memory of attempts would hold bodies."""
-    sent = answer.sent
-    if sent is None:
-        return attempt
-    exchange = RequestCycle(
-        line=sent.line,
-        headers=sent.headers,
-        body=sent.body,
-        size=len(sent.body),
-        status_line="" if answer.status is None else f"HTTP/1.1 {answer.status}",
-        answer_headers=tuple(
-            (name.decode("latin-1"), value.decode("utf-8", "replace"))
-            for name, value in answer.headers
-        ),
-        answer_body=answer.body,
-        answer_size=None if answer.cut or answer.status is None else len(answer.body),
+def _line(attempt: Attempt, answer: SinkAnswer) -> dict[str, Any]:
+    """Return the fields of a log entry. Event data and what the target said stay out of it."""
+    line: dict[str, Any] = msgspec.to_builtins(
+        replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
     )
-    return replace(attempt, exchange=exchange)
+    del line["exchange"]
+    event: dict[str, str] = line.pop("event")
+    return line | {f"event_{name}": text for name, text in event.items()}
 
 
 def quote(answer: SinkAnswer) -> str:

@@ -19,14 +19,15 @@ from app.worker.budget import Budget, Part
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import lanes_in_flight
 from app.worker.drain_parked import Drain
 from app.worker.gate import Gate
-from app.worker.origins import OffsetCommits, OwnedPartition
+from app.worker.origins import OffsetCommits
+from app.worker.owned_partition import OwnedPartition
 from app.worker.ownership import Ownership
 from app.worker.parking import Parking
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays
+from app.worker.request_bounds import lanes_in_flight
 from app.worker.scheduler import Scheduler
 from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRows

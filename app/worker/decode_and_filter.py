@@ -11,19 +11,14 @@ from app.bindings.record import Decoded, Record
 from app.delivery.lane_id import lane_id
 from app.delivery.plan import SETTLE
 from app.errors import SenderError
-from app.event.value import CloudEvent
-from app.filters.cesql.expression import Failed
-from app.filters.cesql.values import Failure
-from app.filters.dialects import can_fail, compile_filters
-from app.filters.index import types_of
-from app.interfaces import EventName, Parked, Wanted
+from app.filters.cesql.expression import Failed, ignore
+from app.filters.selection import Selection
+from app.interfaces import ConsumerFilter, EventName, Parked
 from app.model.message import Message
 from app.model.subscription import Subscription
 from app.routing.order import compile_order
-from app.worker.delivery import Delivery, Verdict
-from app.worker.origins import Origin
-
-FILTERED, FILTER_ERROR = "filtered", "filter_error"
+from app.worker.attempts import FILTER_ERROR, FILTERED
+from app.worker.delivery import Delivery, Origin, Verdict
 
 
 class DeliveryReader:
@@ -33,7 +28,7 @@ class DeliveryReader:
     ``names``    of that binding: what a record that is no event is found by.
     ``content``  a record without its content coding, where that is undone.
     ``lasting``  whether positions are the same when a message is delivered again.
-    ``failed``   is told of each filter expression that fails.
+    ``failed``   is called for each filter expression that fails.
     """
 
     def __init__(
@@ -44,7 +39,7 @@ class DeliveryReader:
         content: Callable[[Record], Record] = without_coding,
         lasting: bool = True,
         names: Callable[[Record], Mapping[str, str]] = lambda _: {},
-        failed: Failed = lambda *_: None,
+        failed: Failed = ignore,
     ) -> None:
         self._decode = decode
         self._names = names
@@ -52,73 +47,51 @@ class DeliveryReader:
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
-        self._types = types_of(subscription.filters)
-        self._wanted = compile_filters(subscription.filters, self._fail)
-        self._can_fail = can_fail(subscription.filters)
-        self._told_of_failure = failed
-        self._failed = False  # an expression did, for the event that is looked at
-        self._failures = 0  # of events that the log did not hand out, and has not told of
+        self._selection = Selection(subscription.filters, failed)
         self._skip_foreign = subscription.on_foreign == "skip"
         self._ordered = subscription.ordering != "none"
         self._by_producer = subscription.ordering == "per_producer_key"
         self._order_of = compile_order(subscription.order_by)
 
-    def wanted(self, finished: Callable[[str, int], None]) -> Wanted:
-        """What its log need not hand out. ``finished``: is told of so many, by the word as in ``read``."""
+    @property
+    def units(self) -> int:
+        """Units of work that a message costs which its log has not filtered."""
+        return 1 + self._selection.units
 
-        def passed(count: int) -> None:
-            failures = min(self._failures, count)
-            self._failures -= failures
-            for word, number in ((FILTERED, count - failures), (FILTER_ERROR, failures)):
-                if number:
-                    finished(word, number)
-
-        return Wanted(self._types, self._holds if self._can_fail else self._wanted, passed)
-
-    def _holds(self, event: CloudEvent) -> bool:
-        self._failed = False
-        wanted = self._wanted(event)
-        self._failures += self._failed and not wanted
-        return wanted
-
-    def _fail(self, event: CloudEvent, expression: str, failure: Failure) -> None:
-        self._failed = True
-        self._told_of_failure(event, expression, failure)
+    def consumer_filter(self, passed: Callable[[int, int], None]) -> ConsumerFilter:
+        """Return what the log may leave out. ``passed``: as ``ConsumerFilter`` calls it."""
+        return ConsumerFilter(self._selection, self._decode, passed)
 
     def read(self, message: Message, origin: Origin) -> Delivery | str:
-        """The delivery; or the word for why the message is finished already: ``skipped``, ``filtered``,
-        and ``filter_error`` where an expression failed on it."""
+        """Return the delivery of a message; or the word for why the message is finished already: ``skipped``,
+        ``filtered``, or ``filter_error`` where an expression failed on it."""
         decoded, foreign = message.decoded, ""
-        if decoded is None:  # else the log has looked: it is wanted
-            try:
-                decoded = self._decode(message.record)
-            except SenderError as error:
-                if self._skip_foreign:
-                    return "skipped"
-                if self._wraps:
-                    decoded = self._wrapped(message)
-                else:
-                    foreign = str(error)
-            if decoded is not None:
-                self._failed = False
-                if not self._wanted(decoded.event):
-                    return FILTER_ERROR if self._failed else FILTERED
+        if decoded is None:  # else the log has filtered it
+            decoded, foreign = self._read(message)
+            if decoded is None and self._skip_foreign:
+                return "skipped"
+            if decoded is not None and not self._selection.holds(decoded.event):
+                return FILTER_ERROR if self._selection.failed else FILTERED
         name = self._name(message.record, decoded)
         return Delivery(message, decoded, self._lane(message, decoded), origin, foreign, name)
 
     def read_back(self, row: Parked, origin: Origin) -> Delivery:
-        """Of a row of the store. It was wanted when it was stored, and is not filtered again."""
-        message, decoded, foreign = row.message, None, ""
-        record = message.record
-        try:
-            decoded = self._decode(record)
-        except SenderError as error:
-            decoded, foreign = self._wrapped(message) if self._wraps else None, str(error)
+        """Return the delivery of a row of the store. It was wanted when it was stored, and is not filtered again."""
+        message = row.message
+        decoded, foreign = self._read(message)
         lane = row.lane or self._lane(message, decoded)
-        delivery = Delivery(message, decoded, lane, origin, foreign, self._name(record, decoded))
+        name = self._name(message.record, decoded)
+        delivery = Delivery(message, decoded, lane, origin, foreign, name)
         delivery.steps, delivery.attempts = row.steps, row.attempts
         delivery.last = Verdict(SETTLE, row.cause, row.detail)
         return delivery
+
+    def _read(self, message: Message) -> tuple[Decoded | None, str]:
+        """Return the event of a message, or the one that wraps it, and why the message itself is no event."""
+        try:
+            return self._decode(message.record), ""
+        except SenderError as error:
+            return self._wrapped(message) if self._wraps else None, str(error)
 
     def _name(self, record: Record, decoded: Decoded | None) -> EventName | None:
         """Return what a record that is no event is found by: the attributes that it has. None: it is an event."""

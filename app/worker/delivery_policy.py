@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 from app.delivery.endpoint import Flow
 from app.delivery.event_age import Ages
@@ -23,21 +22,15 @@ from app.delivery.plan import (
     conclude,
     wait_unsent,
 )
-from app.delivery.request_batching import Bounds
 from app.interfaces import SinkAnswer
-from app.model.pull import Pull
-from app.model.subscription import Subscription
 from app.worker.attempts import quote
 from app.worker.delivery import SETTLED, Delivery, Verdict
+from app.worker.gate import Gate
 from app.worker.parking import Parking
 from app.worker.shared import DispatcherPart, Shared
 
-if TYPE_CHECKING:
-    from app.worker.gate import Gate
-
 TOO_MANY = 429
 LATELY = 10.0  # seconds after an answer in which the target counts as one that can be reached
-TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
 @dataclass(eq=False, repr=False)
@@ -200,27 +193,3 @@ def verdict_of(decision: Decision, outcome: Outcome, answer: SinkAnswer) -> Verd
         return SETTLED
     cause = decision.cause if isinstance(decision, DeadLetterIt) else outcome.code
     return Verdict(decision, cause, quote(answer), answer.status)
-
-
-def bounds_of(subscription: Subscription) -> Bounds | None:
-    """Of its requests of several events; None where each goes alone."""
-    if isinstance(subscription.sink, Pull):
-        return TRANSACTION
-    batch = subscription.batch
-    return None if batch is None else Bounds(batch.max_events, batch.max_bytes, batch.max_wait)
-
-
-def requests_in_flight(subscription: Subscription) -> int:
-    return 1 if isinstance(subscription.sink, Pull) else subscription.concurrency
-
-
-def read_ahead(subscription: Subscription) -> int:
-    """How many events of a replay, or redriven rows, may be held at a time."""
-    pulled = isinstance(subscription.sink, Pull)
-    return TRANSACTION.events if pulled else 2 * subscription.concurrency
-
-
-def lanes_in_flight(subscription: Subscription) -> int:
-    """How many lanes may be in flight at once, where so many requests may be."""
-    bounds = bounds_of(subscription)
-    return requests_in_flight(subscription) * (1 if bounds is None else bounds.events)

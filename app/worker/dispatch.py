@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.errors import PositionOutOfRange
 from app.interfaces import Consumer, Waiting
 from app.model.message import ConsumerEvent, Message
 from app.model.start import start_at
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.gate import halt_words
 from app.worker.intake import Intake
@@ -29,16 +30,18 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``run`` until ``stop``; a dispatcher runs once."""
+    """``run`` until ``stop``; a dispatcher runs once. ``begun``: called when it is in its group."""
 
-    def __init__(self, components: Components) -> None:
+    def __init__(self, components: Components, begun: Callable[[], None] = lambda: None) -> None:
         shared = components.shared
         self._components = components
+        self._begun = begun
         self._subscription, self._store = shared.subscription, shared.store
         self._attempts, self._scope = shared.attempts, shared.scope
         self._timekeeper, self._part = shared.timekeeper, shared.part
         self._intake = Intake(shared, components)
         self._report = StatusReport(shared, components)
+        self._turns = Turns()
         self._consumer: Consumer | None = None
         self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
@@ -57,7 +60,7 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._components.reader.wanted(self._attempts.finished),
+                wanted=self._components.reader.consumer_filter(self._attempts.passed_over),
             )
             self._consumer = consumer
             try:
@@ -127,6 +130,7 @@ class Dispatcher:
             for watch in self._components.watches:
                 scope.spawn(watch.watch(), f"{self._subscription.id} watch")
             self._state = "running"
+            self._begun()
             await self._consume(consumer)
             self._state = "stopping"
             ownership = self._components.ownership
@@ -197,16 +201,19 @@ class Dispatcher:
 
     async def _act_on(self, event: ConsumerEvent, consumer: Consumer) -> None:
         if isinstance(event, tuple):
-            self._take(event)
+            await self._take(event)
             self._components.scheduler.wake()
         else:
             await self._components.ownership.follow(event, consumer)
 
-    def _take(self, messages: Sequence[Message]) -> None:
-        """Each to its lane, behind its parked key, or finished by not being wanted."""
+    async def _take(self, messages: Sequence[Message]) -> None:
+        """Queue wanted messages in their lanes, or behind their parked key; finish the others."""
         parked, sources = self._components.parking.lanes, self._components.ownership.sources
+        reader = self._components.reader
         for message in messages:
-            delivery = self._components.reader.read(message, sources[message.partition])
+            if message.decoded is None:
+                await self._turns.spend(reader.units)
+            delivery = reader.read(message, sources[message.partition])
             if isinstance(delivery, str):
                 self._components.commits.add(message)
                 self._attempts.finished(delivery)

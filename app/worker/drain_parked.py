@@ -20,7 +20,7 @@ from app.model.message import Partition
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
 from app.worker.gate import Gate
-from app.worker.origins import OwnedPartition
+from app.worker.owned_partition import OwnedPartition
 from app.worker.parking import Parking
 from app.worker.scheduler import Scheduler
 from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared

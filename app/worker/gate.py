@@ -9,7 +9,7 @@ from app.delivery.endpoint import Endpoint, Flow
 from app.errors import StoreUnavailable
 from app.interfaces import Halt, Notify
 from app.interfaces.notify import DISABLED
-from app.worker.delivery_policy import requests_in_flight
+from app.worker.request_bounds import requests_in_flight
 from app.worker.shared import DispatcherPart, Shared
 
 _log = logging.getLogger("skybridge.worker")

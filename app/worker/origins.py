@@ -13,107 +13,32 @@ Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
-from app.bindings.record import Record
-from app.errors import BrokerError, StaleOwner
+from app.errors import BrokerError
 from app.interfaces import Clock, Consumer, DeadLetter, DeadLetters
 from app.model.message import Message, Partition
+from app.worker.delivery import Delivery, Origin
+from app.worker.owned_partition import OwnedPartition
 
-if TYPE_CHECKING:
-    from app.worker.delivery import Delivery
-    from app.worker.parking import Parking
-
-Item = TypeVar("Item")
+Park: TypeAlias = Callable[[Delivery, float], None]
+"""Queue a delivery as a row of the store, to be tried at a moment (monotonic seconds)."""
 
 RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
-
-_NOTHING = Record(None, (), None)
-_log = logging.getLogger("skybridge.worker")
-
-
-class OwnedPartition:
-    """A partition while this process owns it, under one epoch.
-
-    ``lost``  it was revoked or lost: what is left of its deliveries concerns its next owner.
-    """
-
-    __slots__ = ("_any", "_consumer", "_half", "epoch", "lost", "partition")
-
-    def __init__(self, partition: Partition, epoch: int, consumer: Consumer, window: int) -> None:
-        self.partition = partition
-        self.epoch = epoch
-        self.lost = False
-        self._consumer = consumer
-        self._half = window / 2
-        self._any = Message(_NOTHING, partition, "", 0, 0, epoch)  # logs are asked about messages
-
-    def holds(self) -> bool:
-        """Whether its log says now, without asking anybody, that it is ours (rule 5)."""
-        return self._consumer.holds(self._any)
-
-    def replaced(self, error: StaleOwner) -> None:
-        """The store knows a newer owner, and what is left of ours concerns it. Raises StaleOwner where the
-        log says that it is ours all the same."""
-        if not self.lost and self.holds():
-            raise StaleOwner(
-                f"{self.partition}: the store and the log differ on its owner"
-            ) from error
-        _log.warning("%s", error)
-
-    def crowded(self) -> bool:
-        """Whether half of its window is used (rule 4)."""
-        return self._consumer.window(self.partition) >= self._half
-
-
-class Origin:
-    """``owned``      the partition of its messages, with our ownership of it.
-    ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
-    ``ages``       whether its age counts: an event that is read again on purpose may be old.
-    ``holds_lane`` whether the live events behind it wait for it while it is in the store.
-    """
-
-    since_ms: int | None = None
-    ages = True
-    holds_lane = True
-
-    def __init__(self, owned: OwnedPartition) -> None:
-        self.owned = owned
-
-    def finish(self, delivery: Delivery) -> None:
-        """It was delivered, has expired, or is a row of the store from now on."""
-        raise NotImplementedError
-
-    async def save(self, delivery: Delivery, due: float) -> None:
-        """Its row says how often it was tried, and that it waits until ``due`` (monotonic); without a row
-        there is nothing to say. StoreUnavailable, StaleOwner."""
-
-    def retry_at(self, delivery: Delivery, due: float) -> None:
-        """It leaves the memory, and is tried again at ``due``."""
-        raise NotImplementedError
-
-    async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
-        """It is stored as this when this returns, and finished in the same step. StoreUnavailable,
-        StaleOwner: it is not."""
-        raise NotImplementedError
-
-    def release(self, delivery: Delivery) -> None:
-        """It is held no more, and nothing was decided: its next owner gets it."""
 
 
 class Unstored(Origin):
     """Of messages that are no rows yet."""
 
-    def __init__(self, owned: OwnedPartition, letters: DeadLetters, parking: Parking) -> None:
+    def __init__(self, owned: OwnedPartition, letters: DeadLetters, park: Park) -> None:
         super().__init__(owned)
         self._letters = letters
-        self._parking = parking
+        self._park = park
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
         """Its lane parks. Once it is a row it is finished here."""
-        self._parking.follow(delivery, due)
+        self._park(delivery, due)
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
         await self._letters.add(letter)
@@ -175,21 +100,11 @@ class LogPartition(Unstored):
         self,
         owned: OwnedPartition,
         letters: DeadLetters,
-        parking: Parking,
+        park: Park,
         commits: OffsetCommits,
     ) -> None:
-        super().__init__(owned, letters, parking)
+        super().__init__(owned, letters, park)
         self._commits = commits
 
     def finish(self, delivery: Delivery) -> None:
         self._commits.add(delivery.message)
-
-
-def by_owner(
-    items: Iterable[Item], owned: Callable[[Item], OwnedPartition]
-) -> dict[OwnedPartition, list[Item]]:
-    """A partition may have been taken from us and given back: then its old items stand apart."""
-    found: dict[OwnedPartition, list[Item]] = {}
-    for item in items:
-        found.setdefault(owned(item), []).append(item)
-    return found

@@ -14,7 +14,8 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Consumer
 from app.model.message import Assigned, Lost, Partition, Revoked
 from app.worker.drain_parked import Drain
-from app.worker.origins import LogPartition, OffsetCommits, OwnedPartition
+from app.worker.origins import LogPartition, OffsetCommits
+from app.worker.owned_partition import OwnedPartition
 from app.worker.parking import Parking
 from app.worker.redrive import Redrive
 from app.worker.replay import Replays
@@ -97,7 +98,7 @@ class Ownership(DispatcherPart):
         letters, window = self._store.letters, self._subscription.window
         for each in partitions:
             owned = OwnedPartition(each, epoch, consumer, window)
-            self.sources[each] = LogPartition(owned, letters, self._parking, self._commits)
+            self.sources[each] = LogPartition(owned, letters, self._parking.follow, self._commits)
             self.partitions[each] = self._waiting[each] = owned
         self._next_try = 0.0
 

@@ -19,7 +19,7 @@ from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
-from app.worker.origins import OwnedPartition, by_owner
+from app.worker.owned_partition import OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction, but for a lane whose followers are more

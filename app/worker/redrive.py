@@ -17,8 +17,8 @@ from app.errors import StoreUnavailable
 from app.interfaces import Parked
 from app.model.message import Partition
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery_policy import read_ahead
-from app.worker.origins import OwnedPartition
+from app.worker.owned_partition import OwnedPartition
+from app.worker.request_bounds import read_ahead
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.stored_rows import StoredRow, StoredRows

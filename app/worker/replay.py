@@ -21,12 +21,14 @@ from app.delivery.replay_range import ReplayRange
 from app.errors import BrokerError, PositionOutOfRange, StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetters, Log, Replay
 from app.model.message import Message, Partition
+from app.telemetry.slices import Turns
 from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.delivery_policy import read_ahead
-from app.worker.origins import OwnedPartition, Unstored
+from app.worker.origins import Park, Unstored
+from app.worker.owned_partition import OwnedPartition
 from app.worker.parking import Parking
+from app.worker.request_bounds import read_ahead
 from app.worker.scheduler import Scheduler
 from app.worker.shared import DispatcherPart, Shared
 from app.worker.timing import happened
@@ -45,9 +47,9 @@ class ReplayedRange(Unstored):
     ages = False
 
     def __init__(
-        self, row: Replay, owned: OwnedPartition, letters: DeadLetters, parking: Parking
+        self, row: Replay, owned: OwnedPartition, letters: DeadLetters, park: Park
     ) -> None:
-        super().__init__(owned, letters, parking)
+        super().__init__(owned, letters, park)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
         self.noted = row  # how far it is, as the store knows
@@ -133,7 +135,7 @@ class Replays(DispatcherPart):
         for row in rows:
             owned = self._ready.get(row.partition)
             if row.id not in self._runs and owned is not None:
-                run = ReplayedRange(row, owned, self._store.letters, self._parking)
+                run = ReplayedRange(row, owned, self._store.letters, self._parking.follow)
                 name = f"{self._subscription.id} replay {row.id}"
                 run.task = self._scope.spawn(self._keep(run), name)
                 self._runs[row.id] = run
@@ -176,11 +178,12 @@ class Replays(DispatcherPart):
 
     async def _go_through(self, run: ReplayedRange) -> None:
         run.range.restart()
-        saved = self._clock.monotonic()
+        turns, saved = Turns(), self._clock.monotonic()
         begin, until = run.range.next, run.row.until
         async with aclosing(self._log.read(run.row.partition, begin, until)) as messages:
             async for message in messages:
                 await self._room(run)
+                await turns.spend(self._reader.units)
                 self._hand_over(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()

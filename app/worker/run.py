@@ -12,12 +12,12 @@ from app.delivery.backoff import doubling
 from app.interfaces import Clock, Sink
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.sinks.pull_queue import Wakeups
 from app.telemetry.tasks import FAILURES, cause_of
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a dispatcher that died restarts
-LOOK = 0.02  # seconds between looks at one that begins
 BEGINNING = frozenset({"starting", "restarting"})
 HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
 
@@ -38,7 +38,8 @@ def bare_status(
 
 @dataclass(eq=False, repr=False)
 class Run:
-    """``make`` its dispatcher, which runs once. ``group``: its name in the log."""
+    """``make`` its dispatcher, which runs once. ``group``: its name in the log. ``wakeups``: hear when it is in its
+    group, has failed or has ended."""
 
     subscription: Subscription
     sink: Sink
@@ -47,6 +48,7 @@ class Run:
     _make: Callable[[Run], Dispatcher]
     _clock: Clock
     _jitter: Callable[[], float]
+    _wakeups: Wakeups
 
     def __post_init__(self) -> None:
         self.dispatcher: Dispatcher | None = None
@@ -62,11 +64,16 @@ class Run:
     def begin(self) -> None:
         name = f"subscription {self.subscription.id}"
         self._task = asyncio.create_task(self._keep(), name=name)
+        self._task.add_done_callback(lambda _: self.tell())
 
     async def taken(self) -> None:
         """Returns when it is in its group, or has ended."""
         while self.status().state in BEGINNING:
-            await self._clock.sleep(LOOK)
+            await self._wakeups.next(self.subscription.id).wait()
+
+    def tell(self) -> None:
+        """Give word that the state is another."""
+        self._wakeups.tell(self.subscription.id)
 
     async def end(self, drain: float) -> None:
         """``drain``: seconds for its attempts on the wire (rule 11)."""
@@ -102,6 +109,7 @@ class Run:
                 self._restarts += 1
                 self._death = cause_of(error)
                 FAILURES.count("subscription", self.subscription.id, error)  # ``status`` tells
+                self.tell()
             if self._ending:
                 return
             await self._clock.sleep(doubling(FIRST_PAUSE, LONGEST_PAUSE, deaths, self._jitter()))

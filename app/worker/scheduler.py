@@ -20,14 +20,10 @@ from app.model.pull import Pull
 from app.worker.batching import Batching
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
-from app.worker.delivery_policy import (
-    DeliveryPolicy,
-    bounds_of,
-    requests_in_flight,
-    verdict_of,
-)
+from app.worker.delivery_policy import DeliveryPolicy, verdict_of
 from app.worker.gate import Gate
 from app.worker.parking import Parking
+from app.worker.request_bounds import bounds_of, requests_in_flight
 from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
 from app.worker.timing import Pace
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
-from app.worker.delivery import Delivery
-from app.worker.origins import Origin, OwnedPartition, by_owner
+from app.worker.delivery import Delivery, Origin
+from app.worker.owned_partition import OwnedPartition, by_owner
 from app.worker.shared import DispatcherPart, Shared
 
 AT_ONCE = 1_000  # rows of one transaction

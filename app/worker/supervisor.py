@@ -32,7 +32,7 @@ from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
-from app.worker.attempts import AttemptLog, OfferLog, Success
+from app.worker.attempts import AttemptLog, OfferLog
 from app.worker.budget import Budget
 from app.worker.commands import obey
 from app.worker.components import Components
@@ -64,7 +64,7 @@ class Supervisor:
         kinds: Mapping[str, str] | None = None,
         wakeups: Wakeups | None = None,
         notify: Notify = silence,
-        keep: Callable[[Attempt | Success], None] = lambda _: None,
+        keep: Callable[[Attempt], None] = lambda _: None,
         jitter: Callable[[], float] = random.random,
         budget: Budget | None = None,
     ) -> None:
@@ -183,7 +183,7 @@ class Supervisor:
         return sorted(self.remembered(subscription, limit), key=_newest_first)
 
     def remembered(self, subscription: str | None, limit: int) -> Iterator[Attempt]:
-        """Return the newest attempts first, about: as they ended. Each is made when it is asked for."""
+        """Return the newest attempts first, about: as they ended."""
         if subscription is None:
             runs = list(self._runs.values())
         else:
@@ -213,6 +213,7 @@ class Supervisor:
             self._dispatcher,
             self._clock,
             self._jitter,
+            self._wakeups,
         )
 
     def _differs(self, name: str) -> bool:
@@ -242,6 +243,7 @@ class Supervisor:
             _log.error("%s cannot run: %s", wanted.id, error)
             group = group_name(self._installation, wanted.id)
             self._broken[wanted.id] = bare_status(wanted, group, "broken", str(error))
+            self._wakeups.tell(wanted.id)
         else:
             run.begin()
 
@@ -263,6 +265,8 @@ class Supervisor:
             await self._store.commands.answer(command.id, answer)
         except StoreUnavailable as error:
             _log.warning("%s: the answer to a command is lost: %s", command.subscription, error)
+        else:
+            self._wakeups.tell(command.subscription)
 
     def _check(self, subscription: Subscription) -> None:
         places = {"source.broker": subscription.source.broker}
@@ -293,7 +297,8 @@ class Supervisor:
                 notify=self._notify,
                 jitter=self._jitter,
                 budget=self._budget,
-            )
+            ),
+            run.tell,
         )
 
     def _open(self, subscription: Subscription) -> Sink:

@@ -25,7 +25,7 @@ import logs
 import table
 from cost import memory_of_tree
 
-from service_process import until
+from waiting import wait_until
 
 ANSWERS_WITHIN = 120.0  # seconds: a JVM, or what a script prepares
 STOPS_WITHIN = 20.0
@@ -79,7 +79,7 @@ class Peer:
                 start_new_session=True,
             )
         try:
-            until(self._answers, ANSWERS_WITHIN, "2xx from the peer", 0.1)
+            wait_until(self._answers, "2xx from the peer", ANSWERS_WITHIN, turn=0.1)
         except Exception as error:
             self.stop()
             raise RuntimeError(f"{error}; the peer said: {self._tail()}") from error
@@ -110,7 +110,7 @@ class Peer:
         """All that it started too, some of which may outlive what started it."""
         self._signal(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
-            until(self._stopped, STOPS_WITHIN, "end of the peer", 0.05)
+            wait_until(self._stopped, "end of the peer", STOPS_WITHIN, turn=0.05)
         self._signal(signal.SIGKILL)
         self._process.wait()
 

@@ -31,8 +31,8 @@ import logs
 from cost import cpu_seconds, memory
 
 from app.store import open_store
-from service_process import until
 from store_house import a_letter, a_row, an_attempt
+from waiting import wait_until
 
 EXAMPLE = 1_000  # bytes of data, of the example
 BODIES = (200, 1_000, 10_000)  # bytes of data
@@ -131,7 +131,9 @@ def hold(service: lab.Service, size: Size) -> float:
         service.stop()
         service.start((subscription("held", f"http://127.0.0.1:{port}/", size.in_flight),))
         try:
-            until(lambda: in_flight(service) >= size.in_flight, WITHIN, "all in flight", 0.2)
+            wait_until(
+                lambda: in_flight(service) >= size.in_flight, "all in flight", WITHIN, turn=0.2
+            )
             return 1_000 * (memory(service.pid).now - idle) / size.in_flight
         finally:
             service.kill()

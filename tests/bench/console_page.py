@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 
 import console
 from app.console.files import WEB, read
-from service_process import until
+from waiting import wait_until
 
 RATE = 2_000  # events a second
 PAINT = 1_000.0  # ms
@@ -109,7 +109,7 @@ def measure(folder: Path, rounds: int, seconds: float) -> tuple[list[table.Plain
     url = f"http://127.0.0.1:{service.admin}/console/"
     try:
         with console.browsing(folder) as browser:
-            until(lambda: service.running() == 1, lab.UP_WITHIN, "a subscription that runs")
+            wait_until(lambda: service.running() == 1, "a subscription that runs", lab.UP_WITHIN)
             first_paint(browser, url)  # the browser itself has a cold start
             for number in range(rounds):
                 print(f"the console, round {number + 1} of {rounds}", file=sys.stderr)

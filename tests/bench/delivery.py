@@ -21,7 +21,7 @@ from cost import Memory
 from kafka_install import Missing
 from kafka_server import KafkaServer
 from rabbitmq_server import RabbitServer
-from service_process import until
+from waiting import wait_until
 
 WITHIN = 240.0
 FILTERS = [{"all": [{"prefix": {"type": "com."}}, {"sql": "EXISTS id"}]}]
@@ -198,7 +198,7 @@ class FromRabbit(Way):
         sink = self.sink()
         with lab.stopping([sink]):
             self.service.start(tuple(subscription(each, sink.port) for each in ("bench", "floor")))
-            until(lambda: self.service.running() == 2, WITHIN, "queues", 0.2)
+            wait_until(lambda: self.service.running() == 2, "queues", WITHIN, turn=0.2)
             self.service.stop()
 
 

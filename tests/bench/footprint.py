@@ -19,7 +19,7 @@ from bench_events import BATCH
 from cost import forget_peak, memory
 
 from forked import SKYBRIDGE
-from service_process import until
+from waiting import wait_until
 
 READY, HELP = 1.0, 0.25  # seconds (issue 21)
 RESTING = {"gateway": 60.0, "worker": 80.0, "all": inf}  # MB
@@ -41,7 +41,7 @@ def started_after(folder: Path, broker: dict[str, Any]) -> float:
     """Seconds until it is ready."""
     service, begun = lab.Service(folder, broker), time.monotonic()
     service.begin()
-    until(service.ready, lab.UP_WITHIN, "ready service", 0.002)
+    wait_until(service.ready, "ready service", lab.UP_WITHIN, turn=0.002)
     took = time.monotonic() - begun
     service.stop()
     return took
@@ -93,7 +93,7 @@ class Footprint:
             lab.load(service.port, "batch", batches, f"--deep={DEEP}")
         if self._delivers:
             total = events + (batches * BATCH if self._takes else 0)
-            until(lambda: sink.count() >= total, lab.LOAD_WITHIN, "all deliveries", 0.2)
+            wait_until(lambda: sink.count() >= total, "all deliveries", lab.LOAD_WITHIN, turn=0.2)
 
 
 def measure(

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import httpx
 import lab
 
-from service_process import free_ports, until
+from service_process import free_ports
+from waiting import wait_until
 
 ENDPOINTS, KEYS = 100, 1_000
 STUCK = "/k0"
@@ -47,7 +48,7 @@ class Sink:
         (self.port,) = free_ports(1)
         options = [f"--{name}={value}" for name, value in misbehaviour.items()]
         self._process = lab.start("isolation_sink.py", f"--port={self.port}", *options)
-        until(lambda: lab.listens(self.port), lab.UP_WITHIN, "sink")
+        wait_until(lambda: lab.listens(self.port), "sink", lab.UP_WITHIN)
 
     def end(self) -> dict[str, Any]:
         self._process.terminate()
@@ -100,7 +101,7 @@ def throughput(folder: Path, size: Size, *, hang: bool) -> float:
     )
     others = [f"endpoint-{number}" for number in range(1, ENDPOINTS)]
     try:
-        until(lambda: service.caught_up(others), WITHIN, "all others delivered", TURN)
+        wait_until(lambda: service.caught_up(others), "all others delivered", WITHIN, turn=TURN)
     finally:
         service.kill()
     told = sink.end()
@@ -123,7 +124,7 @@ def p99(folder: Path, size: Size, *, stuck: bool) -> float:
         "handshake": "off",
     }
     service.start((hook,))
-    until(lambda: service.running() == 1, lab.UP_WITHIN, "subscription")
+    wait_until(lambda: service.running() == 1, "subscription", lab.UP_WITHIN)
     asyncio.run(steadily(service.port, size))
     service.kill()
     return float(quantiles(sink.end()["delays"], n=100)[98])

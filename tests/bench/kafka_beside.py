@@ -25,7 +25,8 @@ from kafka_load import SIZE
 
 from kafka_install import Missing, install
 from kafka_server import KafkaServer, run_tool
-from service_process import free_ports, until
+from service_process import free_ports
+from waiting import wait_until
 
 CODECS = ("none", "lz4")
 TARGET = 50_000  # events a second
@@ -243,6 +244,6 @@ def _holds(folder: Path, events: int) -> list[str]:
 def _told(pid: int, file: Path) -> dict[str, float]:
     file.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
-    until(file.exists, TOLD_WITHIN, "what the watch saw")
+    wait_until(file.exists, "what the watch saw", TOLD_WITHIN)
     held: dict[str, float] = json.loads(file.read_text())
     return held

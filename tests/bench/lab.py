@@ -20,7 +20,8 @@ from cost import Memory, cpu_of_tree, cpu_seconds, memory
 
 from forked import SKYBRIDGE
 from kafka_install import Missing
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 # As it is installed and in the image: with bytecode. Without it a start compiles 850 modules, most of its time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -86,7 +87,7 @@ class Service:
     def start(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
         """Returns when it is ready."""
         self.begin(subscriptions)
-        until(self.ready, UP_WITHIN, f"ready service (see {self._process.log})")
+        wait_until(self.ready, f"ready service (see {self._process.log})", UP_WITHIN)
 
     def begin(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
         """Start, and do not wait. JSON is YAML."""
@@ -135,7 +136,7 @@ class Server:
     def __init__(self, program: str, *arguments: str) -> None:
         (self.port,) = free_ports(1)
         self._process = start(program, f"--port={self.port}", *arguments)
-        until(lambda: listens(self.port), UP_WITHIN, program)
+        wait_until(lambda: listens(self.port), program, UP_WITHIN)
 
     @property
     def pid(self) -> int:
@@ -155,7 +156,7 @@ class Sink:
         self._process = start(
             "sink.py", f"--port={self.port}", f"--count={self._count}", f"--first={self.first}"
         )
-        until(lambda: listens(self.port), UP_WITHIN, "sink")
+        wait_until(lambda: listens(self.port), "sink", UP_WITHIN)
 
     def count(self) -> int:
         return int(struct.unpack("<Q", self._count.read_bytes())[0])
@@ -235,9 +236,9 @@ def drain(
     them; ``came`` tells how many there are."""
     service.start((subscription,))
     try:
-        until(lambda: came() >= first, LOAD_WITHIN, "first deliveries", 0.002)
+        wait_until(lambda: came() >= first, "first deliveries", LOAD_WITHIN, turn=0.002)
         begun, some, before = time.monotonic(), came(), cpu_seconds(service.pid)
-        until(lambda: came() >= total, LOAD_WITHIN, "all deliveries")
+        wait_until(lambda: came() >= total, "all deliveries", LOAD_WITHIN)
         used, passed = cpu_seconds(service.pid) - before, time.monotonic() - begun
         done = came() - some
         return Drained(1e6 * used / done, done / passed, memory(service.pid))

@@ -11,7 +11,8 @@ import lab
 import logs
 import table
 
-from service_process import free_ports, until
+from service_process import free_ports
+from waiting import wait_until
 
 RATE = 1_000
 TARGETS = {"embedded log": (5.0, 25.0), "Kafka": (8.0, 40.0), "the clock alone": (inf, inf)}
@@ -66,7 +67,7 @@ def through(folder: Path, broker: dict[str, Any], seconds: float) -> dict[str, A
     service = lab.Service(folder, broker)
     service.start((hook,))
     try:
-        until(lambda: service.running() == 1, lab.LOAD_WITHIN, "subscription", 0.2)
+        wait_until(lambda: service.running() == 1, "subscription", lab.LOAD_WITHIN, turn=0.2)
         return ends(service.port, sink, seconds)
     finally:
         service.stop()

@@ -19,7 +19,7 @@ import table
 from bench_events import attributes
 from cost import cpu_seconds, memory
 
-from service_process import until
+from waiting import wait_until
 
 MATCHING = 10
 GROWTH = 1.2  # the most that a delivery may cost beside one to a single subscription
@@ -89,13 +89,13 @@ def measure(
         come_to_rest(service.pid)
         warm, events = max(20, WARM // matching), deliveries // matching
         lab.load(service.port, "single", warm)
-        until(lambda: sink.count() >= warm * matching, WITHIN, "the first deliveries")
+        wait_until(lambda: sink.count() >= warm * matching, "the first deliveries", WITHIN)
         come_to_rest(service.pid)
         rest = cpu_at_rest(service.pid)
         before = cpu_seconds(service.pid)
         lab.load(service.port, "single", events)
         total = (warm + events) * matching
-        until(lambda: sink.count() >= total, WITHIN, f"{total} deliveries to {count}")
+        wait_until(lambda: sink.count() >= total, f"{total} deliveries to {count}", WITHIN)
         used = 1e6 * (cpu_seconds(service.pid) - before)
         resident = memory(service.pid).now
         return Measured((used - events * apart) / (events * matching), start, rest, resident)

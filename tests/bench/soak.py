@@ -31,7 +31,7 @@ from soak_house import KEPT, WITHIN, House, Sample
 from soak_page import Soaked
 
 from kafka_server import KafkaServer
-from service_process import until
+from waiting import wait_until
 
 NAMES = {"embedded": "the embedded log", "kafka": "Kafka"}
 MEASURED = 10.0  # seconds of load without a bound, to see what is carried
@@ -50,7 +50,7 @@ def carried(house: House) -> float:
     try:
         began = time.monotonic()
         told = lab.result_of(house.load(0, MEASURED))
-        until(lambda: house.sunk().delivered >= told["acknowledged"], WITHIN, "all deliveries")
+        wait_until(lambda: house.sunk().delivered >= told["acknowledged"], "all deliveries", WITHIN)
         return float(told["acknowledged"] / (time.monotonic() - began))
     finally:
         house.stop()
@@ -77,7 +77,9 @@ def soak(
 
 
 def _ended(house: House, told: dict[str, Any], samples: list[Sample]) -> Any:
-    until(lambda: house.sunk().delivered >= told["acknowledged"], WITHIN, "all deliveries", 0.1)
+    wait_until(
+        lambda: house.sunk().delivered >= told["acknowledged"], "all deliveries", WITHIN, turn=0.1
+    )
     cores, code = house.core(), house.service.stop()
     return told, house.sunk(), samples, cores, code
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import lab
 from cost import cpu_seconds, memory
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 WATCHED = Path(__file__).with_name("soak_watched.py")
 WITHIN = 300.0
@@ -97,10 +98,10 @@ class House:
 
     def start(self) -> None:
         self._sink = lab.start("soak_sink.py", f"--port={self._port}", f"--counts={self._sunk}")
-        until(lambda: lab.listens(self._port), lab.UP_WITHIN, "webhook")
+        wait_until(lambda: lab.listens(self._port), "webhook", lab.UP_WITHIN)
         path = os.pathsep.join(str(WATCHED.parents[at]) for at in (0, 2))
         self.service.start({"SKYBRIDGE_COUNTS": str(self._counts), "PYTHONPATH": path})
-        until(lambda: bool(self._subscription()["partitions"]), WITHIN, "partitions", 0.2)
+        wait_until(lambda: bool(self._subscription()["partitions"]), "partitions", WITHIN, turn=0.2)
         self._began = time.monotonic()
         self._cpu = cpu_seconds(self.service.pid)
 

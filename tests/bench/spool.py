@@ -17,7 +17,7 @@ import logs
 import table
 
 from kafka_server import KafkaServer
-from service_process import until
+from waiting import wait_until
 
 RATE = 1_000  # new events a second, while the spool drains and where answers are timed
 AFTER = 10.0  # seconds behind the end of the drain, which do not count
@@ -119,11 +119,11 @@ def _drained(service: lab.Service, server: KafkaServer, events: int) -> float:
         def copied() -> int:
             return logs.stored(server.bootstrap_servers, lab.TOPIC) - there
 
-        until(lambda: copied() >= events // 10, lab.LOAD_WITHIN, "first copies", 0.002)
+        wait_until(lambda: copied() >= events // 10, "first copies", lab.LOAD_WITHIN, turn=0.002)
         begun, some = time.monotonic(), copied()
-        until(lambda: copied() >= events * 9 // 10, lab.LOAD_WITHIN, "copies")
+        wait_until(lambda: copied() >= events * 9 // 10, "copies", lab.LOAD_WITHIN)
         passed, done = time.monotonic() - begun, copied() - some
-        until(lambda: _waiting(service) == 0, lab.LOAD_WITHIN, "an empty spool", 0.1)
+        wait_until(lambda: _waiting(service) == 0, "an empty spool", lab.LOAD_WITHIN, turn=0.1)
     finally:
         incoming.kill()
         incoming.communicate()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.cli.commands import app
 from console import Pages
 from console_traffic import KEY, ORDERS, Shop, shop
-from service_process import until
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -231,4 +231,4 @@ def test_producers_show_what_is_refused_and_the_audit_who_did_it(stage: Shop, pa
     page.get_by_role("button", name="Search").click()
     expect(row(page, "pause_subscription")).to_have_count(0)
     expect(row(page, "resume_subscription")).to_be_visible()
-    until(lambda: "operation=resume_subscription" in page.url, 10, "the address of the search")
+    wait_until(lambda: "operation=resume_subscription" in page.url, "the address of the search", 10)

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 from console import READER, WITHIN_MS, ConsoleService, Pages, with_tokens
 from console_stage import Stage, Targets, on_stage
-from service_process import until
 from tcp_relay import TcpRelay
 from threaded_http import ThreadedServer
+from waiting import wait_until
 
 WITHIN = WITHIN_MS / 1000
 SEEN_MS = 3_000  # a broker that goes or comes back is on the page
@@ -39,11 +39,11 @@ def number(text: str) -> float:
 def test_the_overview_moves_and_names_what_needs_a_person(stage: Stage, pages: Pages) -> None:
     """Rates come by a stream: no reload of the page, and another number a second later."""
     page = pages.open(stage.service)
-    until(lambda: number(figure(page, "Events in")) > 0, WITHIN, "a rate")
-    until(lambda: number(figure(page, "Deliveries out")) > 0, WITHIN, "deliveries")
+    wait_until(lambda: number(figure(page, "Events in")) > 0, "a rate", WITHIN)
+    wait_until(lambda: number(figure(page, "Deliveries out")) > 0, "deliveries", WITHIN)
     events = page.get_by_role("img", name="Events a second")
     first = events.get_attribute("aria-label")
-    until(lambda: events.get_attribute("aria-label") != first, WITHIN, "another rate")
+    wait_until(lambda: events.get_attribute("aria-label") != first, "another rate", WITHIN)
     needs = page.get_by_role("list", name="What needs a person")
     expect(needs).to_contain_text("Dead letters (status-422")
     needs.get_by_role("link", name="Show and redrive").click()
@@ -61,7 +61,9 @@ def test_the_button_of_the_overview_resumes_what_a_person_paused(
     expect(needs).to_contain_text("the index is rebuilt")
     page.get_by_role("button", name="Resume search-index").click()
     expect(needs).not_to_contain_text("search-index")
-    until(lambda: state_of(stage.service, "search-index") == "running", WITHIN, "a resumed one")
+    wait_until(
+        lambda: state_of(stage.service, "search-index") == "running", "a resumed one", WITHIN
+    )
 
 
 def state_of(service: ConsoleService, name: str) -> str:
@@ -105,7 +107,7 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     dialog.get_by_label("Reason").fill("the target moves")
     dialog.get_by_role("button", name="Pause").click()
     expect(page.locator(".needs")).to_contain_text("the target moves")
-    until(lambda: number(figure(page, "Lag")) > 20, WITHIN, "a lag that grows")
+    wait_until(lambda: number(figure(page, "Lag")) > 20, "a lag that grows", WITHIN)
 
     page.get_by_role("button", name="Replay").click()
     dialog.get_by_label("Stored at or after").fill(page.evaluate(_SECONDS_AGO, 20))
@@ -117,7 +119,7 @@ def test_pause_replay_resume(stage: Stage, pages: Pages) -> None:
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("running")
     expect(page.get_by_role("progressbar", name="Progress of the replay")).to_be_hidden()
-    until(lambda: number(figure(page, "Delivered")) > 0, WITHIN, "deliveries")
+    wait_until(lambda: number(figure(page, "Delivered")) > 0, "deliveries", WITHIN)
     assert stage.service.ask("GET", "/v1/subscriptions/tracking/replays")[1] == []
 
 
@@ -208,12 +210,12 @@ def test_a_broker_that_goes_and_comes_back_is_seen_within_three_seconds(
             shown = page.locator("[data-broker=rabbit]")
             expect(shown).to_contain_text("healthy")
             relay.cut()
-            until(lambda: not healthy(service, "rabbit"), WITHIN, "a broker that is away")
+            wait_until(lambda: not healthy(service, "rabbit"), "a broker that is away", WITHIN)
             expect(shown).to_contain_text("unreachable", timeout=SEEN_MS)
             needs = page.get_by_role("list", name="What needs a person")
             expect(needs).to_contain_text("Broker rabbit")
             relay.mend()
-            until(lambda: healthy(service, "rabbit"), WITHIN, "a broker that is back")
+            wait_until(lambda: healthy(service, "rabbit"), "a broker that is back", WITHIN)
             expect(shown).to_contain_text("healthy", timeout=SEEN_MS)
             expect(needs).to_be_hidden()
 

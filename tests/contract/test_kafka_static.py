@@ -8,8 +8,9 @@ import pytest
 
 from app.brokers.portable import PortableLog
 from app.model.start import EARLIEST
-from contract_tools import Member, close_all, fresh_group, publish, text, until
+from contract_tools import Member, close_all, fresh_group, publish, text
 from kafka_harness import open_calm_log
+from waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 

@@ -33,12 +33,12 @@ from contract_tools import (
     publish,
     take,
     text,
-    until,
 )
 from contract_topics import MadeTopics
 from rabbitmq_harness import RabbitHarness, bind, channel_to, declare, unbind
 from rabbitmq_readback import read_back
 from rabbitmq_server import RabbitServer
+from waiting import until
 
 
 @pytest.fixture

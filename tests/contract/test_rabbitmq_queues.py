@@ -27,11 +27,11 @@ from contract_tools import (
     publish,
     take,
     text,
-    until,
     until_owned,
 )
 from rabbitmq_harness import RabbitHarness, StreamHarness, channel_to
 from store_house import opened_store
+from waiting import until
 
 pytestmark = pytest.mark.rabbitmq
 

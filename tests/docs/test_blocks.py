@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from app.cli.commands import app
 from pages import CHECKOUT, PAGES, Block, blocks
-from service_process import ServiceProcess, until
+from service_process import ServiceProcess
+from waiting import wait_until
 
 ALL = [block for page in PAGES for block in blocks(page)]
 TO_RUN = [block for block in ALL if not block.reason]
@@ -105,7 +106,7 @@ def test_the_configuration_of_the_readme_serves_and_delivers(stand_ins, received
     )
     try:
         assert post_order(int(stand_ins.ports["8080"])) == 202
-        until(lambda: bool(received), 60, "delivery")
+        wait_until(lambda: bool(received), "delivery", 60)
     finally:
         service.stop()
     headers, body = received[0]

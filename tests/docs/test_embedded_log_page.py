@@ -9,8 +9,8 @@ from app.kafka_listener.batches import MOST_RECORDS
 from app.kafka_listener.guesses import TRIES
 from app.kafka_listener.lengths import MOST
 from app.kafka_listener.node import Settings
-from app.log import positions
-from app.log.group_coordinator import MOST_HELD
+from app.log.groups import positions
+from app.log.groups.coordinator import MOST_HELD
 from app.log.sequences import REMEMBERED
 from app.log.settings import EngineSettings
 from kafka_apis_page import PAGE, written

@@ -17,7 +17,8 @@ from app.api.openapi.document import operations
 from app.cli.commands import app
 from app.model.scopes import SCOPES
 from pages import CHECKOUT
-from service_process import ServiceProcess, free_ports, one_subscription, until
+from service_process import ServiceProcess, free_ports, one_subscription
+from waiting import wait_until
 
 EVERY = "the-token-with-every-scope"
 SECRET = "ana@shop.example"  # in the data of every event
@@ -366,7 +367,7 @@ def test_a_change_that_was_answered_stands_in_the_audit_after_a_kill(service, cl
 def test_a_reload_by_a_signal_is_in_the_audit(service, client):
     before = len(entries(client, who="signal"))
     os.kill(service.pid, signal.SIGHUP)
-    until(lambda: len(entries(client, who="signal")) > before, 120, "entry of the reload")
+    wait_until(lambda: len(entries(client, who="signal")) > before, "entry of the reload", 120)
     entry = entries(client, who="signal")[0]
     assert (entry["operation"], entry["status"], entry["address"]) == (
         "reload_configuration", 200, "",

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from forked import SKYBRIDGE
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 MB = 1_000_000
 ENDLESS = 40 * 2**20  # bytes
@@ -123,7 +124,7 @@ def test_connections_of_the_admin_listener_are_bounded(tmp_path: Path) -> None:
                 assert peer.recv(12) == b"HTTP/1.1 200"
             with _connect(service.admin) as one_more:
                 assert _answered(one_more) == b"503"
-        until(lambda: service.process.answers("/healthz") == 200, WITHIN, "a free place")
+        wait_until(lambda: service.process.answers("/healthz") == 200, "a free place", WITHIN)
 
 
 def test_a_body_beyond_the_bound_is_refused_by_the_admin_listener(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_connections_that_say_nothing_leave_descriptors_for_the_probes(
             _idle(service, peers)
             assert service.process.answers("/healthz") == 200
             assert _posted(service) == (503 if hard == 1_024 else 202)
-        until(lambda: _posted(service) == 202, WITHIN, "a free place")
+        wait_until(lambda: _posted(service) == 202, "a free place", WITHIN)
         log = service.process.log.read_text()
         assert ("instead of limits.connections" in log) == (hard == 1_024)
         assert "Too many open files" not in log

@@ -12,7 +12,7 @@ import pytest
 
 from app.api.access.operations import RULES
 from app.model.scopes import SCOPES
-from app.runtime.service import Service
+from service import Service
 from webhook_target import WebhookTarget, status
 
 MASTER = "token-that-may-do-everything"

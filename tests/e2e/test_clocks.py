@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import shifted_clock
-from delivery_house import PATIENCE, House, Ledger, Service, numbered, until
+from delivery_house import PATIENCE, House, Ledger, Service, numbered
 from postgres_server import fresh_database
+from waiting import until
 from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.postgres, pytest.mark.fault]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from consenting import Consenting
-from delivery_house import House, Service, numbered, until
+from delivery_house import House, Service, numbered
 from postgres_server import fresh_database
+from waiting import until
 from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.postgres]

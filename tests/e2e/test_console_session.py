@@ -13,7 +13,7 @@ import pytest
 from app.api.access.wrong_tokens import WRONG_TOKENS
 from authority import Authority
 from reload_service import ReloadService
-from service_process import until
+from waiting import wait_until
 
 TOKEN = "the-token-with-every-scope"
 READER = "the-token-that-may-only-read"
@@ -290,7 +290,7 @@ def test_a_listener_with_tls_sets_a_secure_cookie(tmp_path):
     try:
         process.begin()
         with Browser(service, "https", verify=context) as browser:
-            until(lambda: _up(browser), TIMEOUT, "a service with TLS")
+            wait_until(lambda: _up(browser), "a service with TLS", TIMEOUT)
             cookie = browser.log_in(TOKEN).headers["set-cookie"]
             assert cookie.startswith(f"__Host-skybridge-session-{service.admin}=")
             assert "; Secure" in cookie

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections import defaultdict
 
 import pytest
@@ -22,19 +21,13 @@ from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from delivering import supervisor_of
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 TOPIC = "orders"
 QUICK = {"schedule": ["10ms"] * 30}
 OK = status(204)
-
-
-async def until(condition, within=PATIENCE):
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        await asyncio.sleep(0.005)
 
 
 def an_event(number: int, key: str) -> Record:

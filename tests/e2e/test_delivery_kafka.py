@@ -22,10 +22,11 @@ from app.runtime.clock import SystemClock
 from app.store import open_store
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
-from delivery_house import PATIENCE, House, Ledger, numbered, steady, until
+from delivery_house import PATIENCE, House, Ledger, numbered, steady
 from delivery_scenarios import DeliveryScenarios
 from kafka_harness import open_calm_log
 from kafka_server import KafkaServer
+from waiting import until
 from webhook_target import WebhookTarget, to_loopback
 
 pytestmark = [pytest.mark.kafka, pytest.mark.fault]

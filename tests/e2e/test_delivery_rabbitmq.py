@@ -11,8 +11,9 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, House, Ledger, numbered, until
+from delivery_house import PATIENCE, House, Ledger, numbered
 from delivery_scenarios import DeliveryScenarios
+from waiting import until
 from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]

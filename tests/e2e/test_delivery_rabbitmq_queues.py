@@ -12,8 +12,9 @@ import aio_pika
 import httpx
 import pytest
 
-from delivery_house import PATIENCE, House, Ledger, Service, numbered, until
+from delivery_house import PATIENCE, House, Ledger, Service, numbered
 from rabbitmq_harness import channel_to
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -17,15 +17,12 @@ from app.bindings.record import ContentMode, Decoded, Record
 from app.cli.client import EventsClient, Mode, encode
 from app.cli.feed import github_feed
 from app.cli.receiver import Arrival, Receiver, Reply
-from app.config.load.loader import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.gateway.server import HttpServer
-from app.model.message import Partition
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from configuration import Settings, configuration, route, subscription
 from lacking import lacking
+from service import running
 
 COUNT = 329  # payloads of the package
 BATCH = 20  # events
@@ -34,38 +31,6 @@ ARRIVE_WITHIN = 240.0  # seconds
 SERVERS = Path(__file__).parents[2] / ".servers"
 
 pytestmark = pytest.mark.kafka
-
-CONFIG = """
-version: 1
-installation: {name}
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
-  log: {{kind: embedded, path: {folder}/log}}
-  main:
-    kind: kafka
-    bootstrap_servers: "{kafka}"
-    topics: {{create: true}}
-routes:
-  - name: both
-    to: [{{broker: log, topic: {name}}}, {{broker: main, topic: {name}}}]
-    content_mode: {stored}
-    key: {{mapper: partitionkey}}
-subscriptions:
-  - id: from-log
-    source: {{broker: log, topics: [{name}]}}
-    start: earliest
-    sink: {webhook}/from-log
-    content_mode: {delivered}
-  - id: from-kafka
-    source: {{broker: main, topics: [{name}]}}
-    start: earliest
-    sink: {webhook}/from-kafka
-    content_mode: {delivered}
-webhooks: {{allow_private: [127.0.0.0/8]}}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0, drain: 5s}}
-log: {{level: warning}}
-"""
 
 
 class Form(NamedTuple):
@@ -140,19 +105,11 @@ async def test_every_payload_arrives_everywhere_unchanged_and_in_order(
     with the very bytes that were sent, in the order of its repository."""
     kept, url = webhook
     name = f"feed-{form.sent}-{uuid.uuid4().hex[:8]}"
-    service = _service(tmp_path, form, name=name, kafka=kafka, webhook=url)
-    await service.start()
-    try:
+    settings = _settings(tmp_path, form, name=name, kafka=kafka, webhook=url)
+    async with running(settings, tmp_path) as service:
         documents = await _post(feed, form, f"{service.events_url}/events")
         await kept.all(COUNT)
-        log = service.parts.logs["log"]
-        embedded = [
-            message.record
-            for number in range(PARTITIONS)
-            async for message in log.read(Partition(name, number), "0")
-        ]
-    finally:
-        await service.stop()
+        embedded = await service.records(name, PARTITIONS)
     in_kafka = await _records(kafka, name)
     for records in (embedded, in_kafka):
         _check_records(records, feed, form, documents)
@@ -160,11 +117,24 @@ async def test_every_payload_arrives_everywhere_unchanged_and_in_order(
         _check_arrivals(arrivals, feed)
 
 
-def _service(folder: Path, form: Form, **values: Any) -> Service:
-    file = folder / "skybridge.yaml"
-    text = CONFIG.format(folder=folder, stored=form.stored, delivered=form.delivered, **values)
-    file.write_text(text)
-    return Service(build(load(file, {}).config, SystemClock()))
+def _settings(folder: Path, form: Form, *, name: str, kafka: str, webhook: str) -> Settings:
+    """Events go to the embedded log and to Kafka, and from each to its path of the webhook."""
+    to = [{"broker": broker, "topic": name} for broker in ("log", "main")]
+    mode = form.delivered
+    return configuration(
+        folder,
+        installation=name,
+        brokers={"main": {"kind": "kafka", "bootstrap_servers": kafka, "topics": {"create": True}}},
+        routes=[route(to=to, content_mode=form.stored, key={"mapper": "partitionkey"})],
+        subscriptions=[
+            {**subscription("from-log", f"{webhook}/from-log", name), "content_mode": mode},
+            {
+                **subscription("from-kafka", f"{webhook}/from-kafka", name, broker="main"),
+                "content_mode": mode,
+            },
+        ],
+        log={"level": "warning"},
+    )
 
 
 async def _post(feed: Sequence[CloudEvent], form: Form, url: str) -> Mapping[str, bytes]:

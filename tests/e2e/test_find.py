@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from app.api.find.answers import Fate
 from app.cli.commands import app
 from app.model.secret import HIDDEN
-from app.runtime.service import Service
+from service import Service
 from webhook_target import Received, WebhookTarget, status
 
 ID = "orders/2026/1"  # ids hold slashes

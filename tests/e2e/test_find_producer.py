@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
 from app.cli.commands import app
-from app.runtime.service import Service
+from service import Service
 from service_process import free_ports
 
 KEY, PASSWORD = "the-key-of-the-shop-0", "a-password-of-eighteen"

@@ -4,7 +4,6 @@ stores nothing; and what nobody here reads goes all the way to a webhook as it c
 
 from __future__ import annotations
 
-import asyncio
 import json
 import struct
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.brokers.embedded import ConsumerSettings, open_log
 from app.gateway.publish import Publisher
+from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.routing.plan import Router
@@ -24,6 +24,7 @@ from app.telemetry import Counters
 from delivering import supervisor_of
 from listening import listening
 from raw_http import RawAnswer, RawConnection, request
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 TOPIC = "events"
@@ -224,7 +225,7 @@ class House:
         routes = [Route.model_validate({"name": "all", "to": to} | route)]
         router = Router(routes, kinds={"log": "embedded"})
         forward = ("traceparent", "tracestate")
-        publisher = Publisher(router, {"log": self.log}, self.counters, forward=forward)
+        publisher = Publisher(router, {LogName("log"): self.log}, self.counters, forward=forward)
         server = await self.rooms.enter_async_context(listening(publisher, counters=self.counters))
         self.port = server.port
 
@@ -254,9 +255,7 @@ class House:
         return [kafka.decode(message.record) for message in await self.messages(start)]
 
     async def arrived(self, count: int = 1) -> None:
-        async with asyncio.timeout(60):
-            while len(self.target.received) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.target.received) >= count)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.skipif("sys.platform != 'linux'")]
 
@@ -87,13 +88,13 @@ def test_connections_are_spread_and_one_that_dies_takes_nothing_from_the_other(
 ) -> None:
     port, (one, two) = gateways
     assert {post(port, number) for number in range(100)} == {202}
-    until(lambda: one.received + two.received == 100, WITHIN, "all counted")
+    wait_until(lambda: one.received + two.received == 100, "all counted", WITHIN)
     assert min(one.received, two.received) > 10
     one.process.kill()
     assert {post(port, number) for number in range(20)} == {202}
     one.start()
     before = one.received
-    until(lambda: post(port, 1) == 202 and one.received > before, WITHIN, "its share again")
+    wait_until(lambda: post(port, 1) == 202 and one.received > before, "its share again", WITHIN)
 
 
 def test_a_port_that_another_installation_has_is_refused(
@@ -103,7 +104,7 @@ def test_a_port_that_another_installation_has_is_refused(
     port, _ = gateways
     other = Gateway(tmp_path / "other", text_for(kafka, port, "other", installation="bank"))
     other.process.begin(other.environ)
-    until(lambda: not other.process.running, WITHIN, "its end")
+    wait_until(lambda: not other.process.running, "its end", WITHIN)
     assert other.process.stop() == 2
     said = other.process.log.read_text()
     assert f"server.events.port: installation shop listens on port {port}" in said

@@ -17,9 +17,9 @@ from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.errors import BrokerUnavailable, PublishUnknown
 from intake_house import INTAKES, IntakeHouse
-from listening import until
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
+from waiting import until
 
 PUSH = {"ref": "refs/heads/main", "repository": {"url": "https://x/r", "full_name": "o/r"}}
 ORDER = {"kind": "paid", "plant": 7, "order": {"id": "A-1"}}

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 import pytest
 
 import publishers
-from app.runtime.service import Service
 from intake_house import IntakeHouse
 from publishers import FORM, SECRET, Sent
 from raw_http import RawConnection, event, request
+from service import Service
+from waiting import until
 from webhook_target import WebhookTarget
-from worker_doubles import until
 
 MIB = 1 << 20
 LARGEST = 25 * MIB  # of GitHub, by default
@@ -89,13 +89,12 @@ async def test_githubs_largest_payload_arrives_at_a_webhook(
         }],
         "webhooks": {"allow_private": ["127.0.0.0/8"]},
     })  # fmt: skip
-    port = int(service.events_url.rpartition(":")[2])
     for size, status in ((LARGEST, 202), (LARGEST + 1, 413)):
         sent = publishers.github(of_size(size), "ping", f"d-{size}")
-        async with await RawConnection.open(port) as peer:
+        async with await RawConnection.open(service.events_port) as peer:
             await peer.send(request("/in/hub", sent.body, headers=sent.headers))
             assert (await peer.answer()).status == status
-    async with await RawConnection.open(port) as peer:
+    async with await RawConnection.open(service.events_port) as peer:
         await peer.send(event(1, of_size(2 * MIB)))
         assert (await peer.answer()).status == 413
     await until(lambda: target.received)
@@ -108,7 +107,7 @@ async def test_the_embedded_log_stores_what_its_listener_takes(started: Start) -
         "routes": [{"name": "hooks", "to": {"broker": "log", "topic": "hooks"}}],
         "limits": {"body": "20MiB"},
     })  # fmt: skip
-    async with await RawConnection.open(int(service.events_url.rpartition(":")[2])) as peer:
+    async with await RawConnection.open(service.events_port) as peer:
         await peer.send(event(1, of_size(20 * MIB)))
         assert (await peer.answer()).status == 202
 

@@ -14,10 +14,9 @@ from app.bindings import kafka
 from app.cli.feed import SECRET, Feed, github_feed
 from app.errors import SetupError
 from app.event.validate import faults_of
-from app.model.message import Partition
-from app.runtime.service import Service
 from lacking import lacking
 from raw_http import RawConnection, event, request
+from service import Service
 
 COUNT = 329
 PARTITIONS = 8
@@ -49,9 +48,8 @@ def settings(**intake: Any) -> dict[str, Any]:
 
 async def post_all(feed: Feed, service: Service) -> list[tuple[int, bool]]:
     """Status, and whether it was a duplicate, of each."""
-    port = int(service.events_url.rpartition(":")[2])
     found = []
-    async with await RawConnection.open(port) as peer:
+    async with await RawConnection.open(service.events_port) as peer:
         for webhook in feed.webhooks:
             await peer.send(request("/in/github", webhook.body, headers=webhook.headers))
             answer = await peer.answer()
@@ -65,13 +63,8 @@ async def test_every_payload_becomes_the_event_that_the_adapter_makes_of_it(
     """Events of an organisation, which have no repository, included."""
     service = await started(settings(max_age="0s"))
     assert await post_all(feed, service) == [(202, False)] * COUNT
-    log = service.parts.logs["log"]
     async with asyncio.timeout(60):
-        records = [
-            message.record
-            for number in range(PARTITIONS)
-            async for message in log.read(Partition("github", number), "0")
-        ]
+        records = await service.records("github", PARTITIONS)
     expected = {event.id: event for event in feed.events}
     assert len(records) == len(expected) == COUNT
     without = 0
@@ -102,7 +95,7 @@ async def test_where_only_producers_may_send_an_intake_verifies_its_own(
     access = {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}}
     service = await started(settings() | {"server": access})
     webhook = feed.webhooks[0]
-    async with await RawConnection.open(int(service.events_url.rpartition(":")[2])) as peer:
+    async with await RawConnection.open(service.events_port) as peer:
         await peer.send(request("/in/github", webhook.body, headers=webhook.headers))
         assert (await peer.answer()).status == 202
         await peer.send(event(1))

@@ -14,9 +14,9 @@ import publishers
 from app.bindings import kafka
 from app.errors import BrokerUnavailable
 from intake_house import IntakeHouse
-from listening import until
 from publishers import SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
+from waiting import until
 
 BODY = {"id": 1, "kind": "paid", "plant": 7, "order": {"id": "A-1"}, "ref": "refs/heads/main"}
 

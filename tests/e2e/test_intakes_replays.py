@@ -12,9 +12,9 @@ import pytest
 import publishers
 from app.errors import BrokerUnavailable
 from intake_house import EVENT, IntakeHouse
-from listening import until
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer
+from waiting import until
 
 ORDER = {"kind": "paid", "plant": 7, "order": {"id": "A-1"}}
 STRIPE = {"id": "evt_1", "type": "charge.failed", "data": {"object": {"id": "ch_1"}}}

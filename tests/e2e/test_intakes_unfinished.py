@@ -16,10 +16,11 @@ from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
 from app.telemetry import Counters
 from intake_house import INTAKES, IntakeHouse
-from listening import AtOnce, listening, until
+from listening import AtOnce, listening
 from producer_house import KEY, OTHER_KEY, bearer, producers
 from raw_http import RawAnswer, RawConnection, request
 from virtual_clock import VirtualClock
+from waiting import until
 
 BODY = 100 * KIB
 UNFINISHED = 40

@@ -19,7 +19,7 @@ from app.bindings.record import Record
 from app.model.message import Partition
 from kafka_capture import frames
 from kafka_listening import Listening, kafka_listening
-from listening import until
+from waiting import until
 
 AT_ONCE = 16
 PATIENCE = 60.0

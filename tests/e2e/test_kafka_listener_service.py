@@ -15,16 +15,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from app.config.load.loader import load
 from app.kafka_listener.wire import ErrorCode
-from app.runtime import service as service_module
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
 from app.worker.dispatch import Dispatcher
 from authority import Authority
+from configuration import configuration, subscription, written
 from kafka_asking import Asking, part
 from kafka_listening import RawClient
+from service import Service, kafka_waits_for_subscriptions
 from service_process import ServiceProcess, free_ports
 
 EVENT = [("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"/s"), ("ce_type", b"t")]
@@ -115,18 +112,13 @@ class Starting:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (self.port,) = free_ports(1)
-        file = folder / "skybridge.yaml"
-        file.write_text(f"""\
-version: 1
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-timeouts: {{store: 60s, not_ready: 0, drain: 1s}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers: {{log: {{kind: embedded, path: {folder}/log, kafka_listener: "127.0.0.1:{self.port}"}}}}
-routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
-subscriptions: [{{id: bill, source: {{broker: log, topics: [orders]}}, sink: "http://127.0.0.1:9/"}}]
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
-""")
-        self.service = Service(build(load(file, {}).config, SystemClock()))
+        settings = configuration(
+            folder,
+            brokers={"log": {"kafka_listener": f"127.0.0.1:{self.port}"}},
+            subscriptions=[subscription("bill", "http://127.0.0.1:9/")],
+            timeouts={"drain": "1s"},
+        )
+        self.service = Service(written(settings, folder))
         self.reached, self.go_on = asyncio.Event(), asyncio.Event()
         halt_if_asked = Dispatcher._halt_if_asked
 
@@ -146,7 +138,7 @@ webhooks: {{allow_private: ["127.0.0.0/8"]}}
             committed_offset=0,
             committed_metadata="",
         )
-        topic = part("OffsetCommitRequestTopic", name="orders", partitions=(place,))
+        topic = part("OffsetCommitRequestTopic", name="events", partitions=(place,))
         group = "skybridge.skybridge.bill"
         try:
             answer = await client.ask(
@@ -192,12 +184,12 @@ async def test_a_subscription_that_cannot_begin_keeps_clients_out_for_a_while_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A store that does not answer is no reason to take nothing in."""
-    monkeypatch.setattr(service_module, "TAKEN", 0.1)
+    kafka_waits_for_subscriptions(0.1, monkeypatch)
     starting = Starting(tmp_path, monkeypatch)
     with caplog.at_level(logging.WARNING):
         async with beginning(starting) as begun:
             await asyncio.wait_for(begun, 60)
             assert starting.service.events_url
-            (listener,) = starting.service.state.views()
-            assert listener.address == f"127.0.0.1:{starting.port}"
+            (listener,) = (await starting.service.get("/status"))["kafka_listeners"]
+            assert listener["address"] == f"127.0.0.1:{starting.port}"
     assert "the Kafka listener" in caplog.text

@@ -9,6 +9,7 @@ import pytest
 
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -41,7 +42,9 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing()
     log: Any = ScriptedLog(at_once=True)
     router = Router([Route.model_validate(route) for route in ROUTES])
     counters = Counters()
-    publisher = Publisher(router, {"log": log}, counters, limits=LIMITS, unknown_formats="refuse")
+    publisher = Publisher(
+        router, {LogName("log"): log}, counters, limits=LIMITS, unknown_formats="refuse"
+    )
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
     wrong = []
     async with listening(publisher, counters=counters, **bounds) as server:
@@ -64,7 +67,7 @@ async def test_a_request_names_exactly_one_host(version: str, hosts: int, status
     log: Any = ScriptedLog(at_once=True)
     router = Router([Route.model_validate(ROUTES[1])])
     fields = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\ncontent-length: 0\r\n\r\n"
-    publisher = Publisher(router, {"log": log}, Counters())
+    publisher = Publisher(router, {LogName("log"): log}, Counters())
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         head = b"POST /events HTTP/%b\r\n" % version.encode()
         peer.writer.write(head + b"host: x\r\n" * hosts + fields)

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 import pytest
 
 from app.telemetry import Counters
-from listening import AtOnce, Held, echo, listening, serve_ordinary, until
+from listening import AtOnce, Held, echo, listening, serve_ordinary
 from raw_http import PATIENCE, RawAnswer, RawConnection, event, request
+from waiting import until
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.gateway.publish import Publisher
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -55,7 +56,7 @@ async def test_mutated_requests_are_never_5xx_and_never_hang(
     log: Any = ScriptedLog(at_once=True)
     route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": "t"}})
     counters = Counters()
-    publisher = Publisher(Router([route]), {"log": log}, counters, limits=LIMITS)
+    publisher = Publisher(Router([route]), {LogName("log"): log}, counters, limits=LIMITS)
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
     statuses: set[int] = set()
     with caplog.at_level(logging.ERROR):

@@ -14,8 +14,9 @@ from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
 from app.gateway.timeouts import Phase
 from app.telemetry import Counters
-from listening import AtOnce, Held, listening, until
+from listening import AtOnce, Held, listening
 from raw_http import Closed, RawConnection, event, request
+from waiting import until
 
 
 async def test_start_returns_when_the_port_is_open_and_tells_it() -> None:

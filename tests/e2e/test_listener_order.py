@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from app.gateway.answers import Answer
-from listening import AtOnce, Held, echo, listening, serve_ordinary, until
+from listening import AtOnce, Held, echo, listening, serve_ordinary
 from raw_http import Closed, RawConnection, event, request
+from waiting import until
 
 
 async def test_an_early_answer_waits_for_the_ones_before_it() -> None:

@@ -17,9 +17,10 @@ from app.errors import SetupError
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.telemetry import Counters
-from listening import AtOnce, Held, listening, until
+from listening import AtOnce, Held, listening
 from pairs import replace
 from raw_http import PATIENCE, Closed, RawConnection, event, request
+from waiting import until
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from service_process import free_ports, one_subscription, serving, until
+from service_process import free_ports, one_subscription, serving
 from threaded_http import QuietHandler, ThreadedServer
+from waiting import wait_until
 
 DATA = "d4ta-of-the-event"
 SECRETS = {
@@ -114,7 +115,7 @@ def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
     with serving(configuration(tmp_path, hook, events, admin), tmp_path) as service:
         assert send(events, "refused-1", "") == 400
         assert send(events, "buried-1", "com.example.order") == 202
-        until(lambda: "dead letter" in service.log.read_text(), 120, "dead letter")
+        wait_until(lambda: "dead letter" in service.log.read_text(), "dead letter", 120)
     text = service.log.read_text()
     entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     told = {entry["message"]: entry for entry in entries}
@@ -131,10 +132,12 @@ def test_credentials_that_a_target_echoes_are_masked(tmp_path, hook):
     events, admin = free_ports(2)
     with serving(masked(tmp_path, hook, events, admin), tmp_path) as service:
         assert send(events, "1", "com.example.order") == 202
-        until(lambda: shown(admin, "/v1/dead-letters").count('"status-400"') >= 3, 120, "letters")
-        until(lambda: "no token from" in shown(admin, "/status"), 120, "a refused token")
-        until(lambda: "did not consent" in shown(admin, "/status"), 120, "a refusal")
-        until(lambda: "Authorization: B" in shown(admin, "/v1/attempts"), 120, "an attempt")
+        wait_until(
+            lambda: shown(admin, "/v1/dead-letters").count('"status-400"') >= 3, "letters", 120
+        )
+        wait_until(lambda: "no token from" in shown(admin, "/status"), "a refused token", 120)
+        wait_until(lambda: "did not consent" in shown(admin, "/status"), "a refusal", 120)
+        wait_until(lambda: "Authorization: B" in shown(admin, "/v1/attempts"), "an attempt", 120)
         told = [shown(admin, path) for path in ("/v1/attempts", "/v1/dead-letters", "/status")]
     told += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("store.db*")]
     told.append(service.log.read_text())

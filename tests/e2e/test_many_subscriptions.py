@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from delivery_house import BUSY, OK, PATIENCE, House, Service, numbered, until
+from delivery_house import BUSY, OK, PATIENCE, House, Service, numbered
+from waiting import until
 from webhook_target import Received, WebhookTarget
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]

@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from posted import posted
-from service_process import free_ports, one_subscription, serving, until
+from service_process import free_ports, one_subscription, serving
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
             "skybridge_attempt_seconds_count",
             "skybridge_delivery_seconds_count",
         ):
-            until(lambda series=series: total(series) == 1, 120, series, turn=0.2)
+            wait_until(lambda series=series: total(series) == 1, series, 120, turn=0.2)
         found = scraped(admin)
         assert sum(count for name, count in found.items() if "store_seconds_count" in name) > 0
         assert total("skybridge_rebalances_total") >= 1

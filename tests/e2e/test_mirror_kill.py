@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from service_process import SERVING, ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports
+from waiting import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -128,7 +129,7 @@ def _kill_while_posting(
     posting = verifier.post(port)
     try:
         for moment in moments:
-            until(lambda at=moment: verifier.acknowledged >= at, WITHIN, f"event {moment}")
+            wait_until(lambda at=moment: verifier.acknowledged >= at, f"event {moment}", WITHIN)
             service.kill()
             service.start()
         assert posting.wait(WITHIN) == 0

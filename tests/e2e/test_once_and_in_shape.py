@@ -13,10 +13,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.config.load.loader import load
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from configuration import configuration
+from service import Service, event_headers, running
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
 JSON = {"content-type": "application/json"}
@@ -31,10 +29,8 @@ class House:
     async def post(
         self, id_: str, data: Any, route: str = "", headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        attributes = {"specversion": "1.0", "id": id_, "source": "/s", "type": "t"}
-        named = {f"ce-{name}": value for name, value in attributes.items()}
         url = f"{self.service.events_url}/events{route}"
-        whole = {**JSON, **named, **(headers or {})}
+        whole = {**JSON, **event_headers(id_), **(headers or {})}
         return await self.client.post(url, headers=whole, content=json.dumps(data))
 
     async def structured(self, *events: tuple[str, Any]) -> httpx.Response:
@@ -50,10 +46,6 @@ class House:
             content=json.dumps(body),
         )
 
-    async def stored(self, topic: str, broker: str = "log") -> int:
-        metadata = await self.service.parts.logs[broker].metadata([topic])
-        return sum(int(part.latest or 0) for topic in metadata.topics for part in topic.partitions)
-
     async def metrics(self, name: str) -> list[str]:
         text = (await self.client.get(f"{self.service.admin_url}/metrics")).text
         return [line for line in text.splitlines() if line.startswith(f"skybridge_{name}")]
@@ -61,23 +53,12 @@ class House:
 
 @asynccontextmanager
 async def serving(folder: Path, routes: Any, **brokers: Any) -> AsyncIterator[House]:
-    file = folder / "skybridge.json"
-    document = {
-        "version": 1,
-        "server": {"events": {"port": 0}, "admin": {"port": 0}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}, **brokers},
-        "routes": routes,
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-    }
-    file.write_text(json.dumps(document))
-    service = Service(build(load(file, {}).config, SystemClock()))
-    await service.start()
-    try:
-        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-            yield House(service, client)
-    finally:
-        await service.stop()
+    settings = configuration(folder, routes=routes, brokers=brokers)
+    async with (
+        running(settings, folder) as service,
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        yield House(service, client)
 
 
 ONCE = [{"name": "once", "to": {"broker": "log", "topic": "once"}, "deduplicate": {"window": "1h"}}]
@@ -95,7 +76,7 @@ async def test_a_repeat_is_202_with_the_first_receipt_in_every_mode(tmp_path):
             assert repeat.json() == [{**first.json()[0], "duplicate": True}]
         plain = await house.post("1", {"a": 1})
         assert (plain.status_code, plain.headers["skybridge-duplicate"]) == (202, "true")
-        assert await house.stored("once") == 1
+        assert await house.service.stored("once") == 1
 
 
 async def test_a_batch_tells_of_each_and_other_data_is_counted(tmp_path):
@@ -108,7 +89,7 @@ async def test_a_batch_tells_of_each_and_other_data_is_counted(tmp_path):
             True,
             False,
         ]
-        assert await house.stored("once") == 3
+        assert await house.service.stored("once") == 3
         assert sorted(await house.metrics("events_repeated_total{")) == [
             f'skybridge_events_repeated_total{{broker="log",repeat="{repeat}",route="once"}} 1.0'
             for repeat in ("differs", "duplicate")
@@ -120,7 +101,7 @@ async def test_a_service_that_starts_again_still_knows(tmp_path):
         await house.post("1", {"a": 1})
     async with serving(tmp_path, ONCE) as house:
         assert (await house.post("1", {"a": 1})).headers["skybridge-duplicate"] == "true"
-        assert await house.stored("once") == 1
+        assert await house.service.stored("once") == 1
 
 
 @pytest.mark.kafka
@@ -133,7 +114,7 @@ async def test_on_kafka_the_memory_of_the_gateway_knows(tmp_path, kafka):
         entries = [entry for answer in answers for entry in answer.json()]
         assert sorted(each.pop("duplicate", False) for each in entries) == [False, *[True] * 4]
         assert entries == entries[:1] * 5
-        assert await house.stored(topic, "main") == 1
+        assert await house.service.stored(topic, broker="main") == 1
 
 
 def shaped(file: Path, on_invalid: Any = "reject") -> list[dict[str, Any]]:
@@ -164,7 +145,7 @@ async def test_data_that_does_not_match_is_422_with_every_fault_and_a_batch_is_r
             (1, "/data"),
             (2, "/data"),
         ]
-        assert await house.stored("orders") == 0
+        assert await house.service.stored("orders") == 0
         assert (await house.post("1", {"id": "x"})).status_code == 202
         assert await house.metrics("events_invalid_total{") == [
             'skybridge_events_invalid_total{outcome="rejected",route="orders"} 3.0'
@@ -186,4 +167,4 @@ async def test_another_route_takes_it_and_a_route_named_in_the_path_checks_as_we
     async with serving(tmp_path, routes) as house:
         for route in ("", "/orders"):
             assert (await house.post("1", {"id": 7}, route)).status_code == 202
-        assert (await house.stored("orders"), await house.stored("odd")) == (0, 2)
+        assert (await house.service.stored("orders"), await house.service.stored("odd")) == (0, 2)

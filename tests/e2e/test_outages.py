@@ -23,7 +23,8 @@ from kafka_server import KafkaServer
 from pulsar_server import PulsarServer
 from rabbitmq_server import RabbitServer
 from server_process import ServerProcess
-from service_process import SERVING, ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports
+from waiting import wait_until
 
 pytestmark = [pytest.mark.fault]
 
@@ -126,7 +127,7 @@ class House:
         return found
 
     def until_drained(self, within: float) -> dict[str, Any]:
-        until(lambda: self.spool()["state"] == "empty", within, "an empty spool", 0.1)
+        wait_until(lambda: self.spool()["state"] == "empty", "an empty spool", within, turn=0.1)
         return self.spool()
 
     def _verifier(self, *words: str) -> list[str]:
@@ -172,7 +173,7 @@ def _rounds(house: House, posting: subprocess.Popen[bytes], course: Course) -> N
         """So many events more, or all there are."""
         count = house.acknowledged + dice.randrange(about // 2, about * 3 // 2)
         enough = lambda: house.acknowledged >= count or posting.poll() is not None  # noqa: E731
-        until(enough, course.within, f"event {count}")
+        wait_until(enough, f"event {count}", course.within)
 
     def kill_ours() -> None:
         house.service.kill()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from delivery_house import House, Ledger, Stuck, numbered, until
+from delivery_house import House, Ledger, Stuck, numbered
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 pytestmark = pytest.mark.fault

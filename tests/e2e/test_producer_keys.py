@@ -17,6 +17,7 @@ from app.gateway.door import Door
 from app.gateway.publish import Publisher
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
+from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.producer import May, Producer
 from app.model.route import Route
@@ -63,7 +64,7 @@ class House:
         of: Any = lambda _: None  # noqa: E731
         self.door = Door(made, of, SystemClock(), is_open=False)
         routes = Router([Route.model_validate(each) for each in ROUTES])
-        self.publisher = Publisher(routes, {"log": self.log}, self.counters)
+        self.publisher = Publisher(routes, {LogName("log"): self.log}, self.counters)
         self.port = 0
 
     async def send(self, raw: bytes) -> RawAnswer:

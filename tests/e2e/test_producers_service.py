@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from reload_service import WITHIN, ReloadService
-from service_process import free_ports, until
+from service_process import free_ports
+from waiting import wait_until
 
 FIRST, SECOND = "the-first-key-of-the-shop", "the-second-key-of-the-shop"
 
@@ -83,7 +84,7 @@ def test_a_key_file_that_changes_holds_from_then_on(service: ReloadService) -> N
     assert sender.post(FIRST) == 202
     assert sender.post(FIRST, "/other") == 403
     (service.folder / "shop").write_text(SECOND)
-    until(lambda: once(service, SECOND) == 202, WITHIN, "the new key")
+    wait_until(lambda: once(service, SECOND) == 202, "the new key", WITHIN)
     assert sender.post(FIRST) == 401
     sender.close()
     (shop, _) = service.ask("GET", "/status")[1]["producers"]
@@ -93,7 +94,7 @@ def test_a_key_file_that_changes_holds_from_then_on(service: ReloadService) -> N
     assert FIRST not in log
     assert SECOND not in log
     (service.folder / "shop").write_text("short")
-    until(lambda: outcome(service) == "refused", WITHIN, "a refusal")
+    wait_until(lambda: outcome(service) == "refused", "a refusal", WITHIN)
     assert once(service, SECOND) == 202
 
 
@@ -102,9 +103,9 @@ def test_a_schema_file_that_changes_holds_from_then_on(service: ReloadService) -
     schema = service.folder / "order.json"
     assert once(service, FIRST, route="/shaped") == 202
     schema.write_text("false")
-    until(lambda: once(service, FIRST, route="/shaped") == 422, WITHIN, "the new schema")
+    wait_until(lambda: once(service, FIRST, route="/shaped") == 422, "the new schema", WITHIN)
     schema.write_text('{"type": 1}')
-    until(lambda: outcome(service) == "refused", WITHIN, "a refusal")
+    wait_until(lambda: outcome(service) == "refused", "a refusal", WITHIN)
     assert once(service, FIRST, route="/shaped") == 422
 
 
@@ -137,10 +138,10 @@ def test_a_password_that_changes_ends_what_was_open(service: ReloadService) -> N
         clients.append(produced(service, password, found))
         return found == [None]
 
-    until(lambda: is_taken("the first password"), WITHIN, "the password")
+    wait_until(lambda: is_taken("the first password"), "the password", WITHIN)
     old = clients[-1]
     (service.folder / "scanner").write_text("the second password")
-    until(lambda: is_taken("the second password"), WITHIN, "the new password")
+    wait_until(lambda: is_taken("the second password"), "the new password", WITHIN)
     told: list[KafkaError | None] = []
     send(old, told)
     assert told[0] is not None

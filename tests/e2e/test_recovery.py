@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from delivery_house import House, Ledger, Service, Stuck, numbered, steady, until
+from delivery_house import House, Ledger, Service, Stuck, numbered, steady
 from forked import completed
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 pytestmark = pytest.mark.fault

@@ -21,6 +21,7 @@ from app.cli import exits
 from child_service import run
 from delivery_house import numbered
 from service_process import ServiceProcess, free_ports
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
@@ -162,19 +163,6 @@ class House:
             for event in events
             if ".audit." not in event["type"]  # each look of this test is one
         ]
-
-
-async def until(wanted: Callable[[], Any], what: str) -> None:
-    """``wanted`` may be a coroutine function."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        found = wanted()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ spool, and for a dead letter's copy a letter in the store. Nothing of it holds u
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from child_service import running
 from service_process import free_ports
+from waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -59,12 +59,6 @@ class Service:
         """The ids of events in a topic of Kafka."""
         answer = await self.admin.get(f"/v1/topics/main/{topic}/records", params={"limit": 100})
         return {each["event"]["id"] for each in answer.json()["messages"]}
-
-
-async def until(condition: Callable[[], Awaitable[Any]]) -> None:
-    async with asyncio.timeout(WITHIN):
-        while not await condition():
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from app.store.encryption import new_key
-from delivery_house import numbered, until
+from delivery_house import numbered
 from forked import completed
 from service_process import ServiceProcess, free_ports
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 MERGE = {"content-type": "application/merge-patch+json"}

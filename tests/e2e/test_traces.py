@@ -22,7 +22,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from collector import Collector, Seen
 from posted import posted
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 WITHIN = 120.0
 OWN = "00-11111111111111111111111111111111-2222222222222222-01"  # of the event: the sender's own
@@ -138,7 +139,7 @@ def test_one_event_is_one_trace_of_five_spans(way, broker, tmp_path, collector):
                 carrier = {"tracestate": "vendor=1"}
                 TraceContextTextMapPropagator().inject(carrier)
                 house.send(carrier)
-            until(lambda: bool(came), WITHIN, "delivery")
+            wait_until(lambda: bool(came), "delivery", WITHIN)
         finally:
             assert house.service.stop() == 0, "what waits is sent before the end"
             sender.shutdown()
@@ -175,7 +176,7 @@ def test_a_collector_that_is_away_costs_spans_and_no_events(tmp_path):
         house = House(tmp_path, log, url, traces)
         house.service.start()
         house.send({})
-        until(lambda: bool(came), WITHIN, "delivery")
+        wait_until(lambda: bool(came), "delivery", WITHIN)
         begun = time.monotonic()
         assert house.service.stop() == 0
     assert time.monotonic() - begun < 30

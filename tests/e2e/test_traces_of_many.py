@@ -14,7 +14,7 @@ import pytest
 from collector import Collector, Seen
 from posted import posted
 from reload_service import ReloadService
-from service_process import until
+from waiting import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -107,7 +107,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         with house.running():
             for trace, span in SENDERS.items():
                 send(house.events, trace, span)
-            until(lambda: bool(came), WITHIN, "a request of both")
+            wait_until(lambda: bool(came), "a request of both", WITHIN)
             while sum(map(len, found.pulled)) < 2:
                 found.pulled.append(fetched(house.admin))
             assert house.process.stop() == 0

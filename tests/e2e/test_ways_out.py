@@ -12,13 +12,12 @@ import pytest
 
 from app.bindings.record import Record
 from app.delivery.verifying import verify
-from app.interfaces import LetterChoice
 from app.model.signing_key import read_key
 from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from service import Service
 from strict_receiver import StrictReceiver
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
-from worker_doubles import until
 
 ORIGIN = "bridge.example.com"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"
@@ -101,13 +100,6 @@ def ids(request: Received) -> list[str]:
     return [each["id"] for each in json.loads(request.body)]
 
 
-async def letters(service: Service) -> dict[str, int]:
-    found: dict[str, int] = defaultdict(int)
-    for (_, cause), count in (await service.parts.store.letters.count(LetterChoice())).items():
-        found[cause] += count
-    return dict(found)
-
-
 async def test_events_go_in_batches_signed_consented_and_in_order(serve: Serve, targets) -> None:
     """All that a request of one event bears, a request of several bears; no event is lost or doubled."""
     receiver = StrictReceiver(origin=ORIGIN)
@@ -170,7 +162,7 @@ async def test_keys_in_json_that_is_so_by_its_grammar_alone_keep_their_order(
         mine = [each for each in target.received if each.id.startswith(name)]
         assert [each.id[-1] for each in mine] == ["0", "0", "1", "2", "3"]
         assert {each.body for each in mine} == {text}
-    assert await letters(service) == {}
+    assert await service.letters() == {}
 
 
 @pytest.mark.parametrize("refusal", [400, 413, 422])
@@ -197,9 +189,9 @@ async def test_only_the_poison_becomes_a_dead_letter(serve: Serve, targets, refu
 
     await until(lambda: delivered() == good)
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        while not await letters(service):
+        while not await service.letters():
             await client.get(f"{service.admin_url}/healthz")
-    assert await letters(service) == {f"status-{refusal}": 1}
+    assert await service.letters() == {f"status-{refusal}": 1}
     taken = [
         each for request in target.received if poison not in ids(request) for each in ids(request)
     ]
@@ -213,11 +205,10 @@ async def test_the_attempts_tell_how_many_went_together(serve: Serve, targets) -
     service = await serve(s={"sink": target.url, "batch": {"max_events": 5, "max_wait": "1s"}})
     await send(service, range(5), keys=5)
     await until(lambda: len(target.received) == 1)
-    supervisor = service.parts.supervisor
-    assert supervisor is not None
+    supervisor = service.supervisor
     await until(lambda: len(supervisor.attempts("s")) == 5)
     assert {each.together for each in supervisor.attempts("s")} == {5}
-    assert {each.event_id for each in supervisor.attempts("s")} == set("01234")
+    assert {each.event.id for each in supervisor.attempts("s")} == set("01234")
 
 
 async def test_an_answer_that_is_an_event_goes_on_as_one(serve: Serve, targets) -> None:
@@ -264,7 +255,7 @@ async def test_a_webhook_that_is_sent_its_own_answers_answers_at_last(
     target.answer = answer
     service = await serve(s={"sink": target.url, "reply": "all"})
     await send(service, range(1))
-    counters = service.parts.counters
+    counters = service.counters
     await until(lambda: counters.values().get("replies", {}).get(("s", "looping"), 0) == 1)
     await until(lambda: len(target.received) == 17)
     assert target.ids[-1] == "0" + "x" * 16
@@ -284,7 +275,7 @@ async def test_records_that_are_no_events_are_delivered_as_events(serve: Serve, 
     )
     await send(service, range(2))
     record = Record(b"k\xc3\xbc", (("content-type", b"text/csv"), ("x-shard", b"4")), b"a,b")
-    await service.parts.logs["log"].submit("events", [record])
+    await service.logs["log"].submit("events", [record])
     await until(lambda: len(target.received) == 3 and len(only.received) == 1)
     wrapped = next(each for each in target.received if each.header("ce-type") != "t")
     assert wrapped.header("ce-source") == "urn:skybridge:record:log/events"
@@ -293,4 +284,4 @@ async def test_records_that_are_no_events_are_delivered_as_events(serve: Serve, 
     document = json.loads(only.received[0].body)
     assert document["id"] == wrapped.id
     assert json.loads(document["recordheaders"]) == [["x-shard", "4"]]
-    assert await letters(service) == {}
+    assert await service.letters() == {}

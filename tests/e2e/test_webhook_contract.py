@@ -13,13 +13,12 @@ import pytest
 import trustme
 
 from app.delivery.verifying import verify
-from app.interfaces import LetterChoice
 from app.model.signing_key import read_key
 from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from service import Service
 from strict_receiver import StrictReceiver
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
-from worker_doubles import until
 
 ORIGIN = "bridge.example.com"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"
@@ -94,8 +93,7 @@ async def send(service: Service, count: int = 1, data: bool = True) -> None:
 
 
 def status_of(service: Service) -> Any:
-    assert service.parts.supervisor is not None
-    return service.parts.supervisor.status()[0]
+    return service.supervisor.status()[0]
 
 
 async def test_consent_is_asked_for_once_and_the_origin_goes_onto_each_delivery(serve, receivers):
@@ -141,7 +139,7 @@ async def test_required_and_not_granted_waits_and_says_so(serve, receivers, answ
     assert receiver.target.received == []
     assert status_of(service).state == "paused"
     assert status_of(service).held in range(1, 4)  # what is not held yet waits in the log
-    assert await service.parts.store.letters.count(LetterChoice()) == {}
+    assert await service.letters() == {}
 
 
 async def test_a_handshake_that_hangs_is_given_up_in_time(serve, receivers):
@@ -205,7 +203,7 @@ async def test_the_rate_that_was_allowed_is_kept(serve, receivers):
     assert len(receiver.target.received) == 1
     # The first one's answer may still be on its way; what is not held yet waits in the log.
     await until(lambda: status_of(service).held in range(1, 8))
-    assert await service.parts.store.letters.count(LetterChoice()) == {}
+    assert await service.letters() == {}
 
 
 async def test_a_higher_rate_is_used(serve, receivers):
@@ -316,7 +314,7 @@ async def test_a_token_that_was_revoked_is_replaced_at_once(serve, receivers):
     await until(lambda: len(receiver.target.received) == 5)
     assert receiver.target.received[-1].header("authorization") == "Bearer two"
     assert len(issuer.received) == 2
-    assert await service.parts.store.letters.count(LetterChoice()) == {}
+    assert await service.letters() == {}
     await issuer.stop()
 
 
@@ -338,7 +336,7 @@ async def test_a_token_endpoint_at_fault_pauses_and_no_event_pays(
     issuer.answer = lambda _: status(200, body=b'{"access_token":"one"}')
     await until(lambda: len(receiver.target.received) == 1)
     assert receiver.target.received[0].header("authorization") == "Bearer one"
-    assert await service.parts.store.letters.count(LetterChoice()) == {}
+    assert await service.letters() == {}
     await issuer.stop()
 
 

@@ -23,11 +23,12 @@ from app.model.start import EARLIEST
 from app.runtime.tokens import ClientCredentials
 from authority import Authority
 from broker_senders import works
-from contract_tools import PATIENCE, fresh_group, text, until
+from contract_tools import PATIENCE, fresh_group, text
 from kafka_harness import open_calm_log
 from kafka_secure import PASSWORD, USER, SecureKafka, token
 from publishing_service import PublishingService
 from service_process import free_ports
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 pytestmark = [

@@ -16,6 +16,7 @@ import pytest
 from app.brokers.kafka import open_log
 from kafka_server import KafkaServer
 from publishing_service import PUBLISH, PublishingService
+from waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.fault]
 
@@ -66,9 +67,9 @@ class Senders:
         return [answer for answer in self.answers if answer.at - answer.took >= moment]
 
     async def accepted(self, since: float, within: float) -> None:
-        async with asyncio.timeout(within):
-            while not any(answer.status == 202 for answer in self.since(since)):
-                await asyncio.sleep(0.02)
+        await until(
+            lambda: any(answer.status == 202 for answer in self.since(since)), within=within
+        )
 
     async def stop(self) -> None:
         for task in self._tasks:

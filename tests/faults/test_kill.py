@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import delivery_house
-from delivery_house import House, Ledger, numbered, until
+from delivery_house import House, Ledger, numbered
 from disturbed import COMMIT_EVERY, CONCURRENCY, end_and_verify
 from service_process import ServiceProcess
 from verifying import Load
+from waiting import until
 from webhook_target import WebhookTarget
 
 SHORT = Load(keys=100, per_key=10, kills=2, deadline=600)

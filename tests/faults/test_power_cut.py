@@ -17,12 +17,13 @@ from app.brokers.portable import Bounds, PortableLog
 from app.errors import BrokerUnavailable, SkybridgeError
 from app.log.database import Synchronous
 from app.log.engine import Engine
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, started, stored
 from power_cut import ForgetfulDisk
 from spool_house import SpoolHouse
+from waiting import until
 
 WRITERS = 6
 EACH = 40
@@ -89,7 +90,7 @@ async def _write(
             place = Partition(TOPIC, result.partition)
             position = max(int(result.position), run.committed.get(place, 0))
             try:
-                await embedded.engine.commit(GROUP, {place: Committed(position)})
+                await embedded.engine.groups.commit(GROUP, {place: Committed(position)})
             except BrokerUnavailable:
                 return
             if not disk.is_cut:
@@ -119,7 +120,7 @@ async def _everything(log: PortableLog, embedded: EmbeddedDriver) -> Found:
             async for message in log.read(place, partition.earliest):
                 assert message.record.body is not None
                 found[partition.number, message.position] = message.record.body
-    positions = {place: c.offset for place, c in embedded.engine.positions.of(GROUP).items()}
+    positions = {place: c.offset for place, c in embedded.engine.groups.positions.of(GROUP).items()}
     return found, positions
 
 
@@ -231,7 +232,7 @@ async def emptied_until_cut(folder: Path, disk: ForgetfulDisk) -> int:
             results = await append(engine, TOPIC, *numbered(*range(4), size=500 * number))
             acknowledged += sum(isinstance(result, Receipt) for result in results)
         time.now_ms += 61_000
-        await engine.retain()
+        await engine.upkeep.retain()
         (result,) = await append(engine, TOPIC, *numbered(12))
         acknowledged += isinstance(result, Receipt)
     except (apsw.Error, SkybridgeError):
@@ -292,7 +293,7 @@ class Spooled:
         for count in range(EACH):
             if count == EACH // 3:
                 self.house.back()
-                await self.house.until(lambda: bool(self.house.target.stored) or disk.is_cut)
+                await until(lambda: bool(self.house.target.stored) or disk.is_cut)
             elif count == EACH * 2 // 3:
                 self.house.target.fault = BrokerUnavailable("away")
             body = f"{number}:{count}:"

@@ -24,9 +24,10 @@ from broker_senders import (
     record,
     until_stored,
 )
-from contract_tools import AT_ONCE, CALM, fresh_group, take, until, until_healthy
+from contract_tools import AT_ONCE, CALM, fresh_group, take, until_healthy
 from rabbitmq_readback import read_topic
 from rabbitmq_server import RabbitServer
+from waiting import until
 
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.fault]
 

@@ -13,10 +13,11 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer
 
-from delivery_house import House, Ledger, Service, numbered, until
+from delivery_house import House, Ledger, Service, numbered
 from kafka_librdkafka import make_topic
 from kafka_server import KafkaServer
 from postgres_server import fresh_database, install
+from waiting import until
 from webhook_target import WebhookTarget
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]

@@ -5,21 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from app.config.check.source import Source
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
 from reload_service import ReloadService
+from service import Service
 from service_process import free_ports
-from service_process import until as wait_until
 from verifying import Load, acknowledged, stored, verifying
+from waiting import until, wait_until
 from webhook_target import WebhookTarget
 
 pytestmark = pytest.mark.nightly
@@ -61,12 +57,6 @@ async def settled() -> Counts:
     return found
 
 
-async def until(condition: Callable[[], bool], within: float) -> None:
-    async with asyncio.timeout(within):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 class House:
     """``steady`` is never changed by a reload, ``verifier`` by every third, ``comer`` comes and goes."""
 
@@ -76,9 +66,7 @@ class House:
         self._steady = steady
         self._verifier = verifier
         self.write(0)
-        source = Source(self.file, {})
-        loaded = source.load(source.read())
-        self.service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+        self.service = Service(self.file)
         self.refused = 0
 
     def write(self, number: int, *, broken: bool = False) -> None:
@@ -130,7 +118,7 @@ class House:
     async def reload(self, number: int) -> None:
         broken = number % 10 == 9
         self.write(number, broken=broken)
-        told = await self.service.reloader.reload("api")
+        told = await self.service.reload()
         assert told.outcome == ("refused" if broken else "ok"), told
         if broken:
             self.refused += 1
@@ -164,24 +152,24 @@ async def reload_under_load(folder: Path, load: Load) -> None:
     await service.start()
     try:
         await house.warm_up()
-        await until(lambda: len(set(steady.ids)) >= 20, WITHIN)
+        await until(lambda: len(set(steady.ids)) >= 20, within=WITHIN)
         await steady.stop()
         before = await settled()
         await steady.start()
-        events = int(service.events_url.rpartition(":")[2])
+        events = service.events_port
         beside = 0
         with verifying(load, journal, events, webhook) as process:
             for number in range(load.kills):
                 moment = number * load.events // (load.kills + 1)
-                await until(lambda at=moment: acknowledged(journal) >= at, load.deadline)
+                await until(lambda at=moment: acknowledged(journal) >= at, within=load.deadline)
                 beside += acknowledged(journal) < load.events
                 await house.reload(number)
             posted = json.loads(await asyncio.to_thread(process.stdout.readline))
-            await until(lambda: _of(steady, "/hook") >= load.events, WITHIN)
+            await until(lambda: _of(steady, "/hook") >= load.events, within=WITHIN)
             process.stdin.close()
             delivered = json.loads(await asyncio.to_thread(process.stdout.readline))
         house.write(1)
-        await service.reloader.reload("api")  # without the one that came
+        await service.reload()  # without the one that came
         await steady.stop()
         after = await settled()
     finally:
@@ -233,7 +221,7 @@ def test_reloads_under_load_lose_nothing_by_a_verifier(tmp_path: Path) -> None:
     with house.running(), verifying(load, journal, house.events, webhook) as process:
         for number in range(load.kills):
             moment = number * load.events // (load.kills + 1)
-            wait_until(lambda at=moment: acknowledged(journal) >= at, load.deadline, "load")
+            wait_until(lambda at=moment: acknowledged(journal) >= at, "load", load.deadline)
             broken = number % 10 == 5
             house.change(lambda s, n=number: s["routes"][0].update(name=f"all-{n}"))
             house.change(

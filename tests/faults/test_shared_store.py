@@ -15,7 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from delivery_house import CONCURRENCY, House, Ledger, Service, numbered, until
+from delivery_house import CONCURRENCY, House, Ledger, Service, numbered
+from waiting import until
 from webhook_target import Received, WebhookTarget
 
 pytestmark = [

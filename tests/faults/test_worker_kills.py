@@ -12,7 +12,8 @@ from typing import NamedTuple
 import pytest
 
 from app.routing.partitions import partition_of
-from delivery_house import CONCURRENCY, PATIENCE, House, Ledger, Service, numbered, until
+from delivery_house import CONCURRENCY, PATIENCE, House, Ledger, Service, numbered
+from waiting import until
 from webhook_target import Received, WebhookTarget
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]

@@ -31,7 +31,8 @@ from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
 from prometheus_rules import EVERY, fires
 from reload_service import ReloadService
-from service_process import free_ports, until
+from service_process import free_ports
+from waiting import wait_until
 
 pytestmark = pytest.mark.rabbitmq
 
@@ -77,7 +78,7 @@ def scraped(rabbitmq: str, tmp_path_factory) -> Seen:
             service.store("near")
             service.store("far")
             assert service.send("near", "/shop/1", KEY) == 202
-            until(lambda: len(asked) >= 8, 120, "deliveries")
+            wait_until(lambda: len(asked) >= 8, "deliveries", 120)
             healthy = service.scraped_when(_is_well)
             statuses |= {"/away": 503, "/parking/k0": 409, "/letters": 415, "/gone": 410}
             for number in range(SEVERAL):

@@ -20,7 +20,7 @@ import bare_debian
 from dockerfile import copied, instructions, variables
 from kafka_install import Missing
 from pages import CHECKOUT
-from service_process import until
+from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 
@@ -133,13 +133,13 @@ def test_it_serves_as_process_1_and_leaves_on_sigterm(image: Image) -> None:
     outside = image.run(*words)
     try:
         process = _child(outside)
-        until(
+        wait_until(
             lambda: outside.poll() is not None or _asked(process, 8081, "/healthz") == "200",
-            WITHIN,
             "healthz",
+            WITHIN,
         )
         assert outside.poll() is None, outside.stdout and outside.stdout.read().decode()
-        until(lambda: _asked(process, 8081, "/readyz") == "200", WITHIN, "readyz")
+        wait_until(lambda: _asked(process, 8081, "/readyz") == "200", "readyz", WITHIN)
         assert _asked(process, 8080, "/events") == "202"
         status = Path(f"/proc/{process}/status").read_text()
         assert re.search(r"^Uid:\s+10001\s+10001", status, re.MULTILINE)
@@ -159,7 +159,7 @@ def test_it_serves_as_process_1_and_leaves_on_sigterm(image: Image) -> None:
 def _child(outside: subprocess.Popen[bytes]) -> int:
     """What ``unshare`` has forked, by this machine's number of it."""
     children = Path(f"/proc/{outside.pid}/task/{outside.pid}/children")
-    until(lambda: bool(children.read_text().split()), WITHIN, "process 1")
+    wait_until(lambda: bool(children.read_text().split()), "process 1", WITHIN)
     return int(children.read_text().split()[0])
 
 

@@ -13,7 +13,8 @@ import yaml
 
 import chart
 from pages import CHECKOUT, blocks
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 ALERTS = yaml.safe_load((chart.CHART / "files/alerts.yaml").read_text())
 DASHBOARD = json.loads((chart.CHART / "files/dashboard.json").read_text())
@@ -102,7 +103,7 @@ def exported(tmp_path_factory) -> set[str]:
         }
     )
     try:
-        until(lambda: service.answers("/metrics") == 200, 240, "metrics")
+        wait_until(lambda: service.answers("/metrics") == 200, "metrics", 240)
         with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics", timeout=60) as answer:
             text = answer.read().decode()
     finally:

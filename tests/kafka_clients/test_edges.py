@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kafka_foreign import PATIENCE, java_result, produce, read, seen, settings_of
-from service_process import until
+from waiting import wait_until
 
 ATTRIBUTES = [("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"/s"), ("ce_type", b"t")]
 MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
@@ -129,13 +129,13 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(server
         second.poll(0.05)
         return [len(first.assignment()), len(second.assignment())] == [2, 2]
 
-    until(halves, PATIENCE, "two partitions each")
+    wait_until(halves, "two partitions each", PATIENCE)
     before = sorted(each.partition for each in second.assignment())
     second.close()
     stays.clear()
     second = joined("two", [])
     try:
-        until(halves, PATIENCE, "two partitions each, again")
+        wait_until(halves, "two partitions each, again", PATIENCE)
         assert sorted(each.partition for each in second.assignment()) == before
         assert stays == []
     finally:
@@ -194,7 +194,7 @@ def test_a_topic_deleted_under_its_readers_is_said_and_harms_nobody(servers, top
                     found.append(each.value())
             return bool(found and codes)
 
-        until(both, PATIENCE, "a record of the other topic, and an error of this one")
+        wait_until(both, "a record of the other topic, and an error of this one", PATIENCE)
         assert found == [b"y"]
         assert set(codes) <= {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
     finally:

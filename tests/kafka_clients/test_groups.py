@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartiti
 from confluent_kafka.admin import AdminClient
 
 from kafka_foreign import PATIENCE, franz_go, java, kcat, lines_of, produce, settings_of
-from service_process import until
+from waiting import wait_until
 
 MEMBER = {"enable.auto.commit": False, "session.timeout.ms": 60_000, "heartbeat.interval.ms": 500}
 """A stall of this machine is no member's end."""
@@ -55,7 +55,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(servers, wide_topic
     try:
         first.subscribe([wide_topic])
         second.subscribe([wide_topic])
-        until(lambda: shares() == [2, 2], PATIENCE, "two partitions each")
+        wait_until(lambda: shares() == [2, 2], "two partitions each", PATIENCE)
         places = {each.partition for one in (first, second) for each in one.assignment()}
         assert places == {0, 1, 2, 3}
         second.close()
@@ -64,7 +64,7 @@ def test_two_members_share_the_partitions_and_one_takes_over(servers, wide_topic
             first.poll(0.05)
             return len(first.assignment()) == 4
 
-        until(all_of_them, PATIENCE, "all partitions")
+        wait_until(all_of_them, "all partitions", PATIENCE)
     finally:
         first.close()
 
@@ -131,7 +131,7 @@ def test_a_killed_member_is_replaced_within_its_session(servers, wide_topic, tmp
                 consumer.poll(0.05)
                 return len(consumer.assignment()) == 2 and said.read_bytes().endswith(b"2\n")
 
-            until(halves, PATIENCE, "two partitions each")
+            wait_until(halves, "two partitions each", PATIENCE)
         finally:
             os.kill(other.pid, signal.SIGKILL)
             other.wait()
@@ -140,7 +140,7 @@ def test_a_killed_member_is_replaced_within_its_session(servers, wide_topic, tmp
             consumer.poll(0.05)
             return len(consumer.assignment()) == 4
 
-        until(all_of_them, PATIENCE, "all partitions after the session")
+        wait_until(all_of_them, "all partitions after the session", PATIENCE)
 
 
 def test_groups_are_listed_described_and_deleted(servers, topic):

@@ -10,7 +10,8 @@ from confluent_kafka import Producer
 from app.log.engine import Engine
 from app.log.settings import EngineSettings
 from app.model.message import Partition
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 KILLS, PARTITIONS = 2, 2
@@ -75,4 +76,4 @@ def _one_more(producer: Producer, told: list[str]) -> None:
         producer.poll(0.01)
         return len(told) > before
 
-    until(more, 120, "an acknowledgement")
+    wait_until(more, "an acknowledgement", 120)

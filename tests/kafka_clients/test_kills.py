@@ -12,7 +12,7 @@ import pytest
 
 from kafka_foreign import java, read, running_java
 from kafka_serving import KafkaServing
-from service_process import until
+from waiting import wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -55,7 +55,7 @@ def produce_under_kills(
     words += ["--command-config", str(config)]
     with running_java("VerifiableProducer", service.servers, journal.path, *words) as producer:
         for moment in moments:
-            until(lambda at=moment: journal.acked >= at, 240.0, f"{moment} messages")
+            wait_until(lambda at=moment: journal.acked >= at, f"{moment} messages", 240.0)
             service.kill()
             service.start()
         assert producer.wait(300.0) == 0

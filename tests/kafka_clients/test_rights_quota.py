@@ -20,7 +20,7 @@ from app.runtime.clock import SystemClock
 from kafka_batches import batch
 from kafka_listening import Listening, RawClient, framed, kafka_listening
 from kafka_login import asking, log_in
-from listening import until
+from waiting import until
 
 PASSWORD = "of both"
 

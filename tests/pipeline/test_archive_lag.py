@@ -14,7 +14,7 @@ from app.pipeline.archive import run
 from app.pipeline.archive.lag import Lag
 from lake_events import make_topic, produce
 from lake_house import lake_in, plan_for, session_of
-from service_process import until
+from waiting import wait_until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -46,7 +46,7 @@ def test_what_is_older_than_the_lag_is_in_the_lake(
             def caught_up(stored: float = stored) -> bool:
                 return datetime.now(UTC).timestamp() - lag.seconds()[topic] > stored
 
-            until(caught_up, 600, "a lag below the age of what was sent", turn=0.5)
+            wait_until(caught_up, "a lag below the age of what was sent", 600, turn=0.5)
             assert session.table(lake.table(tables.RAW_TABLE)).count() % sent == 0
             derived = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
             assert all(session.table(lake.table(name)).count() for name in derived)

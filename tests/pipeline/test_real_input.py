@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 from app.bindings.record import ContentMode, Decoded, Record
 from app.cli.client import EventsClient
 from app.cli.feed import github_feed
-from app.config.load.loader import load
 from app.errors import SetupError
 from app.event.value import CloudEvent
 from app.pipeline.archive import run
@@ -30,13 +28,14 @@ from app.pipeline.replay.plan import Order, planned
 from app.pipeline.replay.run import Pace
 from app.pipeline.replay.topic import Topic, writer
 from app.pipeline.settings import Lake
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.pipeline import archived_topics, kafka_place
-from app.runtime.service import Service
+from configuration import configuration, loaded, route, written
 from lacking import lacking
 from lake_house import lake_in, session_of
 from replaying import by_key, open_topic, stored
+from service import running
+from service_process import free_ports
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,22 +44,6 @@ COUNT, TOGETHER = 329, 25  # events; of one request, whose body has a bound
 SERVERS = Path(__file__).parents[2] / ".servers"
 
 pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(1800)]
-
-CONFIG = """
-version: 1
-installation: {name}
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
-  log: {{kind: embedded, path: {folder}/log, kafka_listener: "127.0.0.1:{port}"}}
-  main: {{kind: kafka, bootstrap_servers: "{kafka}", topics: {{create: true}}}}
-routes:
-  - name: both
-    to: [{{broker: log, topic: {name}}}, {{broker: main, topic: {name}}}]
-    key: {{mapper: partitionkey}}
-timeouts: {{request_head: 60s, request_body: 60s, publish: 60s, store: 60s, not_ready: 0, drain: 60s}}
-log: {{level: warning}}
-"""
 
 
 def feed() -> list[CloudEvent]:
@@ -74,13 +57,6 @@ def feed() -> list[CloudEvent]:
 def batched(events: list[CloudEvent]) -> Iterator[list[CloudEvent]]:
     for begin in range(0, len(events), TOGETHER):
         yield events[begin : begin + TOGETHER]
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def replayed(session: SparkSession, lake: Lake, kafka: str, topic: str) -> None:
@@ -106,13 +82,23 @@ def of(kafka: str, topic: str) -> list[Record]:
 async def test_both_logs_come_to_the_same_lake(kafka: str, tmp_path: Path) -> None:
     events = feed()
     name = f"github-{uuid4().hex[:8]}"
-    file = tmp_path / "skybridge.yaml"
-    values = {"folder": tmp_path, "name": name, "kafka": kafka, "port": free_port()}
-    file.write_text(CONFIG.format(**values))
-    config = load(file, {}).config
-    service = Service(build(config, SystemClock()))
-    await service.start()
-    try:
+    embedded = {"kafka_listener": f"127.0.0.1:{free_ports(1)[0]}"}
+    main = {"kind": "kafka", "bootstrap_servers": kafka, "topics": {"create": True}}
+    settings = configuration(
+        tmp_path,
+        installation=name,
+        brokers={"log": embedded, "main": main},
+        routes=[
+            route(
+                to=[{"broker": broker, "topic": name} for broker in ("log", "main")],
+                key={"mapper": "partitionkey"},
+            )
+        ],
+        timeouts={"request_head": "60s", "request_body": "60s", "drain": "60s"},
+        log={"level": "warning"},
+    )
+    config = loaded(written(settings, tmp_path)).config
+    async with running(settings, tmp_path) as service:
         client = EventsClient(f"{service.events_url}/events", timeout=120.0)
         for several in batched(events):
             fates = await client.send([Decoded(e, ContentMode.BINARY) for e in several], "batch")
@@ -133,7 +119,5 @@ async def test_both_logs_come_to_the_same_lake(kafka: str, tmp_path: Path) -> No
             rows = session.sql(f"SELECT type, count(*) AS n FROM {table} GROUP BY type").collect()
             counts[broker] = Counter({row["type"]: row["n"] for row in rows})
         await replayed(session, lake, kafka, f"{name}.again")  # out of the embedded log
-    finally:
-        await service.stop()
     assert by_key(of(kafka, f"{name}.again")) == by_key(of(kafka, name)), "key, value and headers"
     assert counts["main"] == counts["log"] == Counter(each.type for each in events)

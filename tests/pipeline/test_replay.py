@@ -26,10 +26,8 @@ from app.bindings.transcode import PLAIN
 from app.brokers import kafka as driver
 from app.cli.commands import app as cli
 from app.cli.feed import github_feed
-from app.config.load.loader import load
 from app.errors import BrokerRefused, SenderError, SetupError
 from app.filters.dialects import compile_filters
-from app.model.message import Partition
 from app.pipeline import source, tables
 from app.pipeline.replay.choice import Choice
 from app.pipeline.replay.chosen import Chosen
@@ -39,9 +37,8 @@ from app.pipeline.replay.plan import Order, demand_no_loop, planned
 from app.pipeline.replay.run import Pace, run
 from app.pipeline.replay.topic import MARK, Topic, writer
 from app.pipeline.settings import KafkaPlace, Lake
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from configuration import configuration, route
 from lacking import lacking
 from lake_house import lake_in, session_of
 from replaying import (
@@ -58,6 +55,7 @@ from replaying import (
     rows_of,
     stored,
 )
+from service import running
 from spark_session import JVM, SPARK_CONFIG
 from virtual_clock import VirtualClock
 
@@ -239,40 +237,25 @@ async def test_older_events_are_brought_up_and_all_bear_the_mark_outside_the_eve
     assert old.body == b"plain"
 
 
-GATEWAY = """
-version: 1
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-brokers:
-  log: {{kind: embedded, path: {folder}/log, partitions: 2}}
-routes:
-  - {{name: all, to: {{broker: log, topic: in}}}}
-timeouts: {{request_head: 60s, request_body: 60s, publish: 60s, store: 60s, not_ready: 0, drain: 60s}}
-log: {{level: warning}}
-"""
-
-
 @pytest.mark.nightly
 async def test_through_the_gateway_key_attributes_data_and_order_per_key_are_kept(
     shop: Any, tmp_path: Path
 ) -> None:
     (spark, lake), rows = shop
-    file = tmp_path / "skybridge.yaml"
-    file.write_text(GATEWAY.format(folder=tmp_path))
-    service = Service(build(load(file, {}).config, CLOCK))
-    await service.start()
-    outlet = Gateway(f"{service.events_url}/events", "recorded", "abc", CLOCK)
-    try:
-        outcome = await replayed(spark, lake, Order(Choice(topics=("t0",)), "gateway"), outlet)
-        log = service.parts.logs["log"]
-        stored = [
-            message.record
-            for number in range(2)
-            async for message in log.read(Partition("in", number), "0")
-        ]
-    finally:
-        await outlet.close()
-        await service.stop()
+    settings = configuration(
+        tmp_path,
+        brokers={"log": {"partitions": 2}},
+        routes=[route("in")],
+        timeouts={"request_head": "60s", "request_body": "60s", "drain": "60s"},
+        log={"level": "warning"},
+    )
+    async with running(settings, tmp_path) as service:
+        outlet = Gateway(f"{service.events_url}/events", "recorded", "abc", CLOCK)
+        try:
+            outcome = await replayed(spark, lake, Order(Choice(topics=("t0",)), "gateway"), outlet)
+            stored = await service.records("in", 2)
+        finally:
+            await outlet.close()
     meant = [(row, _decoded(row.record)) for row in rows if row.topic == "t0"]
     events = [(row, each.event) for row, each in meant if each is not None]
     assert outcome.sent == len(events) == len(stored)

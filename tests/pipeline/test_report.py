@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.errors import SetupError
-from app.interfaces import Attempt
+from app.interfaces import Attempt, EventName
 from app.model.message import Partition
 from app.pipeline.query import duck
 from app.pipeline.report import measures, tables
@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("spark")]
 def attempt(event: tuple[str, str, str], number: int, outcome: str) -> Attempt:
     source, name, type_ = event
     return Attempt(
-        subscription="billing", partition=Partition("orders", 0), position="0", event_id=name,
-        event_source=source, event_type=type_, number=number, outcome=outcome, duration_ms=20.0,
+        subscription="billing", partition=Partition("orders", 0), position="0",
+        event=EventName(name, source, type_), number=number, outcome=outcome, duration_ms=20.0,
         started_ms=round(END.timestamp() * 1000) + number * 1000,
     )  # fmt: skip
 

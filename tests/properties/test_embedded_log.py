@@ -74,7 +74,9 @@ class EmbeddedLog(LogMachine):
             offset = int(result.position)
             assert offset > max(records, default=-1), "offsets rise and are never used again"
             records[offset] = body
-        told = self.driver.engine.positions.of(GROUP)  # what was settled before may have gone along
+        told = self.driver.engine.groups.positions.of(
+            GROUP
+        )  # what was settled before may have gone along
         self.committed |= {
             (place, offset) for place, offset in self.finished if is_covered(told[place], offset)
         }
@@ -146,7 +148,7 @@ class EmbeddedLog(LogMachine):
     @rule(seconds=st.integers(1, 300))
     def time_passes_and_retention_runs(self, seconds: int) -> None:
         self.time.now_ms += seconds * 1_000
-        dropped = self.runner.run(self.driver.engine.retain())
+        dropped = self.runner.run(self.driver.engine.upkeep.retain())
         if not dropped:
             return
         for place, records in self.stored.items():

@@ -6,20 +6,21 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from unittest.mock import patch
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from app.bindings.record import Record
+from app.brokers import cursor
 from app.brokers.embedded import ConsumerSettings, EngineSettings
-from app.filters.dialects import compile_filters
-from app.filters.index import types_of
 from app.filters.model import Filter
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Consumer
 from app.model.message import Assigned, Message, Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
 from example_counts import stateful
+from filtered import consumer_filter
 from log_machine import LogMachine
 from log_steps import is_covered
 
@@ -27,6 +28,7 @@ TOPIC = "orders"
 PARTITIONS = 2
 PLACES = [Partition(TOPIC, number) for number in range(PARTITIONS)]
 PAGE = 4  # records: small, so that cursors part and meet
+LOOKS = 30  # few, so that pages are handed out in slices
 TYPES = ["a", "ab", "abc", "b", ""]  # "": no event
 FILTERS: dict[str, dict[str, object] | None] = {
     "everything": None,
@@ -34,6 +36,7 @@ FILTERS: dict[str, dict[str, object] | None] = {
     "prefix": {"prefix": {"type": "ab"}},
     "either": {"any": [{"exact": {"type": "b"}}, {"prefix": {"type": "abc"}}]},
     "source": {"suffix": {"source": "1"}},
+    "failing": {"any": [{"sql": "missing > 1"}, {"exact": {"type": "a"}}]},
     "none": {"exact": {"type": "never"}},
     "raw": None,
 }
@@ -44,6 +47,7 @@ GROUPS = [
     "prefix-1",
     "either-1",
     "source-1",
+    "failing-1",
     "none-1",
     "raw-1",
 ]
@@ -60,7 +64,7 @@ def a_record(number: int, kind: str, key: bytes) -> Record:
 def wants(group: str, number: int, kind: str) -> bool:
     """What a person would say of the filters above."""
     match group.rpartition("-")[0]:
-        case "exact":
+        case "exact" | "failing":
             return kind in ("a", "")
         case "prefix":
             return kind in ("ab", "abc", "")
@@ -81,7 +85,6 @@ class Subscriber:
         self.consumer = consumer
         self.taken: list[Message] = []
         self.paused: set[Partition] = set()
-        self.passed = 0
 
 
 class Followers(LogMachine):
@@ -95,6 +98,9 @@ class Followers(LogMachine):
         self.committed: dict[str, set[tuple[Partition, int]]] = {group: set() for group in GROUPS}
         self.begun: dict[str, set[tuple[Partition, int]]] = {}  # finished when its consumer began
         self.running: dict[str, Subscriber] = {}
+        self.miscounted = False
+        self.slices = patch.object(cursor, "LOOKS", LOOKS)
+        self.slices.start()
         self.runner.run(self._open())
 
     async def _open(self) -> None:
@@ -117,7 +123,7 @@ class Followers(LogMachine):
             where = Partition(TOPIC, result.partition), int(result.position)
             self.stored[where] = number, kind
         for group in GROUPS:  # what was settled before may have gone along
-            told = self.driver.engine.positions.of(group)
+            told = self.driver.engine.groups.positions.of(group)
             self.committed[group] |= {
                 (place, offset)
                 for place, offset in self.finished[group]
@@ -144,10 +150,11 @@ class Followers(LogMachine):
         rule_ = FILTERS[group.rpartition("-")[0]]
         filters = [] if rule_ is None else [Filter.model_validate(rule_)]
 
-        def passed(count: int) -> None:
-            subscriber.passed += count
+        def passed(filtered: int, failed: int) -> None:
+            wrong = filtered if group.startswith("failing") else failed
+            self.miscounted |= wrong != 0 or filtered < 0
 
-        wanted = Wanted(types_of(filters), compile_filters(filters), passed)
+        wanted = consumer_filter(filters, passed)
         raw = group.startswith("raw")
         consumer = await self.log.subscribe(
             group, [TOPIC], EARLIEST, wanted=None if raw else wanted
@@ -274,7 +281,7 @@ class Followers(LogMachine):
     def no_position_is_beyond_what_is_unfinished(self) -> None:
         """Neither the one in the file nor the one that is shown (rule 2)."""
         for group in GROUPS:
-            for place, committed in self.driver.engine.positions.of(group).items():
+            for place, committed in self.driver.engine.groups.positions.of(group).items():
                 below = [
                     where
                     for where, (number, kind) in self.stored.items()
@@ -284,6 +291,11 @@ class Followers(LogMachine):
                 ]
                 assert set(below) <= self.finished[group]
 
+    @invariant()
+    def a_failed_expression_is_counted_as_one(self) -> None:
+        """All that is passed over for the one whose expression fails, and nothing of the others."""
+        assert not self.miscounted
+
     def teardown(self) -> None:
         """Whoever is there gets all that it wants, whatever came before."""
         try:
@@ -292,6 +304,7 @@ class Followers(LogMachine):
                 one.paused = set()
                 self.runner.run(self._take_all(one))
         finally:
+            self.slices.stop()
             super().teardown()
 
 

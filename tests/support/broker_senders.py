@@ -17,8 +17,9 @@ from app.interfaces import PublishResult
 from app.model.metadata import Health
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
-from contract_tools import fresh_group, publish, take, text, until
+from contract_tools import fresh_group, publish, take, text
 from pulsar_readback import Stored
+from waiting import until
 
 HEALED_WITHIN = 120.0  # seconds after the broker is up: reliability R1, on a busy machine
 OVERHEAD = 30.0  # seconds that busy cores may add to the publish time-out

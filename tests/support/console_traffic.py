@@ -11,8 +11,8 @@ from typing import Any
 
 from console import ConsoleService
 from reload_service import WITHIN, Settings
-from service_process import until
 from threaded_http import QuietHandler, ThreadedServer
+from waiting import wait_until
 
 KEY = "the-key-of-the-shop-of-the-console"
 ORDERS = "com.example.order."
@@ -74,7 +74,7 @@ class Shop:
         return found
 
     def until_dead(self, count: int, **query: str) -> None:
-        until(lambda: self.dead(**query) == count, WITHIN, f"{count} dead letters")
+        wait_until(lambda: self.dead(**query) == count, f"{count} dead letters", WITHIN)
 
 
 @contextmanager

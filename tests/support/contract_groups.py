@@ -17,9 +17,9 @@ from contract_tools import (
     publish,
     take,
     text,
-    until,
     until_owned,
 )
+from waiting import until
 
 
 class GroupCases:

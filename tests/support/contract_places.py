@@ -10,18 +10,8 @@ from app.brokers.portable import PortableLog
 from app.errors import BrokerRefused, PositionOutOfRange, SkybridgeError
 from app.model.message import Partition
 from app.model.start import EARLIEST, LATEST, StartAt
-from contract_tools import (
-    Harness,
-    assigned,
-    bodies,
-    fresh_group,
-    has,
-    lacks,
-    publish,
-    take,
-    text,
-    until,
-)
+from contract_tools import Harness, assigned, bodies, fresh_group, has, lacks, publish, take, text
+from waiting import until
 
 
 def _no_place(harness: Harness) -> type[SkybridgeError]:

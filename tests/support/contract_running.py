@@ -24,9 +24,9 @@ from contract_tools import (
     lacks,
     publish,
     text,
-    until,
     until_healthy,
 )
+from waiting import until
 
 HEALED_WITHIN = 45.0  # seconds after the broker answers again: reliability R1, on a busy machine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 from uuid import uuid4
 
@@ -167,14 +167,6 @@ def text(body: str, key: str | None = None) -> Record:
 
 def fresh_group() -> str:
     return f"contract.{uuid4().hex[:12]}"
-
-
-async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
-    """Bounded wait on a condition."""
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        await asyncio.sleep(0.01)
 
 
 async def until_healthy(log: PortableLog, within: float = PATIENCE) -> None:

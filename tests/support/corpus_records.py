@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from amqp_writing import to_table
 from app.bindings import kafka, pulsar, rabbitmq
 from app.bindings.amqp_table import from_table
-from app.bindings.documents import JSON_DOCUMENT
+from app.bindings.modes import JSON_DOCUMENT
 from app.bindings.pulsar_properties import PulsarMessage, from_message, to_message
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.transcode import PLAIN, Writing

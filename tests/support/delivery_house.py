@@ -20,6 +20,7 @@ from uuid import uuid4
 import httpx
 
 from service_process import ServiceProcess, free_ports
+from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
@@ -28,13 +29,6 @@ COMMITTED_WITHIN = 1.0  # seconds: half of it on RabbitMQ's streams, less on the
 STALLED = 3  # times what this process itself stood still, the service may have
 MOST_IN_A_BATCH = 500
 OK, BUSY = status(204), status(503)
-
-
-async def until(condition: Callable[[], bool], what: str, within: float = PATIENCE) -> None:
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, f"not in time: {what}"
-        await asyncio.sleep(0.01)
 
 
 def numbered(first: int, count: int, keys: int) -> list[dict[str, Any]]:
@@ -172,21 +166,25 @@ class Service:
 
     async def until_parked(self, count: int) -> None:
         """A row is taken away a moment after its event was delivered."""
-        async with asyncio.timeout(PATIENCE):
-            while await self.parked() != count:
-                await asyncio.sleep(0.05)
+
+        async def there() -> bool:
+            return await self.parked() == count
+
+        await until(there, f"{count} parked", turn=0.05)
 
     async def until_no_lag(self) -> None:
         """Until it is told that nothing is left to commit."""
-        async with asyncio.timeout(PATIENCE):
-            while (await self.status())["lag"] != 0:
-                await asyncio.sleep(0.01)
+        await self.until_status(lambda found: found["lag"] == 0)
 
     async def partitions(self, count: int) -> None:
         """Until this process owns so many."""
-        async with asyncio.timeout(PATIENCE):
-            while len((await self.status())["partitions"]) != count:
-                await asyncio.sleep(0.05)
+        await self.until_status(lambda found: len(found["partitions"]) == count)
+
+    async def until_status(self, so: Callable[[dict[str, Any]], bool]) -> None:
+        async def is_so() -> bool:
+            return so(await self.status())
+
+        await until(is_so, "the status", turn=0.02)
 
     def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
         return {

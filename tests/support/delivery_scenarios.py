@@ -11,7 +11,8 @@ import random
 
 import pytest
 
-from delivery_house import House, Ledger, numbered, until
+from delivery_house import House, Ledger, numbered
+from waiting import until
 from webhook_target import WebhookTarget
 
 COUNT, FEW, KEYS = 1_000, 600, 40

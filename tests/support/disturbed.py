@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service_process import SERVING, ServiceProcess, free_ports, until
+from service_process import SERVING, ServiceProcess, free_ports
 from verifying import Load, acknowledged, stored, verifying
+from waiting import wait_until
 
 CONCURRENCY = 64  # deliveries in flight
 COMMIT_EVERY = 0.5  # seconds: the interval is 0.1, and a machine may be slow
@@ -69,7 +70,9 @@ def end_and_verify(
     begin(service)
     with verifying(load, journal, events, webhook) as process:
         for moment in moments:
-            until(lambda at=moment: acknowledged(journal) >= at, load.deadline, f"event {moment}")
+            wait_until(
+                lambda at=moment: acknowledged(journal) >= at, f"event {moment}", load.deadline
+            )
             end(service)
             begin(service)
         posted = json.loads(process.stdout.readline())

@@ -10,7 +10,7 @@ from contextlib import suppress
 from app.bindings.record import Record
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerError, BrokerRefused, PositionOutOfRange
-from app.interfaces import Clock, PublishResult, Wanted
+from app.interfaces import Clock, ConsumerFilter, PublishResult
 from app.model.capabilities import Capabilities
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
 from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata, TopicMetadata
@@ -73,7 +73,7 @@ class FakeLog:
         start: StartAt,
         *,
         client_id: str = "",
-        wanted: Wanted | None = None,
+        wanted: ConsumerFilter | None = None,
     ) -> FakeConsumer:
         consumer = FakeConsumer(self, group)
         for partition in self.of(*topics):

@@ -28,7 +28,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from posted import posted
 from reload_service import ReloadService
-from service_process import until
+from waiting import wait_until
 
 WITHIN = 120.0
 KEY = "the-key-of-the-producer-shop"
@@ -182,7 +182,7 @@ class FaultyService:
 
     def store(self, kind: str, source: str = "/s") -> None:
         """Until it is taken: publishing has little time here, and a busy machine takes more."""
-        until(lambda: self.send(kind, source) == HTTPStatus.ACCEPTED, WITHIN, f"{kind} taken")
+        wait_until(lambda: self.send(kind, source) == HTTPStatus.ACCEPTED, f"{kind} taken", WITHIN)
 
     def scraped(self) -> Series:
         url = f"http://127.0.0.1:{self.house.admin}/metrics"
@@ -199,7 +199,7 @@ class FaultyService:
             return all(is_it(found).values())
 
         try:
-            until(is_so, WITHIN, "the metrics", turn=0.3)
+            wait_until(is_so, "the metrics", WITHIN, turn=0.3)
         except TimeoutError as error:
             missing = [what for what, so in is_it(found).items() if not so]
             raise TimeoutError(f"{error}: {missing}") from None

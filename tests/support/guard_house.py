@@ -30,7 +30,7 @@ from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles
 from dns_server import NameServer
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
-from worker_doubles import until
+from waiting import until
 
 NAME_SERVER = "127.0.0.53"
 PUBLIC, PUBLIC_TOO, PUBLIC_6 = "8.8.8.8", "1.1.1.1", "2606:4700::1111"

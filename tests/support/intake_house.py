@@ -11,6 +11,7 @@ from app.gateway.publish import Publisher
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -69,7 +70,7 @@ class IntakeHouse:
         self.log: Any = ScriptedLog(at_once=at_once)
         self.settings = [Intake.model_validate(each) for each in intakes]
         routes = [Route.model_validate(each) for each in ROUTES]
-        self.publisher = Publisher(Router(routes), {"log": self.log}, self.counters)
+        self.publisher = Publisher(Router(routes), {LogName("log"): self.log}, self.counters)
         self.intakes = Intakes(
             [self.opened(each) for each in self.settings], self.counters, ("traceparent",)
         )

@@ -17,7 +17,6 @@ from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.server import KafkaListener
 from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
 from app.log.settings import EngineSettings
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
@@ -108,10 +107,8 @@ async def kafka_listening(
 ) -> AsyncIterator[Listening]:
     engine = Engine(EngineSettings(path=folder, **(log or {})))
     await engine.start()
-    coordinator = Coordinator(engine)
     node = Node(
         engine=engine,
-        coordinator=coordinator,
         gate=CloudEventsGate(validated),
         clock=clock or SystemClock(),
         settings=Settings(host=LOCAL, port=0, **settings),
@@ -126,5 +123,4 @@ async def kafka_listening(
         yield Listening(node, listener)
     finally:
         await listener.stop(5.0)
-        coordinator.close()
         await engine.stop()

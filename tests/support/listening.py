@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,14 +12,7 @@ from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.server import EventsServer
 from app.telemetry import Counters
-from raw_http import PATIENCE
-
-
-async def until(condition: Callable[[], Any], what: str = "") -> None:
-    """Wait until ``condition`` holds; the loop runs on meanwhile."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.002)
+from waiting import until
 
 
 class AtOnce:

@@ -11,7 +11,7 @@ from app.bindings.record import Record
 from app.delivery.offsets import decode_runs
 from app.interfaces import PublishResult
 from app.log.engine import Engine
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.log.settings import EngineSettings
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt

@@ -46,8 +46,8 @@ class AttemptRows:
             for row in self.rows
             if choice.subscription in (None, row.subscription)
             and (not choice.subscriptions or row.subscription in choice.subscriptions)
-            and choice.event_id in (None, row.event_id)
-            and choice.event_source in (None, row.event_source)
+            and choice.event_id in (None, row.event.id)
+            and choice.event_source in (None, row.event.source)
             and choice.outcome in (None, row.outcome)
         ]
         return found[::-1][:limit]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from app.interfaces import Parked, SinkAnswer
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 BUSY = SinkAnswer(409, body=b"busy")  # of this event, not of the endpoint
 AT_ONCE = {"schedule": ["1h", "1h"], "hold": 0}

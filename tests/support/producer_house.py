@@ -24,6 +24,7 @@ from app.gateway.publish import Publisher
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.interfaces import Clock
+from app.model.log_name import LogName
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.model.route import Route
@@ -103,7 +104,7 @@ async def producer_house(
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     routes = Router([Route.model_validate(each) for each in ROUTES])
-    logs: Any = {"log": log}
+    logs: Any = {LogName("log"): log}
     publisher = Publisher(routes, logs, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
     door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)

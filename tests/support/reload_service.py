@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from service_process import ServiceProcess, free_ports, until
+from service_process import ServiceProcess, free_ports
+from waiting import wait_until
 
 WITHIN = 120.0
 Settings = dict[str, Any]
@@ -105,7 +106,7 @@ class ReloadService:
 
     def until_taken(self, cause: str, before: Mapping[str, Any]) -> Mapping[str, Any]:
         """The first reload behind ``before``."""
-        until(lambda: self.configuration()["last"] != before["last"], WITHIN, "a reload")
+        wait_until(lambda: self.configuration()["last"] != before["last"], "a reload", WITHIN)
         found = self.configuration()["last"]
         assert found["cause"] == cause
         return found

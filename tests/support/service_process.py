@@ -10,13 +10,13 @@ import random
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from forked import FORKER, Forked
+from waiting import wait_until
 
 READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
 FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
@@ -67,15 +67,6 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in held:
             each.close()
-
-
-def until(condition: Callable[[], bool], within: float, what: str, turn: float = 0.02) -> None:
-    """Wait for a condition outside this process, where nothing can be awaited; looked at each ``turn``."""
-    deadline = time.monotonic() + within
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} not within {within} s")
-        time.sleep(turn)
 
 
 def one_subscription(folder: Path, sink: str, events: int, admin: int) -> dict[str, Any]:
@@ -147,7 +138,7 @@ class ServiceProcess:
     def start(self, environ: Mapping[str, str] | None = None) -> None:
         """Returns when ``/readyz`` says so."""
         self.begin(environ)
-        until(self.ready, READY_WITHIN, f"ready service (see {self.log})")
+        wait_until(self.ready, f"ready service (see {self.log})", READY_WITHIN)
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
         """Start, and do not wait: it may have a reason not to be ready."""

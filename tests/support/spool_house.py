@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
 from app.interfaces import PublishResult
+from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
 from app.runtime.logs import declare_subscriptions
@@ -103,7 +104,8 @@ class SpoolHouse:
         self.log = open_log(path=self.folder / "log", name="log", partitions=2, **disk)
         logs: Any = {"log": self.log, "main": self.target, "other": self.target}
         self.spools = Spools(
-            config, logs, self.store, SystemClock(), Counters(),
+            config, logs, {LogName(name): log for name, log in logs.items()}, self.store,
+            SystemClock(), Counters(),
             lambda *told: self.told.append(told), alone=self.alone,
         )  # type: ignore[arg-type]  # fmt: skip
         await self.log.start()
@@ -116,7 +118,7 @@ class SpoolHouse:
             await self.log.stop()
 
     def post(self, body: str, key: bytes = b"k") -> asyncio.Future[Any]:
-        return self.spools.publishing["main#spool=orders"].submit(
+        return self.spools.publishing[LogName("main", spooled="orders")].submit(
             "orders.eu", [Record(key, (("ce_id", body.encode()),), body.encode())]
         )
 
@@ -124,11 +126,6 @@ class SpoolHouse:
         config = self.config(routes)
         await self.spools.prepare(config)
         self.spools.become(config)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WITHIN):
-            while not condition():
-                await asyncio.sleep(0.01)
 
     async def until_state(self, state: str) -> Any:
         async with asyncio.timeout(WITHIN):

@@ -15,11 +15,8 @@ from pathlib import Path
 
 import uvloop
 
-from app.config.check.source import Source
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
 from app.runtime.heap import settle_heap
-from app.runtime.service import Service
+from service import Service
 
 BEAT = 0.001  # seconds
 
@@ -72,9 +69,7 @@ def stalling(config: Path) -> Iterator[Stalling]:
 
 
 async def _serve(config: Path) -> None:
-    source = Source(config, {})
-    loaded, _ = source.judge(source.read())
-    service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+    service = Service(config)
     await service.start()
     settle_heap()
     print("ready", service.admin_url, service.events_url, flush=True)

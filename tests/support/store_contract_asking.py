@@ -20,7 +20,7 @@ from app.interfaces import (
     Commit,
     EventName,
     Halt,
-    RequestCycle,
+    HttpExchange,
 )
 from app.model.message import Partition
 from app.store.audit import STRIDE, AuditBounds
@@ -57,7 +57,7 @@ class AttemptsContract:
         assert await store.attempts.find(AttemptChoice()) == [attempt]
 
     async def test_what_was_sent_and_answered_is_kept_byte_for_byte(self, store):
-        exchange = RequestCycle(
+        exchange = HttpExchange(
             line="POST /hook HTTP/1.1",
             headers=(("ce-id", "é"), ("ce-id", "again")),
             body=b"\x00\xff",
@@ -91,10 +91,10 @@ class AttemptsContract:
         """Rule 8 lets 64 KiB in; a database has no index over so much, and one attempt that cannot be
         written would hold up all others."""
         long = random.Random(1).randbytes(20_000).hex()
-        await store.attempts.add([an_attempt(1, event_id=long), an_attempt(2)])
+        await store.attempts.add([an_attempt(1, event=EventName(long)), an_attempt(2)])
         (found,) = await store.attempts.find(AttemptChoice(event_id=long))
         assert found.number == 1
-        assert long.startswith(found.event_id)
+        assert long.startswith(found.event.id)
 
     async def test_the_last_success_takes_the_place_of_the_one_before(self, store):
         """Of its subscription alone; failures stay."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from service_process import until
+from waiting import wait_until
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def submitted(folder: Path, settings: Mapping[str, str]) -> Iterator[Mapping[str
             },
         )
     try:
-        until(lambda: said.exists() or jvm.poll() is not None, 120, "Spark's JVM")
+        wait_until(lambda: said.exists() or jvm.poll() is not None, "Spark's JVM", 120)
         port, length = struct.unpack(">ii", (written := said.read_bytes())[:8])
         secret = written[8 : 8 + length].decode()
         yield {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}

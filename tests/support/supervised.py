@@ -14,7 +14,7 @@ from app.worker.supervisor import Supervisor
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
-from worker_doubles import until
+from waiting import until
 
 
 class Supervised(ABC):

@@ -26,7 +26,7 @@ class Service:
 
     def __init__(self) -> None:
         self.log = FakeLog()
-        self.logs: dict[str, Any] = {"log": self.log, "log#acks=1": self.log}
+        self.logs: dict[str, Any] = {"log": self.log}
         self.kinds = {"log": "embedded"}
         self.attested = {"log"}
         self.manners: dict[str, Any] = {}

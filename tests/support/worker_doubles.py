@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 
@@ -14,14 +13,6 @@ from app.model.subscription import Subscription
 
 PATIENCE = 60.0  # a bound: every wait ends with its condition
 OK = SinkAnswer(204)
-
-
-async def until(condition: Callable[[], bool], within: float = PATIENCE) -> None:
-    """Bounded wait on a condition."""
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        await asyncio.sleep(0.002)
 
 
 def an_event(number: int, key: str | None = "k", **attributes: str) -> Record:

@@ -14,6 +14,7 @@ from app.api.asked.routes import Routes
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http.given import Given
 from app.interfaces import Clock, Notify, Store
+from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 T = TypeVar("T")
@@ -48,4 +49,5 @@ RegistryDep = Annotated[Registry, uses(Registry)]
 RoutesDep = Annotated[Routes, uses(Routes)]
 StoreDep = Annotated[Store, uses(Store)]
 SubscriptionsDep = Annotated[Subscriptions, uses(Subscriptions)]
+WakeupsDep = Annotated[Wakeups, uses(Wakeups)]
 """Parts that several resources use. What one resource alone uses, it names itself."""

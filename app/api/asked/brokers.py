@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from app.interfaces import Log
-from app.routing.plan import Manner
+from app.routing.publications import Manner
 
 
 class Brokers(Protocol):

@@ -59,7 +59,7 @@ async def attempts(
 
 
 def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
-    return event_id in {None, each.event_id} and outcome in {None, each.outcome}
+    return event_id in {None, each.event.id} and outcome in {None, each.outcome}
 
 
 async def _parked(store: Store, subscription: str | None, event_id: str) -> list[Waiting]:

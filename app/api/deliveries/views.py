@@ -18,10 +18,9 @@ from app.api.topics.answers import MessageView
 from app.interfaces import (
     Attempt,
     DeadLetter,
-    EventName,
+    HttpExchange,
     Parked,
     ParkedKey,
-    RequestCycle,
     Waiting,
 )
 from app.interfaces.kept import Fields
@@ -278,15 +277,14 @@ def parked(
 
 
 def attempt(each: Attempt, shown: Shown) -> AttemptView:
-    event = EventName(each.event_id, each.event_source, each.event_type)
     detail = shown.text(each.detail)
     more: dict[str, object] = {"request": None, "answer": None}
     if each.exchange is not None:
         more = _wires(each.exchange, shown)
-    return AttemptView.of(each, **_place(each.partition), event=event, detail=detail, **more)
+    return AttemptView.of(each, **_place(each.partition), detail=detail, **more)
 
 
-def _wires(exchange: RequestCycle, shown: Shown) -> dict[str, object]:
+def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
     sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
         return {"request": sent, "answer": None}

@@ -14,7 +14,8 @@ from app.api.http import problems
 from app.api.http.views import FaultView, Problem, View
 from app.api.topics import messages
 from app.api.topics.answers import RecordView
-from app.routing.journey import Hop, Journey, SubscriptionVerdict
+from app.routing.hops import Hop, SubscriptionVerdict
+from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]

@@ -21,7 +21,8 @@ from app.api.http.slices import Slices
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
-from app.routing.journey import Guide, Hop, Journey
+from app.routing.hops import Hop
+from app.routing.journey import Guide, Journey
 
 ProducersDep = Annotated[KnownProducers, uses(KnownProducers)]
 

@@ -91,7 +91,7 @@ def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
     if spooled_route(message.partition.topic) is None:
         return broker, message.partition.topic, message.record
     destination, record = restored(message.record)
-    return destination.log.partition("#")[0], destination.topic, record
+    return destination.log, destination.topic, record
 
 
 class Search:

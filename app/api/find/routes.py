@@ -51,7 +51,8 @@ from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
 from app.model.message import Message
 from app.model.spool import spooled_route
-from app.routing.journey import Guide, Hop, Journey
+from app.routing.hops import Hop
+from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
 
 SpoolsDep = Annotated[Spools, uses(Spools)]
@@ -98,7 +99,7 @@ async def find_events(
     every = once([*found, *await _tried(brokers, now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source, every)} - {*map(_source, sightings)}
-    tried = [each.event_source for each in rows.attempts if each.event_source not in before]
+    tried = [each.event.source for each in rows.attempts if each.event.source not in before]
     by_source: dict[str, list[Sighting]] = {source: [] for source in map(_source, sightings)}
     for each in sightings:
         by_source[_source(each)].append(each)
@@ -188,7 +189,7 @@ async def _event(
     return EventFoundView(
         id=wanted.id,
         source=source,
-        type=attributes.get("type") or next((each.event_type for each in mine.attempts), ""),
+        type=attributes.get("type") or next((each.event.type for each in mine.attempts), ""),
         subject=attributes.get("subject"),
         time=attributes.get("time"),
         received_ms=min((each.message.time_ms for each in sightings), default=None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,7 +44,7 @@ class Rows(msgspec.Struct):
 
     async def by_source(self, slices: Slices) -> Mapping[str, Rows]:
         """Return the rows of each source, in one pass."""
-        return await _grouped(self.tables(), _source, slices)
+        return await _grouped(self.tables(), attrgetter("event.source"), slices)
 
     async def by_subscription(self, slices: Slices) -> Mapping[str, Rows]:
         """Return the rows of each subscription, in one pass."""
@@ -60,11 +61,6 @@ class Rows(msgspec.Struct):
     def kept(self) -> list[DeadLetter | Parked | Offered]:
         """Those that hold the record."""
         return [*self.letters, *self.parked, *self.offered]
-
-
-def _source(row: Any) -> str:
-    source: str = row.event_source if isinstance(row, Attempt) else row.event.source
-    return source
 
 
 async def _grouped(
@@ -90,7 +86,7 @@ async def rows_of(
     remembered = [
         each
         for each in await slices.each(subscriptions.attempts(None, REMEMBERED))
-        if each.event_id == wanted.id and wanted.source in (None, each.event_source)
+        if each.event.id == wanted.id and wanted.source in (None, each.event.source)
     ]
     rows = Rows(remembered, waiting=subscriptions.waiting(None, wanted.id))
 

@@ -13,21 +13,17 @@ from typing import Generic, TypeVar
 import msgspec
 from pydantic import BaseModel
 
+from app.telemetry.slices import Turns
+
 T = TypeVar("T")
 Item = TypeVar("Item")
 
-SLICE = 64  # units between two turns of the loop: some tenths of a millisecond
 ROW = 8  # units of one row of an answer, beside one for each KiB
 _KIB = 10  # binary digits
 
 
-class Slices:
-    """One request's turns. ``longest``: most units that were ever done between two turns of the loop."""
-
-    longest = 0
-
-    def __init__(self) -> None:
-        self._done = 0
+class Slices(Turns):
+    """The slices of one request."""
 
     async def run(self, steps: Generator[int, None, T]) -> T:
         """Return what the steps return. Each yields the units that it took."""
@@ -38,14 +34,6 @@ class Slices:
                 found: T = end.value
                 return found
             await self.spend(units)
-
-    async def spend(self, units: int) -> None:
-        """Count units that were done, and let the loop turn when a slice is full."""
-        self._done += units
-        Slices.longest = max(Slices.longest, self._done)
-        if self._done >= SLICE:
-            self._done = 0
-            await asyncio.sleep(0)
 
     async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
         """Return the items of a lazy computation, of which each takes so many units."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from app.api.access.callers import caller_of
 from app.api.access.operations import router
-from app.api.access.parts import BrokersDep, ClockDep, CountersDep, SubscriptionsDep, uses
+from app.api.access.parts import BrokersDep, ClockDep, CountersDep, SubscriptionsDep
 from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
 from app.api.http.problems import Refused
@@ -26,10 +26,7 @@ from app.api.topics.messages import json_of
 from app.errors import BrokerError
 from app.model.pull import HANDED_OUT, Pull, PullSettings
 from app.model.subscription import Subscription
-from app.sinks.pull_queue import Wakeups
 from app.telemetry.traces import carried_by
-
-WakeupsDep = Annotated[Wakeups, uses(Wakeups)]
 
 LARGEST = 1 << 20  # bytes of a request's body
 LOST = (

@@ -6,7 +6,6 @@ and outcomes from closed sets, and ``Counters`` folds what exceeds its bound int
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
@@ -22,7 +21,6 @@ from prometheus_client.registry import Collector
 
 from app import __version__
 from app.api.status.families import Family
-from app.model.spool import without_spool
 from app.telemetry.histograms import REST, SUM
 
 Counts = Mapping[str, Mapping[tuple[str, ...], int]]
@@ -115,7 +113,7 @@ def render(counts: Counts, families: Iterable[Family] = ()) -> bytes:
     """Return Prometheus text of the counters, and of what was measured beside them."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Metrics(by_broker(counts), families))
+    registry.register(_Metrics(counts, families))
     return generate_latest(registry)
 
 
@@ -128,17 +126,6 @@ class _Metrics(Collector):
         yield from _counters(self._counts)
         yield from _histograms(self._counts)
         yield from map(_metric, (_BUILD, *self._families))
-
-
-def by_broker(counts: Counts) -> Counts:
-    """Count what went by way of a spool for the broker of its route's target."""
-    found: dict[str, Mapping[tuple[str, ...], int]] = {}
-    for name, series in counts.items():
-        plain: Counter[tuple[str, ...]] = Counter()
-        for labels, count in series.items():
-            plain[tuple(map(without_spool, labels))] += count
-        found[name] = plain
-    return found
 
 
 def _counters(counts: Counts) -> Iterator[Metric]:

@@ -27,7 +27,7 @@ from app.api.status.answers import (
 from app.api.status.asked import IntakeTallies, KafkaListeners, Spools, Volumes
 from app.api.status.attention import attention
 from app.api.status.configured import Configured
-from app.api.status.metrics import HISTOGRAMS, Counts, by_broker
+from app.api.status.metrics import HISTOGRAMS, Counts
 from app.api.status.probes import readiness
 from app.api.subscriptions.answers import SubscriptionView
 from app.api.subscriptions.standings import (
@@ -63,7 +63,7 @@ async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
 
 
 async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> Status:
-    totals = by_broker(parts.of(Counters).values())
+    totals = parts.of(Counters).values()
     process, now = parts.of(Process), parts.of(Clock).monotonic()
     fares = await readiness(parts.of(Readiness))
     found = Status.of(

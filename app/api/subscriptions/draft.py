@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api.access.operations import By, router
-from app.api.access.parts import RegistryDep, SubscriptionsDep
+from app.api.access.parts import RegistryDep, SubscriptionsDep, WakeupsDep
 from app.api.asked.registry import Entry, Registry
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
@@ -49,12 +49,16 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     openapi_extra=DRAFT_BODY,
 )
 async def create(
-    registry: RegistryDep, subscriptions: SubscriptionsDep, by: By, request: Request
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
+    by: By,
+    request: Request,
 ) -> Response:
     """Create. The id is generated; an id in the body is ignored."""
     document = await _document(registry, request)
     document.pop("id", None)
-    entry = await made(registry, subscriptions, document)
+    entry = await made(registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, _draft_of(entry), made_at=PATH)
 

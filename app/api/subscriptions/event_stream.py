@@ -44,8 +44,8 @@ from app.api.topics.routes import ends_of
 from app.bindings.record import Decoded
 from app.errors import BrokerError
 from app.event.value import CloudEvent
-from app.filters.dialects import compile_filters
 from app.filters.explain import Explainer
+from app.filters.selection import Selection
 from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
@@ -146,7 +146,7 @@ class EventStream:
 
     def __init__(self, brokers: Brokers, subscription: Subscription, tails: Sequence[Tail]) -> None:
         self._reading = Reading(brokers, subscription)
-        self._wants = compile_filters(subscription.filters)
+        self._selection = Selection(subscription.filters)
         self._skips = subscription.on_foreign == "skip"
         self._kind = brokers.kinds[subscription.source.broker]
         self._tails = tails
@@ -179,7 +179,7 @@ class EventStream:
     def _event(self, message: Message) -> bytes:
         """Empty for what the subscription does not want."""
         decoded = self._reading.read(message)
-        if self._skips if decoded is None else not self._wants(decoded.event):
+        if self._skips if decoded is None else not self._selection.holds(decoded.event):
             return b""
         document = json_of(decoded)
         if document is None:
@@ -202,8 +202,6 @@ class VerdictStream(EventStream):
     def __init__(self, brokers: Brokers, subscription: Subscription, tails: Sequence[Tail]) -> None:
         super().__init__(brokers, subscription, tails)
         self._subscription = subscription
-        self._failed: list[str] = []
-        self._wanting = compile_filters(subscription.filters, lambda *_: self._failed.append(""))
 
     def _event(self, message: Message) -> bytes:
         place = {
@@ -233,8 +231,7 @@ class VerdictStream(EventStream):
         }
 
     def _word(self, event: CloudEvent) -> str:
-        """As the worker counts it: an expression that failed is told where the event is not wanted."""
-        self._failed.clear()
-        if self._wanting(event):
+        """Return the verdict as the worker counts it: a failed expression matters where the event is not wanted."""
+        if self._selection.holds(event):
             return "wanted"
-        return FILTER_ERROR if self._failed else FILTERED
+        return FILTER_ERROR if self._selection.failed else FILTERED

@@ -6,7 +6,6 @@ there can be posted here. How a subscription fares is no part of it: ``/status``
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api.access.operations import By, Router, To, router
-from app.api.access.parts import RegistryDep, SubscriptionsDep, uses
+from app.api.access.parts import RegistryDep, SubscriptionsDep, WakeupsDep, uses
 from app.api.asked.brokers import Brokers
 from app.api.asked.registry import Entry, Registry
 from app.api.asked.subscriptions import Subscriptions
@@ -36,13 +35,13 @@ from app.api.subscriptions.standings import Standings
 from app.delivery.backoff import shortened
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
+from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 PATH = "/v1/subscriptions"
 BEGUN_WITHIN = (
     5.0  # seconds that a new subscription is given to join its group before it is answered
 )
-TURN = 0.02
 
 
 async def _standings(
@@ -74,12 +73,16 @@ routes = router(PATH, tags=["subscriptions"])
     openapi_extra=REQUEST_BODY,
 )
 async def create(
-    registry: RegistryDep, subscriptions: SubscriptionsDep, by: By, request: Request
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
+    by: By,
+    request: Request,
 ) -> Response:
     """Create a subscription, with the id of the document or a generated one. If this process
     delivers, `start: latest` begins before the answer."""
     document = await bodies.read_object(request, registry.largest_document)
-    entry = await made(registry, subscriptions, document)
+    entry = await made(registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, entry.document, made_at=PATH)
 
@@ -148,6 +151,7 @@ async def status(registry: RegistryDep, standings: StandingsDep, id: Id) -> Stan
 async def replace(
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
     request: Request,
     id: Id,
     if_match: IfMatch = None,
@@ -159,7 +163,7 @@ async def replace(
     conditions = Conditions(if_match, if_none_match)
     conditions.check(entry)
     if entry is None and if_none_match is not None:
-        new = await made(registry, subscriptions, {**document, "id": _same(document, id)})
+        new = await made(registry, subscriptions, wakeups, {**document, "id": _same(document, id)})
         return answered(new, new.document, made_at=PATH)
     return await _changed(registry, entry or await entry_of(registry, id), conditions, document)
 
@@ -273,11 +277,15 @@ def _broker(entry: Entry) -> object:
     return source.get("broker") if isinstance(source, dict) else None
 
 
-async def made(registry: Registry, subscriptions: Subscriptions, document: dict[str, Any]) -> Entry:
+async def made(
+    registry: Registry, subscriptions: Subscriptions, wakeups: Wakeups, document: dict[str, Any]
+) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
     entry = await registry.make(document)
-    for _ in range(int(BEGUN_WITHIN / TURN)):
-        if (await subscriptions.states([entry]))[0].state != "starting":
-            break
-        await asyncio.sleep(TURN)
+
+    async def state() -> str | None:
+        (status,) = await subscriptions.states([entry])
+        return None if status.state == "starting" else status.state
+
+    await wakeups.until(entry.id, state, BEGUN_WITHIN, BEGUN_WITHIN)
     return entry

@@ -6,7 +6,6 @@ same process at once.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from typing import Annotated
 
@@ -15,7 +14,7 @@ from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.access.operations import By, router
-from app.api.access.parts import ClockDep, NotifyDep, RegistryDep, StoreDep, uses
+from app.api.access.parts import ClockDep, NotifyDep, RegistryDep, StoreDep, WakeupsDep, uses
 from app.api.access.reach import demand_source
 from app.api.asked.process import Process
 from app.api.asked.registry import Entry, Registry
@@ -32,12 +31,14 @@ from app.interfaces import Command, Store
 from app.interfaces.notify import ENABLED, PAUSED
 from app.model.pull import Pull
 from app.model.subscription import Subscription
+from app.sinks.pull_queue import Wakeups
 
 ProcessDep = Annotated[Process, uses(Process)]
 
 TEST_TYPE = "dev.skybridge.subscription.test"
 TAKEN_WITHIN = 5.0  # seconds for a worker to see a command, beyond the subscription's own time-out
-TURN = 0.05
+LOOK_ELSEWHERE = 0.05  # seconds between looks at the store, where other processes deliver
+LOOK = 1.0  # likewise where this one delivers: another one may have taken the command all the same
 LARGEST_EVENT = 1 << 20
 
 _EVENT_BODY = {
@@ -126,6 +127,7 @@ async def test(
     store: StoreDep,
     clock: ClockDep,
     process: ProcessDep,
+    wakeups: WakeupsDep,
     by: By,
     request: Request,
     id: Id,
@@ -148,7 +150,9 @@ async def test(
     )
     number = await store.commands.ask(command)
     await registry.nudge()
-    said = await _answer(store, number, subscription.timeout + TAKEN_WITHIN)
+    within = subscription.timeout + TAKEN_WITHIN
+    every = LOOK if "worker" in process.roles else LOOK_ELSEWHERE
+    said = await _answer(store, wakeups, entry.id, number, within, every)
     return TestAnswer(**msgspec.json.decode(said), event=event.attributes["id"])
 
 
@@ -177,14 +181,18 @@ def _of_ours(installation: str, entry: Entry, now: float) -> CloudEvent:
     return CloudEvent(attributes, data, DataForm.JSON)
 
 
-async def _answer(store: Store, command: int, within: float) -> bytes:
-    """Looked for in the store: another process may run the subscription."""
-    commands = store.commands
-    for _ in range(int(within / TURN)):
-        found = await commands.get(command)
-        if found is not None and found.answer is not None:
-            return found.answer
-        await asyncio.sleep(TURN)
+async def _answer(
+    store: Store, wakeups: Wakeups, subscription: str, command: int, within: float, every: float
+) -> bytes:
+    """Return the answer to a command once the store has it. A worker of this process gives word of it."""
+
+    async def answer() -> bytes | None:
+        found = await store.commands.get(command)
+        return None if found is None else found.answer
+
+    said = await wakeups.until(subscription, answer, within, every)
+    if said is not None:
+        return said
     raise Refused(
         504,
         "no-worker",

@@ -26,7 +26,7 @@ from app.bindings.transcode import Mode, Writing
 from app.errors import BrokerError, BrokerRefused
 from app.interfaces import Log
 from app.model.spool import spooled_route
-from app.routing.plan import Manner
+from app.routing.publications import Manner
 
 LARGEST = 16 << 20  # bytes of a body, where the log names no bound of its own
 GROWN = 2  # a document may be so much larger than the record made of it: base64, names, quotes

@@ -1,7 +1,6 @@
 """Shell. The embedded log behind the interface of every broker: nothing else to install.
 
-``driver`` · ``consumer`` · ``membership`` of a group · ``owned_partition`` · ``tail`` and
-``cursor``: one reading for many · ``upkeep``: one timer for all · ``assignment``
+``driver`` · ``consumer`` · ``owned_partition`` · ``tail``: one reading for many · ``commit_rounds``: one timer for all
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from typing import Any
 
 from app.brokers.embedded.consumer import ConsumerSettings
 from app.brokers.embedded.driver import CAPABILITIES, EmbeddedDriver
-from app.brokers.embedded.membership import GroupTimes
 from app.brokers.portable import Bounds, PortableLog
-from app.log.positions import Declared
+from app.log.groups.membership import GroupTimes
+from app.log.groups.positions import Declared
 from app.log.settings import EngineSettings, Retention
 
 __all__ = [

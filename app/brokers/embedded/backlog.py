@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.brokers.embedded.driver import EmbeddedDriver
-from app.log.catalogue import PartitionLog
+from app.log.partitions import PartitionLog
 from app.model.message import Partition
 
 
@@ -54,7 +54,9 @@ class Backlog:
         return () if topic is None else topic.partitions
 
     def _position(self, log: PartitionLog) -> int:
-        committed = self._engine.positions.of(self._group).get(Partition(self._topic, log.number))
+        committed = self._engine.groups.positions.of(self._group).get(
+            Partition(self._topic, log.number)
+        )
         return log.earliest if committed is None else max(committed.offset, log.earliest)
 
     def _bytes(self, log: PartitionLog) -> int:

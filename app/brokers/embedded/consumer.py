@@ -9,16 +9,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from app.brokers.driver import Joining
-from app.brokers.embedded.membership import GroupTimes, Membership
+from app.brokers.embedded.commit_rounds import CommitRounds, Due
 from app.brokers.embedded.owned_partition import OwnedPartition
-from app.brokers.embedded.upkeep import CommitRounds, Due, Rounds
 from app.brokers.following import Following, FollowingMember
 from app.brokers.tail import Tail
 from app.errors import BrokerError, PositionOutOfRange
 from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
-from app.log.groups import Code
-from app.log.positions import Committed
+from app.log.groups.membership import GroupTimes, Membership, Rounds
+from app.log.groups.positions import Committed
+from app.log.groups.protocol import Code
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 _log = logging.getLogger(__name__)
@@ -40,7 +39,6 @@ class Shared(msgspec.Struct, frozen=True):
     """What all consumers of a log share. ``tail``: that of a partition."""
 
     engine: Engine
-    coordinator: Coordinator
     settings: ConsumerSettings
     tail: Callable[[Partition], Tail]
     beats: Rounds
@@ -57,10 +55,12 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         self._wanted = joining.wanted
         self._loop = asyncio.get_running_loop()
         self._membership = Membership(
-            shared.engine,
-            shared.coordinator,
+            shared.engine.coordinator,
             self,
-            joining,
+            joining.group,
+            joining.topics,
+            shared.engine.topics,
+            client=joining.client_id or "skybridge",
             times=shared.settings.times,
             beats=shared.beats,
         )
@@ -95,7 +95,7 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         if not places:
             return
         member, owned = self._membership, dict(self._owned)
-        code = await self._shared.coordinator.commit(
+        code = await self._shared.engine.coordinator.commit(
             self.group, member.member, member.generation, places
         )
         if code is Code.NONE:  # else the group has given us up: the membership finds out
@@ -111,7 +111,7 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
     # what the membership tells
 
     def gained(self, partitions: Sequence[Partition], epoch: int) -> None:
-        committed = self._shared.engine.positions.of(self.group)
+        committed = self._shared.engine.groups.positions.of(self.group)
         for place in partitions:
             self._gain(place, epoch, committed.get(place))
         if partitions:
@@ -164,7 +164,7 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
     def _due(self) -> Due | None:
         """Of all partitions at once. Where the group has given us up, the membership finds out."""
         places, member = self._to_commit(), self._membership
-        if not places or not self._shared.coordinator.may_commit(
+        if not places or not self._shared.engine.coordinator.may_commit(
             self.group, member.member, member.generation
         ):
             return None

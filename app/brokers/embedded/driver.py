@@ -8,17 +8,17 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 import apsw
 
 from app.brokers.driver import Joining, Submission
+from app.brokers.embedded.commit_rounds import CommitRounds
 from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
 from app.brokers.embedded.tail import LogTail
-from app.brokers.embedded.upkeep import CommitRounds, Rounds
 from app.brokers.positions import checked, offset_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Located
-from app.log.catalogue import PartitionLog, is_topic_name
 from app.log.engine import Engine
 from app.log.event_index import MOST, Search
-from app.log.group_coordinator import Coordinator
-from app.log.positions import Committed, Declared
+from app.log.groups.membership import Rounds
+from app.log.groups.positions import Committed, Declared
+from app.log.partitions import PartitionLog, is_topic_name
 from app.log.settings import EngineSettings
 from app.model.capabilities import EMBEDDED_RECORD, Capabilities
 from app.model.message import Message, Partition
@@ -58,20 +58,14 @@ class EmbeddedDriver:
         self._consumers: dict[str, list[EmbeddedConsumer]] = {}  # by group
         self._tails: dict[Partition, LogTail] = {}
 
-    @property
-    def coordinator(self) -> Coordinator:
-        """Of all groups, with members of any process. While it runs."""
-        return self._running().coordinator
-
     async def start(self) -> None:
         await self.engine.start()
         self._shared = Shared(
             self.engine,
-            Coordinator(self.engine),
             self._settings,
             self._tail,
             Rounds(self._settings.times.heartbeat_interval),
-            CommitRounds(self._settings.commit_interval, self.engine.commit_all),
+            CommitRounds(self._settings.commit_interval, self.engine.groups.commit_all),
         )
         self.engine.on_round = self._shared.commits.ride
 
@@ -86,7 +80,6 @@ class EmbeddedDriver:
             tail.close()
         self._tails.clear()
         self._shared.commits.close()
-        self._shared.coordinator.close()
         self._shared = None
         await self.engine.stop()
 
@@ -163,11 +156,11 @@ class EmbeddedDriver:
 
     async def declare(self, declared: Sequence[Declared]) -> None:
         """All groups whose unread records retention must keep; others are declared no more."""
-        await self.engine.declare(declared, whole=True)
+        await self.engine.groups.declare(declared, whole=True)
 
     async def forget(self, group: str) -> None:
         """Its last member has left."""
-        await self.engine.forget(group)
+        await self.engine.groups.forget(group)
 
     async def health(self) -> Health:
         return self.engine.health()
@@ -197,10 +190,10 @@ class EmbeddedDriver:
         """Topics that are missing come to be; a group without a position gets one (rule 10)."""
         for topic in topics:
             await self.engine.create_topic(topic)
-        undeclared = [t for t in topics if not self.engine.positions.declares(group, t)]
+        undeclared = [t for t in topics if not self.engine.groups.positions.declares(group, t)]
         if undeclared:
-            await self.engine.declare([Declared(group, tuple(undeclared))])
-        known = self.engine.positions.started(group)
+            await self.engine.groups.declare([Declared(group, tuple(undeclared))])
+        known = self.engine.groups.positions.started(group)
         begun = {place.topic for place in known}
         starts: dict[Partition, Committed] = {}
         for topic in topics:
@@ -210,7 +203,7 @@ class EmbeddedDriver:
                 offset = log.earliest if topic in begun else await self._resolve(log, start)
                 starts[log.place] = Committed(offset)
         if starts:
-            await self.engine.begin(group, starts)
+            await self.engine.groups.begin(group, starts)
 
     async def _resolve(self, log: PartitionLog, start: StartAt) -> int:
         """Where a group without a position begins. Raises PositionOutOfRange where that is not held."""
@@ -240,7 +233,7 @@ class EmbeddedDriver:
         return tuple(found)
 
     def _lags(self, group: str, topics: Collection[str] | None) -> Iterator[GroupLag]:
-        known = self.engine.positions.started(group)
+        known = self.engine.groups.positions.started(group)
         for place in sorted(known, key=lambda place: (place.topic, place.number)):
             committed = known[place]
             if topics is None or place.topic in topics:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from app.brokers.following import Following
 from app.brokers.tail import Tail
 from app.delivery.offsets import FinishedRuns
-from app.interfaces import Wanted
-from app.log.positions import Committed
+from app.interfaces import ConsumerFilter
+from app.log.groups.positions import Committed
 from app.model.message import Message
 
 
@@ -18,7 +18,7 @@ class OwnedPartition(Following):
         tail: Tail,
         epoch: int,
         committed: Committed,
-        wanted: Wanted | None,
+        wanted: ConsumerFilter | None,
         stirred: Callable[[Following], None],
     ) -> None:
         super().__init__(tail, epoch, committed.offset, wanted, stirred)

@@ -3,7 +3,7 @@
 ``settings`` how to reach a cluster · ``connection`` a connection · ``aiormq_adapter`` what lies
 below aio-pika, for the hot path · ``topology``, ``layout``, ``declarations`` what a topic is there,
 which of its queues are, how they are declared · ``frames`` a record as the
-bytes of a publish · ``targets``, ``unconfirmed``, ``failed_publish``, ``producer`` what is asked
+bytes of a publish · ``targets``, ``outbox``, ``unconfirmed``, ``failed_publish``, ``producer`` what is asked
 for, on the wire, confirmed, at fault · ``owned_partition``, ``group_roster``,
 ``group_queues``, ``queue_ownership``, ``consumer`` one member of a group · ``stream``,
 ``stream_ends``, ``stream_places`` the same for queues that keep

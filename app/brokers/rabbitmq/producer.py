@@ -1,29 +1,25 @@
-"""Records in, fates out: one channel with confirms, a window of what is on the wire, and a watchdog.
-
-Whatever was submitted in one turn of the loop leaves in one write. A record is answered when its
-confirm comes; without one the connection is given up, and the next sends only what is unanswered.
+"""Publishes to RabbitMQ: one connection after another, one channel with confirms, and a watchdog. Where a confirm does
+not come the connection is given up, and the next sends only what is unanswered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from functools import partial
 from random import random
 
-from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.driver import Submission
 from app.brokers.member import pause_for
 from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, words
-from app.brokers.rabbitmq.failed_publish import find_culprits, rejected, rejects_a_record
-from app.brokers.rabbitmq.frames import TooLarge, content
+from app.brokers.rabbitmq.outbox import Outbox
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.targets import Batchers, Targets
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.unconfirmed import Entry, Unconfirmed
-from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
+from app.brokers.rabbitmq.unconfirmed import Unconfirmed
+from app.errors import BoundReached, BrokerError, BrokerUnavailable
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
 
@@ -41,19 +37,10 @@ class Producer:
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
         self.settings = settings
         self.name = settings.name
-        self.targets = Targets(settings, topology, self._join)
-        self._wire: Wire | None = None
-        self._channel: ConfirmChannel | None = None
-        self._unconfirmed = Unconfirmed(settings.name)
-        self._again: deque[Entry] = deque()  # was on a wire that is gone; nobody knows its fate
-        self._queue: deque[Entry] = deque()
-        self._suspects = (
-            0  # records that go out one by one, until the one that the broker rejects is alone
-        )
+        self.outbox = Outbox(settings)
+        self.targets = Targets(settings, topology, self.outbox.join)
         self._cause = ""  # why there is no connection
         self._certain_from = 0.0  # of the loop's clock: from then on what has no route has none
-        self._shipping = False  # a shipment is scheduled
-        self._progress = 0.0  # when a confirm came last, or the first of a run left
         self._tried = asyncio.Event()  # one attempt to connect has ended
         self._broken: asyncio.Future[BaseException] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -70,11 +57,11 @@ class Producer:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.targets.stop()
-        self._again.extend(self._unconfirmed.unload())
-        self._give_up(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
+        self.outbox.put_back()
+        self.outbox.give_up(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
 
     def publish(self, submission: Submission) -> None:
-        wire, batchers = self._wire, self.targets.known.get(submission.topic)
+        wire, batchers = self.outbox.wire, self.targets.known.get(submission.topic)
         if wire is None and self._cause:
             submission.fail(self._unavailable())
         elif wire is not None and wire.blocked:
@@ -82,11 +69,11 @@ class Producer:
         elif batchers is None or wire is None or batchers.found_on != wire.number:
             self.targets.ask(submission)
         else:
-            self._join(batchers, submission)
+            self.outbox.join(batchers, submission)
 
     async def health(self) -> Health:
         """Asks the broker, so that an idle producer knows too."""
-        wire = self._wire
+        wire = self.outbox.wire
         if wire is not None and wire.blocked:
             return Health(healthy=False, cause=str(self._blocked(wire.blocked)))
         if wire is not None and not self._cause:
@@ -95,61 +82,6 @@ class Producer:
             except EXPECTED as error:
                 return Health(healthy=False, cause=self._away_text(error))
         return Health(healthy=not self._cause, cause=self._cause)
-
-    def _join(self, batchers: Batchers, submission: Submission) -> None:
-        queue = self._queue
-        for index, record in enumerate(submission.records):
-            queue.append((submission, index, record, batchers, batchers.partition(record.key)))
-        batchers.move_on()
-        self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._shipping:
-            self._shipping = True
-            asyncio.get_running_loop().call_soon(self._ship)
-
-    def _ship(self) -> None:
-        """Everything that the window has room for, in one write."""
-        self._shipping = False
-        wire, channel = self._wire, self._channel
-        if wire is None or channel is None or wire.blocked or channel.is_closed:
-            return
-        unconfirmed, settings = self._unconfirmed, self.settings
-        first, window = not unconfirmed, 1 if self._suspects else settings.window
-        out: list[bytes] = []
-        for queue in (self._again, self._queue):
-            while queue and len(unconfirmed) < window and unconfirmed.bytes < settings.window_bytes:
-                self._suspects = max(0, self._suspects - 1)
-                self._load(queue.popleft(), wire, channel, out)
-        if not out:
-            return
-        if first:
-            self._progress = asyncio.get_running_loop().time()
-        wire.write(b"".join(out))
-        if not settings.confirms:
-            unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
-
-    def _load(self, entry: Entry, wire: Wire, channel: ConfirmChannel, out: list[bytes]) -> None:
-        submission, index, record, batchers, partition = entry
-        if submission.done():  # rule 9: what is not on the wire is dropped
-            submission.resolve(index, DROPPED)
-            return
-        try:
-            frames = content(record, channel.number, wire.frame_max)
-            method = batchers.method(channel.number, partition)
-        except Exception as error:  # noqa: BLE001 - a gap here would shift the tags of all behind it
-            kind = "record-too-large" if isinstance(error, TooLarge) else "unwritable"
-            refusal = BrokerRefused(f"no AMQP message: {error}", kind=kind, broker=self.name)
-            submission.resolve(index, refusal)
-            return
-        out += (method, frames)
-        self._unconfirmed.board(entry, len(frames))
-
-    def _confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
-        self._unconfirmed.confirmed(tag, multiple, stored)
-        self._progress = asyncio.get_running_loop().time()
-        if self._queue or self._again:
-            self._schedule()
 
     async def _run(self) -> None:
         delay = FIRST_DELAY
@@ -169,8 +101,8 @@ class Producer:
                 self._cause = self._away_text(error)
                 log.warning("the connection to RabbitMQ %s is lost: %s", self.name, words(error))
             finally:
-                self._wire = self.targets.wire = self._channel = None
-                self._put_back()
+                self.outbox.wire = self.targets.wire = self.outbox.channel = None
+                self.outbox.put_back()
                 await wire.drop()
             delay = FIRST_DELAY
             await asyncio.sleep(FIRST_DELAY * random())  # noqa: S311 - spread, no secret
@@ -185,46 +117,45 @@ class Producer:
                 error = await self._broken
             finally:
                 watching.cancel()
-                self._channel = None
+                self.outbox.channel = None
             if wire.is_closed or not isinstance(error, amqp.ChannelClosed):
                 raise error
             log.warning("RabbitMQ %s closed a channel: %s", self.name, words(error))
-            self._judge(error)
+            self.outbox.judge(error, self.targets)
             await close_channel(channel)
 
     async def _open(self, wire: Wire) -> ConfirmChannel:
         def make(core: Core, number: int) -> ConfirmChannel:
-            told = self._confirmed, self._flight_returned
+            told = self.outbox.confirmed, self._flight_returned
             return ConfirmChannel(core, number, *told, confirms=self.settings.confirms)
 
         async with asyncio.timeout(self.settings.request_timeout):
             channel = await wire.open_channel(make)
-        self._unconfirmed = Unconfirmed(
+        unconfirmed = Unconfirmed(
             self.name,
             self._certain,
             made=self.targets.is_made,
             in_turn=self.settings.kind == "stream",
         )
-        if wire is not self._wire and self._cause:
+        if wire is not self.outbox.wire and self._cause:
             self._certain_from = asyncio.get_running_loop().time() + RECOVERY
         channel.closing.add_done_callback(self._closed)
-        self._channel = channel
-        self._wire = self.targets.wire = wire
+        self.targets.wire = wire
         self._cause = ""
         self._tried.set()
-        self._schedule()
+        self.outbox.open(wire, channel, unconfirmed)
         return channel
 
     def _certain(self, batchers: Batchers) -> bool:
         """Whether what leads nowhere will lead nowhere. A node that starts accepts connections before its
         streams have leaders, and until then it returns what goes there as if there were no queue."""
-        if self._wire is None or batchers.found_on != self._wire.number:
+        if self.outbox.wire is None or batchers.found_on != self.outbox.wire.number:
             return False  # nobody has asked for its queues since
         now = asyncio.get_running_loop().time()
         return batchers.target.is_seen_whole or now >= self._certain_from
 
     def _flight_returned(self, message: DeliveredMessage) -> None:
-        self._unconfirmed.returned(message)
+        self.outbox.unconfirmed.returned(message)
         self.targets.came_back(message.exchange or "")
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
@@ -243,70 +174,32 @@ class Producer:
         while True:
             await asyncio.sleep(within / LOOKS)
             self.targets.look()
-            before, overtaken = overtaken, self._unconfirmed.overtaken()
+            before, overtaken = overtaken, self.outbox.unconfirmed.overtaken()
             if overtaken and overtaken == before:
                 self._break(TimeoutError("a stream confirmed records out of their order"))
-            waited = asyncio.get_running_loop().time() - self._progress
-            if self._unconfirmed and not wire.blocked and waited > within:
+            waited = asyncio.get_running_loop().time() - self.outbox.progress
+            if self.outbox.unconfirmed and not wire.blocked and waited > within:
                 self._break(TimeoutError(f"no confirm for {waited:.1f} s"))
 
     def _blocked_changed(self) -> None:
-        wire = self._wire
+        wire = self.outbox.wire
         if wire is None:
             return
-        self._progress = asyncio.get_running_loop().time()
+        self.outbox.progress = asyncio.get_running_loop().time()
         if wire.blocked:
             log.warning("%s", self._blocked(wire.blocked))
-            self._give_up(self._blocked(wire.blocked))
+            self.outbox.give_up(self._blocked(wire.blocked))
         else:
             log.warning("RabbitMQ %s accepts publishes again", self.name)
-            self._schedule()
-
-    def _judge(self, error: BaseException) -> None:
-        """A publish closed the channel: its kind is answered, the others go out again."""
-        if rejects_a_record(error):
-            self._suspect(error)
-            return
-        culprits = find_culprits(error, self.name, self.targets)
-        self._put_back()
-        kept: deque[Entry] = deque()
-        for entry in self._again:
-            refusal = culprits(entry)
-            if refusal is None:
-                kept.append(entry)
-            else:
-                entry[0].resolve(entry[1], refusal)
-        self._again = kept
-
-    def _suspect(self, error: BaseException) -> None:
-        """Refuse the record that was alone on the wire; of several, send one at a time from now on."""
-        suspects = unanswered(self._unconfirmed.unload())
-        if len(suspects) == 1:
-            submission, index, *_ = suspects[0]
-            submission.resolve(index, rejected(error, self.name, suspects[0]))
-            return
-        self._suspects = len(suspects)
-        self._again.extendleft(reversed(suspects))
-
-    def _put_back(self) -> None:
-        """What was on the wire and is unanswered goes out again first, in its order."""
-        self._again.extendleft(reversed(unanswered(self._unconfirmed.unload())))
+            self.outbox.schedule()
 
     def _lose(self, error: BaseException) -> None:
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
             log.warning("%s", self._cause)
         self._tried.set()
-        self._give_up(self._unavailable())
+        self.outbox.give_up(self._unavailable())
         self.targets.give_up(self._unavailable())
-
-    def _give_up(self, error: BrokerError) -> None:
-        """What was on a wire may be stored, what was not is not."""
-        unknown = PublishUnknown(f"on the wire when it was lost: {error}", broker=self.name)
-        again, self._again = self._again, deque()
-        queue, self._queue = self._queue, deque()
-        answer(again, unknown)
-        answer(queue, error)
 
     def _unavailable(self) -> BrokerError:
         return BrokerUnavailable(self._cause, broker=self.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
 from app.model.secret import FileSecret, Mark
-from app.sinks.secrets import mark_of
+from app.tls import mark_of
 
 
 def credentials(config: Config) -> Iterator[FileSecret]:

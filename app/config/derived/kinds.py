@@ -11,7 +11,7 @@ from app.config.model.config import Config
 from app.config.model.kafka_listener import KafkaListener
 from app.errors import SetupError
 from app.routing.journey import Guide
-from app.routing.plan import Manner
+from app.routing.publications import Manner
 
 
 def kinds_of(config: Config) -> dict[str, str]:

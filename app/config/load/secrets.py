@@ -13,7 +13,7 @@ from typing import Any
 from app.config.load.document import Document
 from app.config.load.finding import Path, did_you_mean
 from app.model.secret import FileText
-from app.sinks.secrets import mark_of
+from app.tls import mark_of
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
 

@@ -29,8 +29,8 @@ Failed = Callable[[CloudEvent, str, Failure], None]
 """Is told of an expression that failed: the event, the text of the expression, and why."""
 
 
-def _forget(_event: CloudEvent, _expression: str, _failure: Failure) -> None:
-    """Nobody asks."""
+def ignore(_event: CloudEvent, _expression: str, _failure: Failure) -> None:
+    """Do nothing with an expression that failed."""
 
 
 class Expression:
@@ -39,7 +39,7 @@ class Expression:
     def __init__(self, text: str) -> None:
         self.text = text
         self.root = parse(text)
-        self.matches = self.predicate(_forget)
+        self.matches = self.predicate(ignore)
         self._evaluate = compiled(self.root)
 
     def predicate(self, failed: Failed) -> Evaluator[bool]:

@@ -79,11 +79,7 @@ def publications(router: Router, topic: str, record: Record) -> list[Made]:
         return [(None, None, topic, record, error.code)]
     except Exception:  # noqa: BLE001 - see above
         return [(None, None, topic, record, BROKEN)]
-    # a log that waits for fewer replicas is named for its broker (``log_name``)
-    return [
-        (each.route, each.broker.partition("#")[0], each.topic, each.record, None)
-        for each in planned
-    ]
+    return [(each.route, each.broker, each.topic, each.record, None) for each in planned]
 
 
 def _row(nth: int, made: Made) -> tuple[object, ...]:

@@ -128,7 +128,7 @@ class Renewal:
             self.state.listeners[name].expect(logins)
         if parts.events is not None and built.events is not None:
             parts.events.become(built.events)
-        rebound(config, parts.logs)
+        rebound(config, parts.all_logs)
         parts.registry.rebound(config.limits.subscriptions, config.limits.subscription_bytes)
         self.state.become(config, built.resources, built.producers)
         self.guard.expect(access_of(config))

@@ -10,13 +10,14 @@ import httpx
 import pytest
 
 from app.api.explain.routes import UNITS
-from app.api.http.slices import SLICE, Slices
+from app.api.http.slices import Slices
 from app.errors import BrokerUnavailable
 from app.model.metadata import LogMetadata
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.routing.plan import NO_RESOURCES
+from app.telemetry.slices import SLICE
 from topics_service import EVENT, Service
 
 PATH = "/v1/explain"

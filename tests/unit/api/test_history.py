@@ -17,9 +17,9 @@ from app.api.status.recorder import Recorder, Standing, counts_of, quantile, rat
 from app.errors import StoreUnavailable
 from app.model.metadata import GroupLag
 from app.telemetry import Counters
-from contract_tools import until
 from topics_service import Service
 from virtual_clock import VirtualClock
+from waiting import until
 
 
 def test_rates_are_of_the_time_between() -> None:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from app.api.access.operations import RULES
-from app.api.http.slices import SLICE, Slices
-from app.config.check.source import Source
-from app.config.load.loader import load
-from app.runtime.build import build
-from app.runtime.clock import SystemClock
-from app.runtime.service import Service
+from app.api.http.slices import Slices
+from app.telemetry.slices import SLICE
 from large_requests import Asked, Made, body_of, events, fill, largest, settings
 from loop_steps import counted_steps
+from service import Service, running
 
 ROUTES, SUBSCRIPTIONS, ROWS = 20, 100, 1_000
 CALLS = 30_000  # of one step: some milliseconds
@@ -30,15 +26,11 @@ DESCRIPTIONS = {path: Asked("GET", path) for path in ("/openapi.json", "/docs")}
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncIterator[Service]:
     await fill(tmp_path, rows=ROWS, subscriptions=SUBSCRIPTIONS)
-    file = tmp_path / "skybridge.json"
-    file.write_text(json.dumps(settings(tmp_path, routes=ROUTES, subscriptions=SUBSCRIPTIONS)))
-    loaded = load(file, {})
-    service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=Source(file, {}))
-    await service.start()
-    status, answer = await asyncio.to_thread(asked_of, service.events_url, Made(), events(ROWS))
-    assert status == 202, answer
-    yield service
-    await service.stop()
+    whole = settings(tmp_path, routes=ROUTES, subscriptions=SUBSCRIPTIONS)
+    async with running(whole, tmp_path) as service:
+        status, answer = await asyncio.to_thread(asked_of, service.events_url, Made(), events(ROWS))
+        assert status == 202, answer
+        yield service
 
 
 def asked_of(url: str, made: Made, asked: Asked) -> tuple[int, bytes]:

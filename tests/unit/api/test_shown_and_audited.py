@@ -13,7 +13,7 @@ import pytest
 from app.api.access import audit_trail
 from app.api.access.callers import Access, AccessToken
 from app.bindings.record import Record
-from app.interfaces import Attempt, AuditChoice
+from app.interfaces import Attempt, AuditChoice, EventName
 from app.model.message import Partition
 from app.model.scopes import SCOPES
 from given_service import admin_app
@@ -109,7 +109,7 @@ async def test_answers_of_webhooks_are_shown_with_data_alone(tmp_path: Any) -> N
     await service.store.letters.add(a_letter(1, detail=f"400 {MAIL} is no customer"))
     service.remembered.append(
         Attempt(subscription="billing", partition=Partition("orders", 0), position="1",
-                event_id="1", event_source="/s", number=1, started_ms=1, duration_ms=1,
+                event=EventName("1", "/s"), number=1, started_ms=1, duration_ms=1,
                 outcome="retry", detail=f"500 {MAIL}")
     )  # fmt: skip
     found = {}

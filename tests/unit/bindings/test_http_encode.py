@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from app.bindings import http
-from app.bindings.documents import JSON_DOCUMENT
 from app.bindings.http import HttpMessage
+from app.bindings.modes import JSON_DOCUMENT
 from app.bindings.record import ContentMode, Decoded, Header
 from app.bindings.transcode import Mode, Writing
 from app.errors import InvalidEvent, SenderError

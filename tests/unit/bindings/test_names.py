@@ -63,6 +63,7 @@ def test_of_headers(kind, wrong, missing):
         (b'{"specversion":"1.0","id":1,"source":"/shop","type":"made"}', ("id",)),
         (b'{"specversion":"1.0","id":"A-1","source":"/shop","type":"made","x":1,"x":2}', ()),
         (b'{"specversion":"1.0","id":"A-1","source":"/shop","type":"made","X":1}', ()),
+        (b'{"id":"A-1","source":"/shop","type":"made","data":%b}' % (b"7" * 5_000), ()),
         (
             b'{"cloudEventsVersion":"0.1","eventID":"A-1","source":"","eventType":"made"}',
             ("source",),

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.bindings.documents import (
-    JSON_DOCUMENT,
-    read_batch,
-    read_document,
-    unread,
-    write_batch,
-    write_document,
-)
-from app.bindings.modes import is_of_family, wire_type
+from app.bindings.documents import write_batch, write_document
+from app.bindings.modes import JSON_DOCUMENT, is_of_family, wire_type
+from app.bindings.reading_documents import read_batch, read_document, unread
 from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import PLAIN, Writing, as_document, in_version, is_binary
 from app.errors import InvalidEvent, SenderError

@@ -56,7 +56,7 @@ class House:
         self.target.capabilities = SimpleNamespace(max_record=1_000)  # type: ignore[attr-defined]
         self.began: list[str] = []
         self.log = SpoolingLog(
-            "main#spool=orders", self.target, self.spool, "__spool.orders", self.waits,
+            "main", self.target, self.spool, "__spool.orders", self.waits,
             when=when, most=most, began=self.began.append,
         )  # type: ignore[arg-type]  # fmt: skip
 

@@ -22,7 +22,7 @@ from app.cli.commands import app
 from app.interfaces import LetterChoice
 from given_service import admin_app
 from letters_service import Service, a_letter, a_message, a_row, an_attempt
-from service_process import until
+from waiting import wait_until
 
 VERBS = ("list", "show", "count", "redrive", "discard")
 
@@ -47,7 +47,7 @@ class Served:
 
     def start(self) -> None:
         self._thread.start()
-        until(lambda: self._server.started, 60, "server")
+        wait_until(lambda: self._server.started, "server", 60)
         port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
 

@@ -15,6 +15,7 @@ from app.bindings.transcode import Writing
 from app.errors import Fault, InvalidEvent, SenderError
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
 from app.telemetry import Counters
@@ -127,7 +128,7 @@ def publisher(log: Any, switches: dict[str, Any]) -> Publisher:
     settings = dict(switches)
     limits = Limits(batch_events=settings.pop("max_batch", Limits().batch_events))
     route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": "t"}})
-    return Publisher(Router([route]), {"log": log}, Counters(), limits=limits, **settings)
+    return Publisher(Router([route]), {LogName("log"): log}, Counters(), limits=limits, **settings)
 
 
 async def answer_to(port: int, case: Case) -> RawAnswer:

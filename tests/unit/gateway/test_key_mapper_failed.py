@@ -13,6 +13,7 @@ from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.request import Request
 from app.gateway.resource import EventsResource
+from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Resources, Router
 from app.telemetry import Counters
@@ -26,7 +27,9 @@ def shop(attributes: Mapping[str, str], _data: bytes | None, _key: bytes | None)
 def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | None:
     settings = {"name": "r", "to": {"broker": "log", "topic": "t"}, "key": {"mapper": "shop"}}
     router = Router([Route.model_validate(settings)], Resources({"shop": shop}))
-    resource = EventsResource(Publisher(router, {"log": log}, counters), Limits(), counters)
+    resource = EventsResource(
+        Publisher(router, {LogName("log"): log}, counters), Limits(), counters
+    )
     kind = (b"content-type", b"application/cloudevents-batch+json")
     required = {"specversion": "1.0", "id": "1", "source": "/", "type": "t"}
     body = json.dumps([required | each for each in events]).encode()

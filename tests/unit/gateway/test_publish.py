@@ -21,11 +21,13 @@ from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher
 from app.gateway.request import Request
+from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.model.route import Route
 from app.routing.plan import NoRoute, Router, UnknownRoute
 from app.telemetry import Counters
 from scripted_log import ScriptedLog
+from waiting import until
 
 ROUTES = [
     {"name": "shop", "filters": [{"prefix": {"type": "shop."}}], "to": {"broker": "a", "topic": "shop"}},
@@ -51,7 +53,7 @@ class Bench:
         self.a, self.b = ScriptedLog("a"), ScriptedLog("b")
         self.counters = Counters()
         routes = [Route.model_validate(route) for route in ROUTES]
-        logs: Any = {"a": self.a, "b": self.b}
+        logs: Any = {LogName("a"): self.a, LogName("b"): self.b}
         self.publisher = Publisher(Router(routes), logs, self.counters, **settings)
         self.answers: list[Answer] = []
 
@@ -59,9 +61,7 @@ class Bench:
         return self.publisher.publish(request, self.answers.append)
 
     async def answer(self) -> Answer:
-        async with asyncio.timeout(60):
-            while not self.answers:
-                await asyncio.sleep(0)
+        await until(lambda: self.answers, turn=0)
         (answer,) = self.answers
         return answer
 
@@ -435,7 +435,7 @@ class OnceBench(Bench):
     def __init__(self) -> None:
         super().__init__()
         routes = [Route.model_validate(DEDUPLICATED)]
-        logs: Any = {"a": self.a, "b": self.b}
+        logs: Any = {LogName("a"): self.a, LogName("b"): self.b}
         self.publisher = Publisher(Router(routes), logs, self.counters)
 
     def settle(self, *repeats: str) -> None:
@@ -443,6 +443,22 @@ class OnceBench(Bench):
         for log, repeat in zip((self.a, self.b), repeats, strict=True):
             receipt = Receipt(log.name, "t", 0, "7", repeat)
             log.submits[-1].future.set_result([receipt])
+
+
+async def test_a_relaxed_route_is_counted_and_told_by_its_broker() -> None:
+    """Its log is a producer of its own, of which operators and senders know nothing."""
+    bench = Bench()
+    route = {"name": "relaxed", "to": {"broker": "a", "topic": "t"}, "durability": "relaxed"}
+    logs: Any = {LogName("a", 1): bench.a}
+    bench.publisher = Publisher(Router([Route.model_validate(route)]), logs, bench.counters)
+    for fate in (None, BrokerUnavailable("away")):
+        bench.publish(single("any"))
+        bench.a.settle(-1, fate)
+        await asyncio.sleep(0)
+    assert bench.count("events_published") == {("relaxed", "a"): 1}
+    assert bench.count("events_unpublished") == {("relaxed", "a", "broker-unavailable"): 1}
+    (event,) = json.loads(bench.answers[-1].body)["events"]
+    assert event["cause"]["broker"] == "a"
 
 
 async def test_the_same_identity_goes_to_each_place():

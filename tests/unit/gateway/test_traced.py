@@ -23,6 +23,7 @@ from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Outgoing, SinkAnswer
+from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
@@ -50,7 +51,7 @@ class Bench:
         route = Route.model_validate({"name": "all", "to": {"broker": "a", "topic": "t"}})
         self.publisher = TracedPublisher(
             Router([route], kinds={"a": kind}),
-            {"a": self.log},
+            {LogName("a"): self.log},
             Counters(),
             traces=self.traces,
             systems={"a": kind},

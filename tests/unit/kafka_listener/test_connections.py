@@ -27,7 +27,7 @@ from app.kafka_listener.server import KafkaListener
 from app.kafka_listener.wire import ErrorCode
 from authority import Authority
 from kafka_listening import framed, kafka_listening, unframed
-from listening import until
+from waiting import until
 
 VERSIONS = ApiVersionsRequest(client_software_name="test", client_software_version="1")
 ALL = MetadataRequest(

@@ -26,7 +26,7 @@ from app.model.message import Partition
 from kafka_asking import Asking, part, versions
 from kafka_batches import batch, read_back
 from kafka_listening import Listening, RawClient, framed, kafka_listening, unframed
-from listening import until
+from waiting import until
 
 KIB, MIB = 1 << 10, 1 << 20
 ZSTD = 4

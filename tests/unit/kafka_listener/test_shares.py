@@ -21,8 +21,8 @@ from app.gateway.door import network_of
 from app.kafka_listener.room import Room
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
-from app.log import positions
 from app.log.engine import Engine
+from app.log.groups import positions
 from app.log.settings import EngineSettings
 from app.model.message import Partition
 from app.model.producer import Producer as Settings
@@ -32,7 +32,7 @@ from kafka_asking import Asking, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, Listening, RawClient, kafka_listening
 from kafka_login import EVERY_TOPIC, log_in, prove
-from listening import until
+from waiting import until
 
 PASSWORDS = {"scan": "of the scanner", "shop": "of the shop", "admin": "of the old form"}
 NONE, DENIED = ErrorCode.none, ErrorCode.sasl_authentication_failed

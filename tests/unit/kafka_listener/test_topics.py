@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from app.log.positions import Committed, Declared
+from app.log.groups.positions import Committed, Declared
 from app.log.settings import Retention
 from kafka_asking import Asking, part, versions
 from kafka_listening import Listening, kafka_listening
@@ -130,14 +130,14 @@ async def test_a_topic_is_deleted_but_not_under_a_subscription(
     """An operator hears which subscription reads it."""
     for name in ("t", "read"):
         await stored(listening.engine, name, *numbered(1, 2))
-    await listening.engine.commit("g", {place("t"): Committed(1)})
-    await listening.engine.declare([Declared("billing", ("read",))])
+    await listening.engine.groups.commit("g", {place("t"): Committed(1)})
+    await listening.engine.groups.declare([Declared("billing", ("read",))])
     answer = await asking.ask(DELETE, version, topic_names=("t", "read", "absent"), timeout=SOON)
     codes = [each.error_code for each in answer.responses]
     assert codes == [NONE, ErrorCode.policy_violation, ErrorCode.unknown_topic_or_partition]
     assert version < 5 or "billing" in answer.responses[1].error_message
     assert set(listening.engine.topics()) == {"read"}
-    assert listening.engine.positions.groups() == []
+    assert listening.engine.groups.positions.groups() == []
 
 
 @pytest.mark.parametrize("version", versions(GROW))
@@ -147,7 +147,7 @@ async def test_a_topic_grows_but_not_under_a_subscription(
     """Keys would move to other partitions, and their order with them."""
     for name in ("t", "read"):
         await listening.engine.create_topic(name)
-    await listening.engine.declare([Declared("billing", ("read",))])
+    await listening.engine.groups.declare([Declared("billing", ("read",))])
 
     async def grow(name: str, count: int, *nodes: int, only_check: bool = False) -> ErrorCode:
         assignments = [part("CreatePartitionsAssignment", broker_ids=(node,)) for node in nodes]

@@ -14,22 +14,22 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from app.bindings.record import Record
 from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings
 from app.brokers.portable import PortableLog
-from app.filters.dialects import compile_filters
-from app.filters.index import types_of
 from app.filters.model import Filter
-from app.interfaces import Consumer, Wanted
+from app.interfaces import Consumer, ConsumerFilter
 from app.kafka_listener.gate import CloudEventsGate
 from app.kafka_listener.node import Node, Settings
 from app.kafka_listener.server import KafkaListener
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.model.message import Assigned, Message, Revoked
 from app.model.start import EARLIEST
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
+from filtered import consumer_filter
 from kafka_asking import Asking, part
 from kafka_listening import RawClient
 from log_steps import place
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC, GROUP = "t", "g"
 RECORDS = 40
@@ -51,7 +51,6 @@ class House:
         await self.log.start()
         node = Node(
             engine=self.driver.engine,
-            coordinator=self.driver.coordinator,
             gate=CloudEventsGate(),
             clock=SystemClock(),
             settings=Settings(port=0),
@@ -61,7 +60,7 @@ class House:
         self.listener = KafkaListener(node)
         await self.listener.start()
 
-    async def worker(self, wanted: Wanted | None = None) -> Worker:
+    async def worker(self, wanted: ConsumerFilter | None = None) -> Worker:
         worker = Worker(await self.log.subscribe(GROUP, [TOPIC], EARLIEST, wanted=wanted))
         self.workers.append(worker)
         return worker
@@ -162,7 +161,7 @@ async def test_positions_and_lag_are_the_same_from_both_sides(house: House) -> N
     """Also of a worker that passed over all there is."""
     await house.publish(0, RECORDS)
     filters = [Filter.model_validate({"exact": {"type": "never"}})]
-    wanted = Wanted(types_of(filters), compile_filters(filters), lambda _: None)
+    wanted = consumer_filter(filters, lambda *_: None)
     await house.worker(wanted)
     asking = Asking(RawClient(*await asyncio.open_connection(*house.listener.address)))
 
@@ -191,12 +190,10 @@ async def test_a_group_that_a_tool_reset_has_no_position_and_starts_anew(
     """Else its lag is longer than the log, and a worker stops at a position that no log can have."""
     await house.publish(0, RECORDS)
     places = {place(TOPIC, number): Committed(reset) for number in range(4)}
-    await house.driver.engine.commit(GROUP, places)
+    await house.driver.engine.groups.commit(GROUP, places)
     assert (await house.log.metadata([TOPIC], [GROUP])).groups == ()
     worker = await house.worker()
-    async with asyncio.timeout(60):
-        while len(worker.got) < RECORDS:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(worker.got) >= RECORDS)
 
 
 async def test_a_worker_that_is_kept_out_says_so_once_and_comes_in_when_it_can(

@@ -22,25 +22,26 @@ from app.errors import (
 )
 from app.log.database import FILE
 from app.log.engine import Engine
-from app.log.positions import Committed
+from app.log.groups.positions import Committed
 from app.log.sequences import Batch
 from app.log.size import reserve
 from app.model.receipt import Receipt
 from log_steps import ManualTime, append, everything, numbered, place, started, stored
 from pages import CHECKOUT
+from waiting import until
 
 
 async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
     """Records, next offsets, positions and generations survive together."""
     engine = await started(tmp_path, partitions=1)
     await stored(engine, "t", *numbered(0, 1, 2))
-    await engine.commit("g", {place("t"): Committed(2, "f1:1")})
-    await engine.advance("g", 5)
+    await engine.groups.commit("g", {place("t"): Committed(2, "f1:1")})
+    await engine.groups.advance("g", 5)
     await engine.stop()
     engine = await started(tmp_path)
     assert [m.record.body for m in await everything(engine, "t")] == [b"0", b"1", b"2"]
-    assert engine.positions.of("g") == {place("t"): Committed(2, "f1:1")}
-    assert engine.positions.generation("g") == 5
+    assert engine.groups.positions.of("g") == {place("t"): Committed(2, "f1:1")}
+    assert engine.groups.positions.generation("g") == 5
     (receipt,) = await stored(engine, "t", *numbered(3))
     assert receipt.position == "3"
     await engine.stop()
@@ -58,20 +59,20 @@ async def test_commits_of_positions_ride_on_the_commit_group_that_is_written_any
 
     def committing() -> bool:
         outcomes.append(fails)
-        told.append(len(engine.positions.of("g")))
+        told.append(len(engine.groups.positions.of("g")))
         return fails
 
     await engine._writing().run(lambda db: db.set_commit_hook(committing))
-    committed = engine.commit("g", {place("t"): Committed(1)})
+    committed = engine.groups.commit("g", {place("t"): Committed(1)})
     await asyncio.gather(stored(engine, "t", *numbered(1)), committed)
     assert (outcomes, told) == ([False], [0])
     fails = True
-    refused = engine.commit("g", {place("t"): Committed(2)})
+    refused = engine.groups.commit("g", {place("t"): Committed(2)})
     (result,) = await append(engine, "t", *numbered(2))
     assert isinstance(result, BrokerRefused)
     with pytest.raises(BrokerRefused):
         await refused
-    assert engine.positions.of("g") == {place("t"): Committed(1)}
+    assert engine.groups.positions.of("g") == {place("t"): Committed(1)}
     await engine.stop()
 
 
@@ -284,7 +285,7 @@ async def test_the_size_cap_answers_503_and_room_opens_it_again(tmp_path: Path) 
     assert len(await everything(engine, "t")) == accepted
     on_disk = sum(file.stat().st_size for file in tmp_path.iterdir())
     assert on_disk < cap * 1.2
-    await engine.commit("g", {place("t"): Committed(accepted)})
+    await engine.groups.commit("g", {place("t"): Committed(accepted)})
     await drop_oldest(engine, "t", 3)
     await until_healthy(engine)
     await stored(engine, "t", *numbered(accepted, size=20_000))
@@ -321,8 +322,8 @@ async def test_a_volume_that_is_nearly_full_takes_no_events_and_still_settles(
     assert isinstance(result, BoundReached)
     assert "reserved for settling" in str(result)
     assert "no room on the disk" in engine.health().cause
-    await engine.commit("g", {place("t"): Committed(1)})
-    await engine.retain()
+    await engine.groups.commit("g", {place("t"): Committed(1)})
+    await engine.upkeep.retain()
     volume.f_bavail += 1
     await until_healthy(engine)
     await stored(engine, "t", *numbered(1))
@@ -458,9 +459,9 @@ async def test_reading_begins_and_ends_anywhere_within_a_commit(tmp_path: Path) 
     for first in (0, 10, 20):
         await stored(engine, "t", *numbered(*range(first, first + 10), size=100))
     for start in range(31):
-        for until in range(start, 31, 7):
-            page = await engine.page(place("t"), start, until=until)
-            assert [m.offset for m in page.messages] == list(range(start, until))
+        for end in range(start, 31, 7):
+            page = await engine.page(place("t"), start, until=end)
+            assert [m.offset for m in page.messages] == list(range(start, end))
             assert [int((m.record.body or b"").rstrip(b".")) for m in page.messages] == [
                 m.offset for m in page.messages
             ]
@@ -476,7 +477,7 @@ async def test_a_job_on_a_broken_log_is_refused(tmp_path: Path) -> None:
     (result,) = await append(engine, "t", *numbered(0))
     assert isinstance(result, BrokerUnavailable)
     with pytest.raises(BrokerUnavailable):
-        await engine.commit("g", {place("t"): Committed(0)})
+        await engine.groups.commit("g", {place("t"): Committed(0)})
     await engine.stop()
 
 
@@ -499,12 +500,6 @@ async def drop_oldest(engine: object, topic: str, count: int) -> None:
     log = engine.partition(place(topic))  # type: ignore[attr-defined]
     catalogue = engine._catalogue  # type: ignore[attr-defined]
     await engine._writer.run(lambda db: catalogue.drop_segments(db, log, count))  # type: ignore[attr-defined]
-
-
-async def until(condition: object, within: float = 60.0) -> None:
-    async with asyncio.timeout(within):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
 
 
 async def until_healthy(engine: object) -> None:
@@ -585,10 +580,10 @@ async def test_producers_that_are_quiet_are_forgotten(tmp_path: Path) -> None:
     await engine.append_to(place("t"), numbered(0), Batch(1, 0, 0, 1))
     time.now_ms += 9_000
     await engine.append_to(place("t"), numbered(0), Batch(2, 0, 0, 1))
-    assert await engine.forget_producers() == 0
+    assert await engine.upkeep.forget_producers() == 0
     time.now_ms += 1_001
-    assert await engine.forget_producers() == 1
-    assert await engine.forget_producers() == 0
+    assert await engine.upkeep.forget_producers() == 1
+    assert await engine.upkeep.forget_producers() == 0
     assert (await engine.append_to(place("t"), numbered(0), Batch(2, 0, 0, 1))).base == 1
     await engine.stop()
 
@@ -621,14 +616,14 @@ async def test_a_log_of_format_2_is_brought_up(tmp_path: Path) -> None:
     assert engine.cluster == log_format_2.CLUSTER
     found = await everything(engine, "t")
     assert [(m.offset, m.record.body) for m in found] == [(40, b"0"), (41, b"1"), (42, b"2")]
-    assert engine.positions.of("readers") == {place("t"): Committed(41, "f1:1")}
-    assert engine.positions.generation("readers") == 7
+    assert engine.groups.positions.of("readers") == {place("t"): Committed(41, "f1:1")}
+    assert engine.groups.positions.generation("readers") == 7
     assert await engine.new_producer() == 12
     known = await engine.append_to(place("t"), numbered(2), Batch(11, 0, 4, 1))
     assert known.base == 42  # sent again after the upgrade: stored before it
     assert (await stored(engine, "t", *numbered(3)))[0].position == "43"
-    assert await engine.forget_groups() == 0
-    assert engine.positions.generation("readers") == 7
+    assert await engine.upkeep.forget_groups() == 0
+    assert engine.groups.positions.generation("readers") == 7
     await engine.stop()
     engine = await started(tmp_path)
     assert len(await everything(engine, "t")) == 4

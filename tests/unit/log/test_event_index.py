@@ -171,11 +171,11 @@ async def test_prints_of_closed_segments_become_one_row(house):
     assert all(count == 1 for _, count in before)
     segments = len({segment for segment, _ in before})
     assert segments > 5
-    assert await house.engine.tidy_prints() == segments - 1
+    assert await house.engine.upkeep.tidy_prints() == segments - 1
     rows = house.rows()
     assert sum(count for _, count in rows) == 40
     assert len(rows) == segments - 1 + len([1 for segment, _ in rows if segment == rows[-1][0]])
-    assert await house.engine.tidy_prints() == 0
+    assert await house.engine.upkeep.tidy_prints() == 0
     for number in range(40):
         assert await house.find(str(number)) == [str(number)]
 
@@ -187,7 +187,7 @@ async def test_prints_go_when_they_were_kept_long_enough_and_records_are_read_th
         await house.store(record(str(number)))
     house.time.now_ms += HOUR
     await house.store(record("late"))
-    assert await house.engine.tidy_prints() > 0
+    assert await house.engine.upkeep.tidy_prints() > 0
     assert sum(count for _, count in house.rows()) < 21
     assert await house.find("3") == ["3"]
     assert house.missed == ""
@@ -243,7 +243,7 @@ async def test_any_of_a_million_events_is_found_in_half_a_second(house):
     """Issue: whatever happened to it. Half a second is for the whole answer: the index has half of it, in time of
     the processor, for the machine is not ours alone."""
     await fill(house, MILLION, 1_000)
-    await house.engine.tidy_prints()
+    await house.engine.upkeep.tidy_prints()
     for number in (0, MILLION // 2, MILLION - 1):
         began = process_time()
         assert await house.find(f"orders/{number}") == [str(number)]

@@ -11,9 +11,9 @@ import pytest
 
 from app.errors import BoundReached
 from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
-from app.log.groups import Code, Join, State
-from app.log.positions import Committed
+from app.log.groups.coordinator import Coordinator
+from app.log.groups.positions import Committed
+from app.log.groups.protocol import Code, Join, State
 from log_steps import place, started
 
 GROUP = "g"
@@ -36,10 +36,8 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 
 
 @pytest.fixture
-async def coordinator(engine: Engine) -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(engine)
-    yield coordinator
-    coordinator.close()
+async def coordinator(engine: Engine) -> Coordinator:
+    return engine.coordinator
 
 
 async def test_a_generation_is_stored_before_it_is_told(
@@ -47,7 +45,7 @@ async def test_a_generation_is_stored_before_it_is_told(
 ) -> None:
     """One that could be handed out twice would not fence anybody."""
     joined = await coordinator.join(GROUP, a_join("a"))
-    assert engine.positions.generation(GROUP) == joined.generation == 1
+    assert engine.groups.positions.generation(GROUP) == joined.generation == 1
 
 
 async def test_a_generation_that_cannot_be_stored_is_not_told(
@@ -61,12 +59,12 @@ async def test_a_generation_that_cannot_be_stored_is_not_told(
         return refused
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "advance", refuse)
+        patch.setattr(engine.groups, "advance", refuse)
         joined = await coordinator.join(GROUP, a_join("a"))
         assert joined.code is Code.COORDINATOR_NOT_AVAILABLE
     joined = await coordinator.join(GROUP, a_join("a"))
     assert joined.code is Code.NONE
-    assert engine.positions.generation(GROUP) == joined.generation
+    assert engine.groups.positions.generation(GROUP) == joined.generation
 
 
 async def test_a_silent_member_is_removed_by_the_timer(coordinator: Coordinator) -> None:
@@ -115,7 +113,7 @@ async def test_commits_are_fenced_and_durable(engine: Engine, coordinator: Coord
     stale = {place("t"): Committed(99)}
     code = await coordinator.commit(GROUP, "a", joined.generation - 1, stale)
     assert code is Code.ILLEGAL_GENERATION
-    assert engine.positions.of(GROUP) == good
+    assert engine.groups.positions.of(GROUP) == good
 
 
 async def test_commits_of_many_groups_share_a_transaction(
@@ -123,17 +121,17 @@ async def test_commits_of_many_groups_share_a_transaction(
 ) -> None:
     """Two hundred subscriptions must not cost two hundred fsyncs a second."""
     rounds: list[int] = []
-    store = engine.positions.store
+    store = engine.groups.positions.store
     monkeypatch.setattr(
-        engine.positions,
+        engine.groups.positions,
         "store",
         lambda db, commits: rounds.append(len(commits)) or store(db, commits),
     )
     groups = [f"group-{number}" for number in range(200)]
-    await asyncio.gather(*(engine.commit(g, {place("t"): Committed(7)}) for g in groups))
+    await asyncio.gather(*(engine.groups.commit(g, {place("t"): Committed(7)}) for g in groups))
     assert sum(rounds) == 200
     assert len(rounds) <= 3
-    assert all(engine.positions.of(group) == {place("t"): Committed(7)} for group in groups)
+    assert all(engine.groups.positions.of(group) == {place("t"): Committed(7)} for group in groups)
 
 
 async def test_who_asks_again_takes_the_place_of_its_earlier_question(

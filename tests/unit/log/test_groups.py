@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.log.groups import MOST_MEMBERS, Answer, Code, Group, Join, Joined, Peer, State, Synced
+from app.log.groups.protocol import Answer, Code, Join, Joined, Peer, State, Synced
+from app.log.groups.state_machine import MOST_MEMBERS, Group
 
 SESSION = 10.0
 REBALANCE = 30.0

@@ -127,10 +127,10 @@ async def test_the_window_ends(house):
 async def test_what_no_longer_counts_goes_from_the_file_and_the_memory(house):
     for number in range(5):
         await house.submit(identity(number))
-    assert await house.engine.forget_identities() == 0
+    assert await house.engine.upkeep.forget_identities() == 0
     house.time.now_ms += round(WINDOW * 1000) + 1
     await house.submit(identity(9))
-    assert await house.engine.forget_identities() == 5
+    assert await house.engine.upkeep.forget_identities() == 5
     assert house.engine.identities.count == 1
     await house.reopen()
     assert house.engine.identities.count == 1

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from app.errors import PositionOutOfRange
-from app.log.catalogue import Segment
 from app.log.engine import Engine
-from app.log.positions import Committed, Declared
-from app.log.retention import droppable
+from app.log.groups.positions import Committed, Declared
+from app.log.partitions import Segment
 from app.log.settings import Retention
+from app.log.upkeep import droppable
 from log_steps import ManualTime, everything, numbered, place, started, stored
 
 NOW = 100_000
@@ -65,7 +65,7 @@ async def test_old_segments_go_and_their_offsets_are_never_used_again(tmp_path: 
     time = ManualTime()
     engine = await filled(tmp_path, time, retention=Retention(max_age=60))
     time.now_ms += 61_000
-    assert await engine.retain() > 0
+    assert await engine.upkeep.retain() > 0
     log = engine.partition(place("t"))
     assert (log.earliest, log.next_offset) == (10, 10)
     with pytest.raises(PositionOutOfRange) as raised:
@@ -86,7 +86,7 @@ async def test_a_crash_after_everything_went_does_not_give_old_offsets_again(
     time = ManualTime()
     engine = await filled(tmp_path / "a", time, retention=Retention(max_age=60))
     time.now_ms += 61_000
-    assert await engine.retain() > 0
+    assert await engine.upkeep.retain() > 0
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     await engine.stop()
     for _ in range(2):  # the second start has had an orderly stop before it
@@ -104,12 +104,12 @@ async def test_a_declared_group_keeps_what_it_has_not_read(tmp_path: Path) -> No
     """Retention never passes the lowest position of a declared subscription."""
     time = ManualTime()
     engine = await filled(tmp_path, time, retention=Retention(max_age=1))
-    await engine.declare([Declared("slow", ("t",)), Declared("fast", ("t",))])
-    await engine.commit("fast", {place("t"): Committed(10)})
+    await engine.groups.declare([Declared("slow", ("t",)), Declared("fast", ("t",))])
+    await engine.groups.commit("fast", {place("t"): Committed(10)})
     time.now_ms += 100_000
-    assert await engine.retain() == 0, "the slow one has committed nothing yet"
-    await engine.commit("slow", {place("t"): Committed(5)})
-    await engine.retain()
+    assert await engine.upkeep.retain() == 0, "the slow one has committed nothing yet"
+    await engine.groups.commit("slow", {place("t"): Committed(5)})
+    await engine.upkeep.retain()
     assert 0 < engine.partition(place("t")).earliest <= 5
     await engine.stop()
 
@@ -119,10 +119,10 @@ async def test_a_group_may_say_that_its_unread_records_can_go(tmp_path: Path) ->
     time = ManualTime()
     engine = await filled(tmp_path, time, retention=Retention(max_age=1))
     time.now_ms += 100_000
-    await engine.declare([Declared("g", ("t",))])
-    assert await engine.retain() == 0
-    await engine.declare([Declared("g", ("t",), drop_unread=True)])
-    assert await engine.retain() > 0
+    await engine.groups.declare([Declared("g", ("t",))])
+    assert await engine.upkeep.retain() == 0
+    await engine.groups.declare([Declared("g", ("t",), drop_unread=True)])
+    assert await engine.upkeep.retain() > 0
     await engine.stop()
 
 
@@ -132,13 +132,13 @@ async def test_who_is_declared_survives_a_restart_until_the_whole_is_declared_an
     """Between the start of the log and of its subscriptions nothing may go."""
     time = ManualTime()
     engine = await filled(tmp_path, time)
-    await engine.declare([Declared("gone", ("t",))])
+    await engine.groups.declare([Declared("gone", ("t",))])
     await engine.stop()
     time.now_ms += 100_000
     engine = await started(tmp_path, now_ms=time, retention=Retention(max_age=1))
-    assert await engine.retain() == 0
-    await engine.declare([], whole=True)
-    assert await engine.retain() > 0
+    assert await engine.upkeep.retain() == 0
+    await engine.groups.declare([], whole=True)
+    assert await engine.upkeep.retain() > 0
     await engine.stop()
 
 
@@ -147,7 +147,7 @@ async def test_a_topic_can_have_a_retention_of_its_own(tmp_path: Path) -> None:
     time = ManualTime()
     engine = await filled(tmp_path, time, topic_retention={"t": Retention(max_bytes=4_000)})
     await stored(engine, "other", *numbered(*range(10), size=900))
-    await engine.retain()
+    await engine.upkeep.retain()
     kept = [m.offset for m in await everything(engine, "t")]
     assert kept == list(range(kept[0], 10))
     assert 3 <= len(kept) <= 5
@@ -168,7 +168,7 @@ async def test_a_trickle_does_not_outlive_its_age(tmp_path: Path) -> None:
     for number in range(20):
         await stored(engine, "t", *numbered(number))
         time.now_ms += 10_000
-        await engine.retain()
+        await engine.upkeep.retain()
     kept = await everything(engine, "t")
     assert kept[-1].offset == 19
     assert all(message.time_ms >= time.now_ms - 80_000 for message in kept)

@@ -13,9 +13,8 @@ import pytest
 from app.bindings.record import Record
 from app.errors import BoundReached, BrokerRefused, PositionOutOfRange
 from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
-from app.log.groups import Join
-from app.log.positions import Committed, Declared
+from app.log.groups.positions import Committed, Declared
+from app.log.groups.protocol import Join
 from app.log.sequences import Batch
 from log_steps import ManualTime, everything, numbered, place, started, stored
 
@@ -43,11 +42,11 @@ async def test_a_deleted_topic_is_gone_with_all_that_was_known_of_it(
     for count in range(5):
         await stored(engine, "t", *numbered(*range(count + 1), size=100))
     await stored(engine, "other", *numbered(7))
-    await engine.commit("g", {place("t"): Committed(3), place("other"): Committed(1)})
+    await engine.groups.commit("g", {place("t"): Committed(3), place("other"): Committed(1)})
     await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 0, 1))
     await engine.delete_topic("t")
     assert set(engine.topics()) == {"other"}
-    assert dict(engine.positions.of("g")) == {place("other"): Committed(1)}
+    assert dict(engine.groups.positions.of("g")) == {place("other"): Committed(1)}
     assert tables(tmp_path) == 1
     await engine.create_topic("t", 1)
     assert await engine.append_to(place("t"), [Record(None, (), b"n")], Batch(1, 0, 5, 1))
@@ -67,12 +66,12 @@ async def test_a_deleted_topic_stays_deleted(engine: Engine, tmp_path: Path) -> 
 async def test_what_a_subscription_reads_is_neither_deleted_nor_grown(engine: Engine) -> None:
     """Its place, and the order of its keys, would mean something else."""
     await engine.create_topic("t")
-    await engine.declare([Declared("billing", ("t",))])
+    await engine.groups.declare([Declared("billing", ("t",))])
     with pytest.raises(BrokerRefused, match="read by billing"):
         await engine.delete_topic("t")
     with pytest.raises(BrokerRefused, match="read by billing"):
         await engine.grow_topic("t", 5)
-    await engine.forget("billing")
+    await engine.groups.forget("billing")
     await engine.delete_topic("t")
 
 
@@ -133,23 +132,22 @@ async def test_a_group_nobody_uses_is_forgotten_and_its_generations_never_come_b
     engine = await started(tmp_path, now_ms=clock)
     await engine.create_topic("t")
     for group in ("gone", "declared", "used", "live"):
-        await engine.commit(group, {place("t"): Committed(0)})
-        await engine.advance(group, 41)
-    await engine.declare([Declared("declared", ("t",))])
+        await engine.groups.commit(group, {place("t"): Committed(0)})
+        await engine.groups.advance(group, 41)
+    await engine.groups.declare([Declared("declared", ("t",))])
     clock.now_ms += 8 * DAY_MS
-    await engine.commit("used", {place("t"): Committed(0)})
-    coordinator = Coordinator(engine)
+    await engine.groups.commit("used", {place("t"): Committed(0)})
+    coordinator = engine.coordinator
     join = Join(member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9)
     await coordinator.join("live", join)
     await engine.stop()
     await engine.start()
-    assert await engine.forget_groups() == 1
-    assert engine.positions.groups() == ["declared", "live", "used"]
-    assert engine.positions.generation("gone") == 41
+    assert await engine.upkeep.forget_groups() == 1
+    assert engine.groups.positions.groups() == ["declared", "live", "used"]
+    assert engine.groups.positions.generation("gone") == 41
     await engine.stop()
     await engine.start()
-    assert engine.positions.generation("whoever") == 41
-    coordinator.close()
+    assert engine.groups.positions.generation("whoever") == 41
     await engine.stop()
 
 
@@ -157,16 +155,15 @@ async def test_a_group_counts_its_age_from_its_last_member(tmp_path: Path) -> No
     """Members that committed nothing for long have not left it idle."""
     clock = ManualTime(100 * DAY_MS)
     engine = await started(tmp_path, now_ms=clock)
-    coordinator = Coordinator(engine)
+    coordinator = engine.coordinator
     await engine.create_topic("t")
-    await engine.commit("g", {place("t"): Committed(0)})
+    await engine.groups.commit("g", {place("t"): Committed(0)})
     join = Join(member="m", protocols=(("range", b""),), session_timeout=9, rebalance_timeout=9)
     await coordinator.join("g", join)
     clock.now_ms += 30 * DAY_MS
-    assert await engine.forget_groups() == 0
+    assert await engine.upkeep.forget_groups() == 0
     coordinator.leave("g", "m")
-    assert await engine.forget_groups() == 0
+    assert await engine.upkeep.forget_groups() == 0
     clock.now_ms += 8 * DAY_MS
-    assert await engine.forget_groups() == 1
-    coordinator.close()
+    assert await engine.upkeep.forget_groups() == 1
     await engine.stop()

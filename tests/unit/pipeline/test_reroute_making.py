@@ -53,8 +53,7 @@ def due(records: Sequence[Record]) -> Iterator[tuple[Any, ...]]:
             yield 0, None, None, "orders", record, error.code
             continue
         for nth, each in enumerate(planned):
-            broker = each.broker.removesuffix("#acks=1")
-            yield nth, each.route, broker, each.topic, each.record, None
+            yield nth, each.route, each.broker, each.topic, each.record, None
 
 
 def found(batches: Sequence[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:

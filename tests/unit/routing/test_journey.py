@@ -15,7 +15,8 @@ from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Route
 from app.model.subscription import Subscription
-from app.routing.journey import FOLLOWED, HOPS, Guide, Hop, Journey
+from app.routing.hops import FOLLOWED, HOPS, Hop
+from app.routing.journey import Guide, Journey
 from app.routing.plan import Resources, Router
 
 ORDERS = {

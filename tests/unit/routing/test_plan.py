@@ -19,8 +19,10 @@ from app.event.value import CloudEvent
 from app.filters.cesql.expression import Failed
 from app.formats.json import read_event
 from app.formats.json_columns import read_columns
+from app.model.log_name import LogName
 from app.model.route import Route
-from app.routing.plan import BadTopic, Manner, MissingKey, NoRoute, Router, UnknownRoute
+from app.routing.plan import BadTopic, MissingKey, NoRoute, Router, UnknownRoute
+from app.routing.publications import Manner
 
 MakeDecoded = Callable[..., Decoded]
 
@@ -300,10 +302,8 @@ def test_a_relaxed_route_publishes_through_a_log_of_its_own(decoded: MakeDecoded
     relaxed = route("metrics", durability="relaxed")
     nobody = route("noise", durability="relaxed", acks=0)
     router = Router([relaxed, nobody, ORDERS])
-    names = [
-        router.plan(decoded(), None, each)[0].broker for each in ("metrics", "noise", "orders")
-    ]
-    assert names == ["log#acks=1", "log#acks=0", "log"]
+    names = [router.plan(decoded(), None, each)[0].log for each in ("metrics", "noise", "orders")]
+    assert names == [LogName("log", 1), LogName("log", 0), LogName("log")]
 
 
 def test_each_pulsar_is_written_to_in_its_own_manner(decoded: MakeDecoded) -> None:

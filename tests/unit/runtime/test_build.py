@@ -16,10 +16,12 @@ from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.gateway.limits import Limits
+from app.model.log_name import LogName
 from app.runtime.build import build, limits_of
 from app.runtime.clock import SystemClock
-from app.runtime.logs import open_logs
+from app.runtime.logs import open_logs, with_relaxed_logs
 from app.runtime.service import Service
+from app.telemetry import Counters
 
 YAML = """
 version: 1
@@ -191,20 +193,21 @@ def test_relaxed_routes_have_logs_of_their_own(tmp_path: Path) -> None:
         {"name": "c", "to": {"broker": "main", "topic": "c"}},
     ]
     logs = all_opened(tmp_path, routes, kind="kafka", bootstrap_servers="a:1")
-    acks = {name: log.driver._settings.acks for name, log in logs.items() if name != "log"}
-    assert acks == {"main": "all", "main#acks=1": 1, "main#acks=0": 0}
+    acks = {name: log.driver._settings.acks for name, log in logs.items() if name.broker == "main"}
+    assert acks == {LogName("main"): "all", LogName("main", 1): 1, LogName("main", 0): 0}
 
 
-def all_opened(folder: Path, routes: list[Any], **broker: Any) -> dict[str, Any]:
+def all_opened(folder: Path, routes: list[Any], **broker: Any) -> dict[LogName, Any]:
     parts = config(folder).model_dump(mode="python")
     parts["brokers"]["main"] = broker
     parts["routes"] = routes or parts["routes"]
     parts["timeouts"]["publish"] = "20s"
-    return dict(open_logs(Config.model_validate(parts)))
+    built = Config.model_validate(parts)
+    return {**with_relaxed_logs(built, open_logs(built), Counters())}
 
 
 def opened(folder: Path, **broker: Any) -> Any:
-    return all_opened(folder, [], **broker)["main"]
+    return all_opened(folder, [], **broker)[LogName("main")]
 
 
 def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:

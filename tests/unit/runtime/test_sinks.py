@@ -14,7 +14,7 @@ from app.config.model.config import Config
 from app.errors import SetupError
 from app.formats import json
 from app.runtime.clock import SystemClock
-from app.runtime.logs import open_logs
+from app.runtime.logs import open_logs, with_relaxed_logs
 from app.runtime.sinks import open_sink
 from app.runtime.webhooks import client_for
 from app.sinks.topic import TopicSink
@@ -45,7 +45,8 @@ def config(folder: Path, sink: str) -> Config:
 
 
 def sink_of(config: Config) -> Any:
-    return open_sink(config.subscriptions[0], config, open_logs(config), SystemClock())
+    logs = with_relaxed_logs(config, open_logs(config), Counters())
+    return open_sink(config.subscriptions[0], config, logs, SystemClock())
 
 
 def test_a_url_is_a_webhook_and_a_place_is_a_topic(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from app.runtime import spools
 from app.runtime.clock import SystemClock
 from memory_store import MemoryStore
 from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse
+from waiting import until
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ async def test_an_outage_is_spooled_told_and_drained_in_order(house: SpoolHouse)
         assert {topic for topic, _ in house.target.stored} == {"orders.eu"}
         assert house.target.stored[0][1] == Record(b"k", (("ce_id", b"0"),), b"0")
         assert (state.bytes, state.oldest_seconds) == (0, 0.0)
-        await house.until(lambda: len(house.told) == 2)
+        await until(lambda: len(house.told) == 2)
         assert house.told == [
             ("spooling", "orders", {"cause": "away"}),
             ("spooled", "orders", {"repeats": 0}),
@@ -71,7 +72,7 @@ async def test_a_route_that_lost_its_setting_still_goes_behind_what_waits(
         assert (await house.spools.states())[0].state == "removed"
         house.back()
         await house.post("1")
-        await house.until(lambda: len(house.target.stored) == 2)
+        await until(lambda: len(house.target.stored) == 2)
     assert house.target.bodies == ["0", "1"]
 
 
@@ -83,10 +84,10 @@ async def test_the_spool_of_a_route_that_is_gone_is_drained_and_then_deleted(
     async with house.running(NONE):
         assert (await house.spools.states())[0].state == "removed"
         house.back()
-        await house.until(lambda: not house.spools.routes)
+        await until(lambda: not house.spools.routes)
         driver = house.log.driver
         assert isinstance(driver, EmbeddedDriver)
-        await house.until(lambda: "__spool.orders" not in driver.engine.topics())
+        await until(lambda: "__spool.orders" not in driver.engine.topics())
     assert house.target.bodies == ["0"]
 
 
@@ -107,7 +108,7 @@ async def test_without_a_spool_nothing_wakes_to_look_at_one(
             await asyncio.sleep(0)
         assert slept == []
         await house.reload(ROUTES)
-        await house.until(lambda: slept.count(0.001) > 5)
+        await until(lambda: slept.count(0.001) > 5)
 
 
 async def test_a_spool_can_be_added_while_the_service_runs(house: SpoolHouse) -> None:
@@ -208,7 +209,7 @@ async def test_a_spool_drains_once_whoever_shares_the_store(tmp_path: Path) -> N
     house.alone = True
     async with house.running(ROUTES.replace("outage", "always")):
         await house.post("1")
-        await house.until(lambda: len(house.target.stored) == 2)
+        await until(lambda: len(house.target.stored) == 2)
     assert house.target.bodies == ["0", "1"]
 
 

@@ -11,7 +11,8 @@ import pytest
 from app.access.who import Producers
 from app.config.load.loader import Loaded, load
 from app.errors import BrokerUnavailable
-from app.interfaces import Attempt
+from app.interfaces import Attempt, EventName
+from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.metadata import Health
 from app.model.route import Target
@@ -89,6 +90,8 @@ def _state(
         clock=VirtualClock(),
         counters=Counters(),
         logs=brokers,  # type: ignore[arg-type]
+        all_logs={LogName(name): each for name, each in brokers.items()},  # type: ignore[misc]
+        publishing={},
         store=MemoryStore(),  # type: ignore[arg-type]
         events=None,
         supervisor=worker,  # type: ignore[arg-type]
@@ -202,7 +205,7 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
     relaxed = document.routes[0].model_copy(update={"durability": "relaxed"})
     only = document.model_copy(update={"routes": (relaxed,)})
     state = _state(only)
-    state._parts.logs["there#acks=1"] = Broker("there", "away")  # type: ignore[index]
+    state._parts.all_logs[LogName("there", 1)] = Broker("there", "away")  # type: ignore[index]
     state = State(state._parts)
     state.begun = True
     assert set(state.logs) == {"here", "there"}
@@ -275,7 +278,7 @@ async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -
     """Whoever reaches the probe must not make us press the brokers; that we leave is said at once."""
     state = _state(document, worker=Subscriptions(_status("running")))
     broker, store = Broker("here"), Broker("store")
-    state._parts.logs["here"] = broker  # type: ignore[index]
+    state._parts.all_logs[LogName("here")] = broker  # type: ignore[index]
     state.store = store  # type: ignore[assignment]
     await asyncio.gather(*(state.readiness() for _ in range(20)))
     await state.readiness()
@@ -313,8 +316,7 @@ def _attempt(outcome: str, status: int, detail: str) -> Attempt:
         subscription="billing",
         partition=Partition("events", 0),
         position="0",
-        event_id="1",
-        event_source="/s",
+        event=EventName("1", "/s"),
         number=1,
         started_ms=0,
         duration_ms=1.0,

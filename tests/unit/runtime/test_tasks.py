@@ -28,7 +28,7 @@ from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
-from app.log.engine import Engine
+from app.log.upkeep import Upkeep
 from app.runtime import service as services
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
@@ -43,7 +43,7 @@ from app.worker.attempt_writer import AttemptKeeper
 from app.worker.dispatch import Dispatcher
 from app.worker.operator_events import OperatorEvents
 from authority import Authority
-from contract_tools import until
+from waiting import until
 
 NAMES: tuple[TaskName, ...] = get_args(TaskName)
 NOWHERE = "127.0.0.1:1"
@@ -109,7 +109,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-producer": (pulsar_producer.Producer, "_watch_connection"),
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
-    "retention": (Engine, "_retain"),
+    "retention": (Upkeep, "run"),
     "spools": (Spools, "_look_on"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
@@ -275,7 +275,7 @@ BARE = {
     "api/pull/routes.py": WAITED_FOR,
     "brokers/asking.py": ENDS,
     "brokers/cursor.py": RAISED_BY_POLL,
-    "brokers/embedded/membership.py": RAISED_BY_POLL,
+    "log/groups/membership.py": RAISED_BY_POLL,
     "brokers/kafka/commits.py": RAISED_BY_POLL,
     "brokers/kafka/connection.py": WAITED_FOR,
     "brokers/kafka/consumer.py": RAISED_BY_POLL,

@@ -16,9 +16,10 @@ from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import Fixed, StaticHeaders, basic
-from app.sinks.secrets import LiveSecret, WatchedFiles, mark_of
+from app.sinks.secrets import LiveSecret, WatchedFiles
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
+from app.tls import mark_of
 from webhook_target import WebhookTarget, status
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"

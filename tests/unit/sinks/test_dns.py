@@ -11,8 +11,8 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.sinks.dns import ThreadLookup
 from app.sinks.http_client import HttpClient
+from waiting import until
 from webhook_target import WebhookTarget
-from worker_doubles import until
 
 LOOPBACK = ("127.0.0.0/8",)
 HERE = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]

@@ -18,7 +18,7 @@ from app.sinks.http_client import HttpClient
 from app.sinks.http_connection import Connection, Outbox, Stale
 from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
-from worker_doubles import until
+from waiting import until
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
 LARGE = HttpMessage.of((("ce-id", "1"),), b"x" * 2**25)  # more than the system's buffers hold

@@ -25,8 +25,8 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
 from raw_target import Played, RawTarget
+from waiting import until
 from webhook_target import WebhookTarget
-from worker_doubles import until
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"data")
 WITHIN = 60.0

@@ -15,8 +15,8 @@ from app.sinks import http_pool
 from app.sinks.http_client import CONNECTIONS, HttpClient
 from app.sinks.http_pool import Pool
 from raw_target import Play, Played, RawTarget
+from waiting import until
 from webhook_target import WebhookTarget, status
-from worker_doubles import until
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"{}")
 LARGE = HttpMessage.of((("ce-id", "1"),), b"x" * 2**23)

@@ -157,7 +157,7 @@ async def test_an_access_token_is_put_behind_what_is_written(
     await handshake.settle()
     await handshake.stop()
     assert lines(came) == [f"POST {sent} HTTP/1.1", f"OPTIONS {sent} HTTP/1.1"]
-    line = told(answer, base + written, EVENT, shown, 10).sent.line
+    line = told(answer, base + written, EVENT, shown, 10).exchange.line
     assert line == f"POST {sent.replace('a%2Bb', '**********')} HTTP/1.1"
 
 
@@ -169,7 +169,7 @@ async def test_what_is_told_of_an_attempt_is_what_was_sent(
     answer = told(
         await clients().post(base + written, EVENT, 30.0), base + written, EVENT, None, 10
     )
-    assert answer.sent.line == lines(came)[0]
+    assert answer.exchange.line == lines(came)[0]
 
 
 async def test_through_a_proxy_the_whole_url_is_as_written(answering: Any, clients: Make) -> None:

@@ -12,6 +12,7 @@ from app.bindings.record import Decoded
 from app.delivery.outcomes import Fate, judge
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.interfaces import SinkAnswer
+from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.route import Route
 from app.routing.plan import Router
@@ -76,7 +77,7 @@ async def a_house(**route: object) -> House:
         ),
     ]
     counters = Counters()
-    replies = Replies("billing", "answers", Router(routes), {"log": log}, counters, 10)
+    replies = Replies("billing", "answers", Router(routes), {LogName("log"): log}, counters, 10)
     return House(log, counters, replies)
 
 

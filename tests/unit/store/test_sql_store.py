@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import SetupError, StoreUnavailable
-from app.interfaces import Halt
+from app.interfaces import EventName, Halt
 from app.store import attempt_log, open_store
 from store_house import ALL, BROKER, ORDERS, a_letter, an_attempt, sqlite_file
 
@@ -188,7 +188,7 @@ async def test_a_second_process_with_workers_is_refused_and_a_look_is_not(path):
 
 
 async def test_a_report_counts_the_attempts_that_were_sent(store, path):
-    tried = [an_attempt(1, outcome=each, event_id="e") for each in ("unsent", "retry")]
-    await store.attempts.add([*tried, an_attempt(2, outcome="delivered", event_id="e")])
+    tried = [an_attempt(1, outcome=each, event=EventName("e")) for each in ("unsent", "retry")]
+    await store.attempts.add([*tried, an_attempt(2, outcome="delivered", event=EventName("e"))])
     (found,) = await asyncio.to_thread(attempt_log.of_file(path), 0)
     assert found.attempts == 2

@@ -17,7 +17,7 @@ def named(*paths: str) -> set[str]:
 
 def test_a_module_concerns_the_tests_that_import_it_and_those_that_run_a_service():
     """Also through other modules, and through lists of names of modules that are forked."""
-    found = named("app/log/group_coordinator.py")
+    found = named("app/log/groups/coordinator.py")
     assert "tests/unit/brokers/embedded/test_consumer.py" in found
     assert "tests/faults/test_kill.py" in found
     assert "tests/unit/event/test_convert.py" not in found

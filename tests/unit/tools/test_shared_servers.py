@@ -14,7 +14,7 @@ import pytest
 import shared_servers
 from lacking import lacking
 from postgres_server import install
-from service_process import until
+from waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -72,7 +72,7 @@ def test_a_run_that_is_killed_leaves_no_server_behind():
     process, dsn = begun()
     with process:
         process.send_signal(signal.SIGKILL)
-    until(lambda: not answers(dsn), WITHIN, "the server gone")
+    wait_until(lambda: not answers(dsn), "the server gone", WITHIN)
 
 
 def test_what_a_keeper_cannot_start_is_told(monkeypatch, tmp_path: Path):

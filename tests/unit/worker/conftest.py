@@ -13,13 +13,8 @@ from app.worker.dispatch import Dispatcher
 from fake_log import FakeLog
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
-from worker_doubles import (
-    OK,
-    RecordingClient,
-    ScriptedSink,
-    a_subscription,
-    until,
-)
+from waiting import until
+from worker_doubles import OK, RecordingClient, ScriptedSink, a_subscription
 
 GROUP = "skybridge.test.billing"
 JITTER = 0.5

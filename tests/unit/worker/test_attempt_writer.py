@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from app.errors import StoreUnavailable
-from app.interfaces import Attempt, RequestCycle
+from app.interfaces import Attempt, EventName, HttpExchange
 from app.model.message import Partition
 from app.telemetry import Counters
 from app.worker import attempt_writer
 from app.worker.attempt_writer import AttemptKeeper
 from virtual_clock import VirtualClock
-from worker_doubles import until
+from waiting import until
 
 DAY = 86_400.0
 
@@ -92,8 +92,7 @@ def tried(number, outcome="retry", subscription="billing"):
         subscription=subscription,
         partition=Partition("orders", 0),
         position="1",
-        event_id="1",
-        event_source="/t",
+        event=EventName("1", "/t"),
         number=number,
         started_ms=number,
         duration_ms=1.0,
@@ -249,7 +248,7 @@ async def test_bodies_and_headers_are_clipped_and_left_out_while_many_wait(rig, 
     """Rule 8: memory is bounded, whatever bodies and headers are: an answer may have a megabyte of them."""
     monkeypatch.setattr(attempt_writer, "WITH_BODIES", 1)
     keeper = await rig.begin()
-    exchange = RequestCycle(
+    exchange = HttpExchange(
         line="POST / HTTP/1.1",
         headers=(("a", "1"),),
         body=b"x" * 9_000,

@@ -14,7 +14,8 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.worker.budget import Budget
 from joining_sink import ALONE, JoiningSink
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 BATCH = {"max_events": 10}
 
@@ -225,7 +226,7 @@ async def test_every_event_has_a_line_with_the_size_of_its_request(rig, joining)
     await rig.begin(batch=BATCH)
     await settled(rig, 3)
     found = rig.attempts.recent(10)
-    assert {(each.event_id, each.together, each.number) for each in found} == {
+    assert {(each.event.id, each.together, each.number) for each in found} == {
         ("0", 3, 1),
         ("1", 3, 1),
         ("2", 3, 1),

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from parking_steps import AT_ONCE, BUSY, parked
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 MINUTE = 60.0
 STEPS = [(MINUTE, 0.0), (0.0, MINUTE), (MINUTE, -MINUTE)]

@@ -18,7 +18,8 @@ from app.telemetry import Counters
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery, Verdict
 from app.worker.gate import Gate
-from app.worker.origins import LogPartition, OffsetCommits, OwnedPartition
+from app.worker.origins import LogPartition, OffsetCommits
+from app.worker.owned_partition import OwnedPartition
 from app.worker.shared import Shared, TaskScope
 from app.worker.stored_rows import StoredRow, StoredRows
 from fake_log import FakeLog

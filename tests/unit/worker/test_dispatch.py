@@ -9,13 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from app.bindings.record import Record
-from app.brokers.embedded.membership import GroupTimes
 from app.brokers.kafka import KafkaSettings
 from app.errors import BrokerRefused, BrokerUnavailable, PositionOutOfRange, StoreUnavailable
 from app.interfaces import SinkAnswer
+from app.log.groups.membership import GroupTimes
 from app.model.message import Partition
+from app.telemetry.slices import SLICE
 from app.worker.components import HAND_OVER
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 FAILS = SinkAnswer(500, body=b"no")
 GROUP = "skybridge.test.billing"
@@ -157,7 +159,7 @@ async def test_a_failure_is_tried_again_on_its_schedule_before_its_followers(rig
     await rig.clock.advance(30)
     await rig.answered(0, 2, 0, 0, 1)
     await rig.committed(3)
-    newest_first = [(a.event_id, a.number, a.outcome, a.status) for a in rig.attempts.recent(3)]
+    newest_first = [(a.event.id, a.number, a.outcome, a.status) for a in rig.attempts.recent(3)]
     assert newest_first == [
         ("1", 1, "delivered", 204),
         ("0", 3, "delivered", 204),
@@ -526,6 +528,30 @@ async def test_an_ended_run_that_is_enabled_sends_nothing(rig):
     rig.dispatcher.enable()
     assert rig.status.state == "stopped"
     assert rig.sink.ids == ["0"]
+
+
+async def test_the_loop_has_its_turn_while_the_filters_of_a_batch_fail(rig):
+    """A batch of events with many expressions each is no single step of the loop."""
+    expressions = [{"sql": f"missing > {n}"} for n in range(SLICE)]
+    rig.log.batch = 100
+    await rig.publish(*(an_event(n) for n in range(100)))
+    longest = before = 0
+
+    def failed():
+        return sum(rig.counters.values().get("filter_errors", {}).values())
+
+    async def watch():
+        nonlocal longest, before
+        while True:
+            longest, before = max(longest, failed() - before), failed()
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    await rig.begin(filters=[{"any": expressions}])
+    await rig.committed(100)
+    watching.cancel()
+    assert failed() == 100 * SLICE
+    assert longest <= SLICE
 
 
 async def test_settled_messages_go_in_batches(rig):

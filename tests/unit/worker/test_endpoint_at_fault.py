@@ -8,7 +8,8 @@ import pytest
 
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"

@@ -12,8 +12,7 @@ from app.model.message import Message, Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery import Delivery
-from app.worker.origins import Origin
+from app.worker.delivery import Delivery, Origin
 from worker_doubles import a_subscription
 
 HEADERS = (
@@ -70,15 +69,17 @@ def test_a_failure_that_does_not_decide_is_counted_and_the_event_delivered() -> 
     assert counters.values()["filter_errors"] == {("subscription", "billing"): 1}
 
 
-def test_what_the_log_leaves_out_is_told_apart() -> None:
-    """The embedded log asks the filters itself, and tells of a number of events later."""
+def test_what_the_log_leaves_out_is_counted_apart() -> None:
+    """The embedded log evaluates the filters itself, and reports a number of events later."""
     counters = Counters()
     reading, attempts = a_reader(counters, LARGE)
-    wanted = reading.wanted(attempts.finished)
-    events = [BINDINGS["kafka"].decode(record(each)).event for each in ("5", "null", "99.5", "500")]
-    assert [wanted.holds(event) for event in events] == [False, False, False, True]
-    wanted.passed(3)
-    wanted.passed(2)
+    wanted = reading.consumer_filter(attempts.passed_over)
+    selection = wanted.selection
+    events = [wanted.decode(record(each)).event for each in ("5", "null", "99.5", "500")]
+    found = [(selection.holds(event), selection.failed) for event in events]
+    assert found == [(False, False), (False, True), (False, False), (True, False)]
+    wanted.passed(2, 1)
+    wanted.passed(2, 0)
     assert counters.values()["deliveries"] == {
         ("billing", "filtered"): 4,
         ("billing", "filter_error"): 1,

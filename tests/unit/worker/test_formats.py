@@ -10,7 +10,8 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.interfaces import SinkAnswer
 from app.model.message import Partition
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 
 def an_opaque_record(*headers):
@@ -29,7 +30,7 @@ async def test_an_opaque_document_is_delivered_byte_for_byte(rig):
         b"\x00\xff",
     )
     (attempt,) = rig.attempts.recent(10)
-    assert (attempt.event_id, attempt.event_source, attempt.outcome) == ("", "", "delivered")
+    assert (attempt.event.id, attempt.event.source, attempt.outcome) == ("", "", "delivered")
 
 
 async def test_an_opaque_document_matches_by_its_mirrored_headers_alone(rig):

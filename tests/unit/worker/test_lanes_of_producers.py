@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from app.model.message import Partition
 from parking_steps import AT_ONCE, BUSY, parked
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"

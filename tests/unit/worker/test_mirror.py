@@ -12,7 +12,8 @@ from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown, Unclear
 from app.model.message import Partition
 from app.sinks.topic import TopicSink
 from fake_log import FakeLog
-from worker_doubles import a_subscription, an_event, until
+from waiting import until
+from worker_doubles import a_subscription, an_event
 
 AWAY = BrokerUnavailable("nobody there")
 COPY = Partition("copy", 0)

@@ -16,7 +16,7 @@ from app.worker import operator_events
 from app.worker.operator_events import OperatorEvents
 from fake_log import FakeLog
 from virtual_clock import VirtualClock
-from worker_doubles import until
+from waiting import until
 
 TOPIC = Target(broker="log", topic="operations")
 

@@ -6,7 +6,8 @@ import pytest
 
 from app.delivery.rate import RateLimit
 from app.interfaces import SinkAnswer
-from worker_doubles import ScriptedSink, an_event, until
+from waiting import until
+from worker_doubles import ScriptedSink, an_event
 
 
 class PacedSink(ScriptedSink):

@@ -13,7 +13,8 @@ from app.model.message import Partition
 from app.routing.partitions import partition_of
 from app.worker.budget import Budget
 from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
-from worker_doubles import an_event, until
+from waiting import until
+from worker_doubles import an_event
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"

@@ -9,7 +9,8 @@ from app.interfaces import LetterChoice, SinkAnswer
 from app.model.message import Partition
 from app.worker.redrive import LOOK
 from parking_steps import AT_ONCE, BUSY, parked, parked_across, parked_and_refused, rows
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 ORDERS = Partition("orders", 0)
 GROUP = "skybridge.test.billing"

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from app.interfaces import DeadLetter, EventName, LetterChoice, SinkAnswer
 from app.model.message import Message, Partition
 from joining_sink import JoiningSink
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 ORDERS = Partition("orders", 0)
 MINUTE = 60.0

@@ -8,7 +8,8 @@ import pytest
 
 from app.errors import StoreUnavailable
 from app.interfaces import Replay, SinkAnswer
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 GROUP = "skybridge.test.billing"
 

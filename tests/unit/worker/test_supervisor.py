@@ -12,7 +12,8 @@ from app.interfaces import SinkAnswer
 from app.model.message import Partition
 from app.model.start import start_at
 from supervised import Supervised
-from worker_doubles import ScriptedSink, a_subscription, an_event, until
+from waiting import until
+from worker_doubles import ScriptedSink, a_subscription, an_event
 
 ORDERS = Partition("orders", 0)
 
@@ -204,7 +205,7 @@ async def test_attempts_are_remembered_newest_first_and_bounded():
         await house.log.submit("orders", [an_event(n)])
         await until(lambda: len(house.supervisor.attempts()) == 2 * (n + 1))  # noqa: B023
         await house.clock.advance(1)
-    ids = [attempt.event_id for attempt in house.supervisor.attempts("billing", limit=2)]
+    ids = [attempt.event.id for attempt in house.supervisor.attempts("billing", limit=2)]
     assert ids == ["2", "1"]
     assert len(house.supervisor.attempts(limit=5)) == 5
     await house.stop()

@@ -11,7 +11,8 @@ from app.errors import SetupError
 from app.formats import json
 from app.interfaces import Command, Halt, SinkAnswer
 from supervised import Supervised
-from worker_doubles import ScriptedSink, a_subscription, an_event, until
+from waiting import until
+from worker_doubles import ScriptedSink, a_subscription, an_event
 
 EVENT = b'{"specversion":"1.0","id":"t","source":"/s","type":"t"}'
 
@@ -79,7 +80,7 @@ async def test_one_that_is_pulled_no_more_counts_its_attempts(house):
     await house.apply(filed, a_subscription(id="made"))
     await house.log.submit("orders", [an_event(0)])
     await until(lambda: "made" in house.sinks and house.sinks["made"][-1].answered == ["0"])
-    await until(lambda: [one.event_id for one in house.supervisor.attempts("made")] == ["0"])
+    await until(lambda: [one.event.id for one in house.supervisor.attempts("made")] == ["0"])
 
 
 async def test_the_same_settings_change_nothing(house):

@@ -14,7 +14,8 @@ from app.model.message import Partition
 from app.sinks.http_client import HttpClient
 from delivery_fixtures import target
 from raw_target import Played, RawTarget
-from worker_doubles import OK, an_event, until
+from waiting import until
+from worker_doubles import OK, an_event
 
 __all__ = ["target"]
 

@@ -11,8 +11,7 @@ from app.bindings.table import BINDINGS
 from app.delivery.lane_id import lane_id
 from app.model.message import Message, Partition
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery import Delivery
-from app.worker.origins import Origin
+from app.worker.delivery import Delivery, Origin
 from worker_doubles import a_subscription, an_event
 
 FOREIGN = Record(b"k", (("x-kind", b"order"),), b"1,2")

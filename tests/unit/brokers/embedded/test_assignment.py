@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.brokers.embedded.assignment import (
+from app.log.groups.assignment import (
     assign_ranges,
     read_assignment,
     read_subscription,

@@ -18,19 +18,20 @@ from app.brokers.embedded import (
     EngineSettings,
     GroupTimes,
     Retention,
-    upkeep,
+    commit_rounds,
 )
+from app.brokers.embedded.commit_rounds import RIDING_A_SECOND, ROWS_A_SECOND, CommitRounds, Due
 from app.brokers.embedded.consumer import EmbeddedConsumer
-from app.brokers.embedded.upkeep import RIDING_A_SECOND, ROWS_A_SECOND, CommitRounds, Due
 from app.brokers.portable import PortableLog
 from app.errors import BoundReached, PositionOutOfRange
 from app.interfaces import Consumer
-from app.log.positions import Committed, Places
+from app.log.groups.positions import Committed, Places
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -68,7 +69,7 @@ class Setup:
             assert isinstance(result, Receipt)
 
     def committed(self, group: str) -> int:
-        return self.driver.engine.positions.of(group)[PLACE].offset
+        return self.driver.engine.groups.positions.of(group)[PLACE].offset
 
 
 @pytest.fixture
@@ -94,12 +95,6 @@ async def change_of(consumer: Consumer, kind: type[Assigned | Revoked | Lost]) -
     return event
 
 
-async def until(condition: object) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # type: ignore[operator]
-            await asyncio.sleep(0.005)
-
-
 async def test_settled_messages_are_committed_by_themselves_while_others_are_open(
     setup: Setup,
 ) -> None:
@@ -118,7 +113,7 @@ async def test_a_group_with_nothing_open_commits_all_its_partitions_at_once(setu
     log = await setup.open(ConsumerSettings(commit_interval=0.05), partitions=4)
     await setup.publish(b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
-    positions = setup.driver.engine.positions
+    positions = setup.driver.engine.groups.positions
     committed: list[int] = []
     store = positions.store
 
@@ -153,7 +148,7 @@ async def test_what_is_settled_goes_along_with_the_next_commit_group(setup: Setu
     await consumer.settle([messages[0], messages[2]])
     assert setup.committed("g") == 0
     await setup.publish(b"3")
-    assert engine.positions.of("g")[PLACE] == Committed(1, "f1:1")
+    assert engine.groups.positions.of("g")[PLACE] == Committed(1, "f1:1")
     assert transactions == 1
     await consumer.settle(messages[1:2])
     await asyncio.sleep(0)
@@ -226,17 +221,15 @@ async def test_a_commit_that_fails_is_made_up_for_later(
     await setup.publish(b"0")
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     messages = await messages_of(consumer, 1)
-    failures = asyncio.Event()
+    failures, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    def refuse(*_: object) -> asyncio.Future[None]:
-        failures.set()
-        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        refused.set_exception(BoundReached("full"))
-        return refused
+    def refuse(*_: object) -> None:
+        loop.call_soon_threadsafe(failures.set)
+        raise BoundReached("full")
 
-    monkeypatch.setattr(upkeep, "AGAIN_AFTER", 0.01)
+    monkeypatch.setattr(commit_rounds, "AGAIN_AFTER", 0.01)
     with monkeypatch.context() as patch:
-        patch.setattr(setup.driver.engine._commits, "commit", refuse)
+        patch.setattr(setup.driver.engine.groups.positions, "store", refuse)
         await consumer.settle(messages)
         async with asyncio.timeout(60):
             await failures.wait()
@@ -310,7 +303,7 @@ async def test_a_member_that_fell_silent_is_told_that_it_lost(setup: Setup) -> N
     _, consumer, message = await one_taken(setup, times)
     assert isinstance(consumer, EmbeddedConsumer)
     member = consumer._membership
-    setup.driver._running().coordinator.leave("g", member.member)  # as an ended session would
+    setup.driver.engine.coordinator.leave("g", member.member)  # as an ended session would
     assert isinstance(await change_of(consumer, Lost), Lost)
     assert not consumer.holds(message)
     assigned = await change_of(consumer, Assigned)
@@ -352,7 +345,7 @@ async def test_retention_that_passes_a_reader_stops_it(setup: Setup) -> None:
     await consumer.close()
     await setup.driver.declare([Declared("g", (TOPIC,), drop_unread=True)])
     setup.time.now_ms += 60_000
-    assert await setup.driver.engine.retain() == 1
+    assert await setup.driver.engine.upkeep.retain() == 1
     consumer = await log.subscribe("g", [TOPIC], LATEST)
     with pytest.raises(PositionOutOfRange):
         await messages_of(consumer, 1)
@@ -364,11 +357,11 @@ async def test_subscribing_keeps_the_unread_from_retention(setup: Setup) -> None
     consumer = await log.subscribe("g", [TOPIC], EARLIEST)
     await setup.publish(b"0", b"1")
     setup.time.now_ms += 60_000
-    assert await setup.driver.engine.retain() == 0
+    assert await setup.driver.engine.upkeep.retain() == 0
     messages = await messages_of(consumer, 2)
     await consumer.settle(messages)
     await consumer.commit()
-    assert await setup.driver.engine.retain() == 1
+    assert await setup.driver.engine.upkeep.retain() == 1
 
 
 async def test_a_topic_that_comes_later_is_read_from_its_beginning(setup: Setup) -> None:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from gzip import compress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.bindings.record import Decoded, Record
+from app.bindings.table import BINDINGS
 from app.brokers import cursor
 from app.brokers.embedded import ConsumerSettings, EmbeddedDriver, EngineSettings, Retention
 from app.brokers.portable import PortableLog
 from app.errors import BrokerUnavailable
-from app.filters.dialects import compile_filters
-from app.filters.index import types_of
 from app.filters.model import Filter
-from app.interfaces import Consumer, Wanted
-from app.log.catalogue import PartitionLog
+from app.interfaces import Consumer
+from app.log.partitions import PartitionLog
 from app.model.message import Assigned, Message, Page, Partition
 from app.model.start import EARLIEST
+from filtered import consumer_filter
 from log_steps import ManualTime
 from patience import PATIENT, PATIENT_GROUP
+from waiting import until
 
 TOPIC = "t"
 PLACE = Partition(TOPIC, 0)
@@ -52,7 +56,8 @@ class House:
         self.log = PortableLog(self.driver, PATIENT)
         self.pages: list[int] = []
         self.read: list[int] = []  # of these, by the reading thread
-        self.passed = 0
+        self.passed = self.failed = 0
+        self.decode = BINDINGS["embedded"].decode
 
     async def open(self, watch: pytest.MonkeyPatch) -> None:
         await self.log.start()
@@ -80,24 +85,25 @@ class House:
     async def consumer(self, group: str, **dialect: object) -> Consumer:
         """Assigned, and waiting for more."""
         filters = [Filter.model_validate(dialect)] if dialect else []
-        wanted = Wanted(types_of(filters), compile_filters(filters), self._count)
+        wanted = consumer_filter(filters, self._count, self.decode)
         consumer = await self.log.subscribe(group, [TOPIC], EARLIEST, wanted=wanted)
         async with asyncio.timeout(60):
             while not isinstance(await consumer.poll(1.0), Assigned):
                 pass
         return consumer
 
-    def _count(self, passed: int) -> None:
-        self.passed += passed
+    def _count(self, filtered: int, failed: int) -> None:
+        self.passed += filtered + failed
+        self.failed += failed
 
     def commit_passed(self) -> asyncio.Future[None]:
         """As the timer does. Done when all that was committed is."""
         assert self.driver._shared is not None
         self.driver._shared.commits._round()
-        return self.driver.engine.declare([])
+        return self.driver.engine.groups.declare([])
 
     def committed(self, group: str) -> int:
-        return self.driver.engine.positions.of(group)[PLACE].offset
+        return self.driver.engine.groups.positions.of(group)[PLACE].offset
 
     async def lag(self, group: str) -> int:
         (lag,) = (await self.log.metadata([TOPIC], [group])).groups
@@ -122,28 +128,20 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
     return got
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def numbers(messages: list[Message]) -> list[int]:
     return [int(message.record.body or b"") for message in messages]
 
 
-async def test_a_page_is_read_once_and_an_event_decoded_once_for_all(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_page_is_read_once_and_an_event_decoded_once_for_all(house: House) -> None:
     """What the look costs must not grow with the subscriptions that only look (issue 6, 12)."""
     decoded: list[bytes | None] = []
-    decode = cursor._decode
+    decode = house.decode
 
     def counted(record: Record) -> Decoded:
         decoded.append(record.body)
         return decode(record)
 
-    monkeypatch.setattr(cursor, "_decode", counted)
+    house.decode = counted
     others = [await house.consumer(f"g{n}", exact={"type": f"other{n}"}) for n in range(50)]
     one = await house.consumer("one", exact={"type": "a"})
     two = await house.consumer("two", prefix={"type": "a"})
@@ -255,7 +253,7 @@ async def test_positions_that_only_pass_are_committed_together_and_no_lag_from_t
     messages = await take(one, 8)
     assert [await house.lag(f"g{n}") for n in range(20)] == [8] * 20
     assert [house.committed(f"g{n}") for n in range(20)] == [0] * 20
-    positions = house.driver.engine.positions
+    positions = house.driver.engine.groups.positions
     rounds: list[int] = []
     store = positions.store
     monkeypatch.setattr(
@@ -297,10 +295,78 @@ async def test_retention_does_not_pass_one_that_is_idle(house: House) -> None:
     await other.settle(await take(other, 3))
     await other.commit()
     house.time.now_ms += 60_000
-    assert await house.driver.engine.retain() == 0
+    assert await house.driver.engine.upkeep.retain() == 0
     await house.commit_passed()
-    assert await house.driver.engine.retain() == 1
+    assert await house.driver.engine.upkeep.retain() == 1
     await idle.close()
+
+
+async def test_an_expression_that_fails_is_counted_once_however_often_its_event_is_read(
+    house: House,
+) -> None:
+    """What lay ready is read again after a pause, and the events behind it are filtered again."""
+    one = await house.consumer("one", any=[{"exact": {"type": "a"}}, {"sql": "missing > 1"}])
+    await house.publish(an_event(0), an_event(1, "b"), an_event(2, "b"))
+    await one.poll(0)
+    await until(lambda: house.pages == [0])
+    await asyncio.sleep(0.01)
+    one.pause([PLACE])  # before anything of it was taken
+    one.resume([PLACE])
+    await take(one, 1)
+    await one.poll(0)
+    await house.publish(an_event(3, "b"))
+    await one.poll(0)
+    await until(lambda: one.window(PLACE) == 4)
+    await one.commit()
+    assert house.pages.count(0) > 1
+    assert (house.passed, house.failed) == (3, 3)
+
+
+async def test_content_beyond_the_bound_of_its_consumers_is_no_event(house: House) -> None:
+    """``limits.body`` holds for what a log decodes, as it does for what a worker decodes."""
+    house.decode = partial(BINDINGS["embedded"].decode, bound=10)
+    headers = (*an_event(1).headers, ("content-encoding", b"gzip"))
+    one = await house.consumer("one", exact={"type": "a"})
+    await house.publish(Record(None, headers, compress(bytes(11))))
+    (message,) = await take(one, 1)
+    assert message.decoded is None
+
+
+async def test_the_loop_has_its_turn_while_filters_fail_and_all_of_a_page_is_handed_out(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is handed out in slices; none of it is read or filtered twice."""
+    monkeypatch.setattr(cursor, "LOOKS", 2 * cursor.FAILURE)
+    filters = [{"sql": "missing > 1"}, {"exact": {"id": "4"}}]
+    one, two = [await house.consumer(name, any=filters) for name in ("one", "two")]
+    await asyncio.gather(one.poll(0), two.poll(0))
+    turns = 0
+    slices: list[int] = []
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    choose = cursor.Cursor._choose
+
+    def counted(self: cursor.Cursor, messages: Sequence[Message]) -> Any:
+        found = choose(self, messages)
+        slices.append(turns)
+        return found
+
+    monkeypatch.setattr(cursor.Cursor, "_choose", counted)
+    turning = asyncio.create_task(turn())
+    await house.publish(*(an_event(n) for n in range(PAGE)))
+    for each in (one, two):
+        assert numbers(await take(each, 1)) == [4]
+    turning.cancel()
+    assert len(slices) == len(set(slices)) == PAGE
+    assert house.pages == [0]
+    for each in (one, two):
+        await each.commit()
+    assert (house.passed, house.failed) == (2 * (PAGE - 1), 2 * (PAGE - 1))
 
 
 async def test_what_is_no_event_goes_to_all(house: House) -> None:

@@ -24,8 +24,8 @@ from app.brokers.kafka.fetching import Fetching
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.tail import RESTS, FetchedTail
 from app.errors import BrokerUnavailable
-from app.interfaces import Wanted
 from app.model.message import Partition
+from filtered import consumer_filter
 from kafka_fetches import Client, batch, values
 
 SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
@@ -303,7 +303,7 @@ async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
         (await client.next(len(client.asked))).tell({ONE: values(position, b"a", b"b")})
         await reading
     assert len(tail._rests) == RESTS
-    wanted = Wanted(None, lambda _: True, lambda _: None)
+    wanted = consumer_filter([], lambda *_: None)
     followers = [Following(tail, 1, position, wanted, lambda _: None) for position in (71, 90)]
     for each in followers:
         each.join()

@@ -20,12 +20,10 @@ from app.brokers.kafka.fetching import Fetching
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.tail import Tails
 from app.delivery.offsets import FinishedRuns
-from app.filters.dialects import compile_filters
-from app.filters.index import types_of
 from app.filters.model import Filter
-from app.interfaces import Wanted
 from app.model.message import Assigned, ConsumerEvent, Message, Partition, Revoked
 from app.model.start import EARLIEST
+from filtered import consumer_filter
 from kafka_fetches import Asked, Client, batch
 
 SETTINGS = KafkaSettings(
@@ -71,7 +69,7 @@ class House:
         self.committed: dict[TopicPartition, int] = {}
         self.was_committed = asyncio.Event()
         filters = [Filter.model_validate({"exact": {"type": "a"}})]
-        wanted = Wanted(types_of(filters), compile_filters(filters), self._count)
+        wanted = consumer_filter(filters, self._count)
         joining = Joining("g", [TOPIC], EARLIEST, wanted=wanted)
         self.member = KafkaConsumer(SETTINGS, joining, self.tails.of, self.tails.tidy)
         self.tails.add(self.member)
@@ -83,8 +81,8 @@ class House:
         watch.setattr(self.member, "_places", self._places)
         self.member._commits.start()
 
-    def _count(self, passed: int) -> None:
-        self.passed += passed
+    def _count(self, filtered: int, failed: int) -> None:
+        self.passed += filtered + failed
 
     async def _commit(self, offsets: dict[TopicPartition, tuple[int, str]]) -> None:
         self.committed |= {place: offset for place, (offset, _) in offsets.items()}

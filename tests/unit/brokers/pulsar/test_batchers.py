@@ -18,7 +18,7 @@ from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 from app.telemetry import tasks
-from contract_tools import until
+from waiting import until
 
 
 class Ledger:

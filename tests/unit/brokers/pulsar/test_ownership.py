@@ -11,7 +11,7 @@ from app.brokers.pulsar.admin import AT_ONCE, Admin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.ownership import Owners
 from app.brokers.pulsar.settings import PulsarSettings
-from contract_tools import until
+from waiting import until
 
 SETTINGS = PulsarSettings(
     name="main", service_url="pulsar://h:6650", admin_url="http://h:8080",

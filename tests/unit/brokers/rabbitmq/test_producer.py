@@ -74,7 +74,7 @@ async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> No
     of the one behind it, and 202 would be told of an event that nobody has (rule 1)."""
     producer = Producer(SETTINGS, Topology(SETTINGS))
     wire = Wire()
-    producer._wire, producer._channel = wire, Channel()
+    producer.outbox.wire, producer.outbox.channel = wire, Channel()
     producer.targets.known["orders"] = found(ORDERS, on=wire)
     lone = Record(None, (), b"lone", message_id="\ud800")
     sent = [
@@ -84,9 +84,9 @@ async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> No
         producer.publish(each)
     await asyncio.sleep(0)
     assert (b"first" in wire.written, b"last" in wire.written) == (True, True)
-    producer._confirmed(1, multiple=False, stored=True)
+    producer.outbox.confirmed(1, multiple=False, stored=True)
     assert [each.done() for each in sent] == [True, True, False]
-    producer._confirmed(2, multiple=False, stored=True)
+    producer.outbox.confirmed(2, multiple=False, stored=True)
     assert [type(each.result()[0]) for each in sent] == [Receipt, BrokerRefused, Receipt]
 
 
@@ -128,10 +128,10 @@ async def returned(producer: Producer, topic: str) -> BrokerError:
     sent = submitted(Record(None, (), b"body"), topic)
     producer.publish(sent)
     async with asyncio.timeout(60):
-        while not producer._unconfirmed:
+        while not producer.outbox.unconfirmed:
             await asyncio.sleep(0)
     producer._flight_returned(back())
-    producer._confirmed(producer._unconfirmed.tag, multiple=True, stored=True)
+    producer.outbox.confirmed(producer.outbox.unconfirmed.tag, multiple=True, stored=True)
     (result,) = await sent
     return result
 
@@ -161,14 +161,14 @@ async def test_what_goes_out_again_on_another_wire_and_comes_back_is_unknown() -
     producer = Producer(SETTINGS, Finding(ORDERS))
     await producer._open(first := Opening(1))
     sent = submitted(Record(None, (), b"body"))
-    producer._join(found(ORDERS, on=first), sent)
+    producer.outbox.join(found(ORDERS, on=first), sent)
     await asyncio.sleep(0)
-    producer._put_back()
+    producer.outbox.put_back()
     await producer._open(second := Opening(2))
     await asyncio.sleep(0)
     assert b"body" in second.written
     producer._flight_returned(back())
-    producer._confirmed(1, multiple=False, stored=True)
+    producer.outbox.confirmed(1, multiple=False, stored=True)
     (result,) = await sent
     assert type(result) is PublishUnknown
 
@@ -181,19 +181,19 @@ async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection
     opened = Opening(1)
     publishing = asyncio.create_task(producer._publish_through(opened))
     async with asyncio.timeout(60):
-        while producer._channel is None:
+        while producer.outbox.channel is None:
             await asyncio.sleep(0)
         batchers = found(ORDERS, on=opened)
         sent = [submitted(Record(None, (), b"%d" % n)) for n in range(2)]
         for each in sent:
-            producer._join(batchers, each)
+            producer.outbox.join(batchers, each)
         await asyncio.sleep(0)
-        producer._confirmed(2, multiple=False, stored=True)
+        producer.outbox.confirmed(2, multiple=False, stored=True)
         with pytest.raises(TimeoutError, match="out of their order"):
             await publishing
     assert not sent[1].done()
-    producer._put_back()
-    assert [entry[0] for entry in producer._again] == sent
+    producer.outbox.put_back()
+    assert [entry[0] for entry in producer.outbox.again] == sent
 
 
 @pytest.mark.parametrize(("away", "told"), [(True, PublishUnknown), (False, BrokerRefused)])

@@ -1,21 +1,26 @@
-"""The attributes that the headers of one message give, and what is wrong with the others."""
+"""Read binary mode: the attributes that the headers of one message give, and what is wrong with the others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.bindings.headers import not_utf8
+from app.bindings.headers import collapse, not_utf8
+from app.bindings.modes import WireType
+from app.bindings.older import read_older
 from app.bindings.profile import Profile
-from app.bindings.record import Native
+from app.bindings.record import Native, Record
 from app.bindings.spellings import Spelling, select
-from app.bindings.values import Value, is_quoted, native_text, native_type
-from app.errors import Fault
-from app.event.validate import clip, shorten
-from app.event.value import AttributeType
-from app.event.versions import Version
+from app.bindings.values import Value, is_quoted, native_text, native_type, unquote
+from app.errors import Fault, InvalidEvent
+from app.event.upgrade import older_version
+from app.event.validate import Locate, clip, faults_of, merge, shorten
+from app.event.value import NO_TYPES, AttributeType, CloudEvent
+from app.event.versions import NEWEST, VERSIONS, Version
 
 _STRING = AttributeType.STRING
+_CORE = VERSIONS[NEWEST].rules
+_TYPED = "datacontenttype"
 _VERSION = "specversion"
 
 Headers = Sequence[tuple[str, Value | None]]
@@ -29,6 +34,69 @@ class Given(NamedTuple):
     text: str
     kind: AttributeType
     at: str
+
+
+def read_headers(
+    record: Record, headers: Headers, wire: WireType | None, chosen: Spelling, profile: Profile
+) -> CloudEvent:
+    """Return the event of a message in binary mode. Raises InvalidEvent with every fault."""
+    locate = _locator(chosen, profile)
+    data = (record.body or None) if profile.empty_is_none else record.body
+    given, faults = attributes_given(chosen, headers, profile)
+    content_type = wire.text if wire else None
+    if wire is not None and not wire.is_utf8:
+        faults.append(not_utf8(profile.words.typed_at, profile.words.values))
+        content_type = None
+    older = _older_version(given, locate)
+    version = VERSIONS[older or NEWEST]
+    faults += _strict_faults(given, headers, chosen, version, profile)
+    if not version.quoted:  # else quotes are its own affair
+        given, more = without_quotes(given, profile)
+        faults += more
+    if older is None:
+        return _newest(given, faults, content_type, data, locate)
+    if faults:
+        raise InvalidEvent(faults)
+    pairs = [(each.name, each.text) for each in given]
+    told = {each.name: each.kind for each in given if each.kind is not _STRING}
+    return read_older(older, pairs, content_type, data, locate, profile.words.typed_at, told)
+
+
+def _newest(
+    given: Sequence[Given],
+    faults: Sequence[Fault],
+    content_type: str | None,
+    data: bytes | None,
+    locate: Locate,
+) -> CloudEvent:
+    attributes, repeats = collapse(((each.name, each.text) for each in given), locate)
+    if content_type is not None:
+        attributes[_TYPED] = content_type  # it wins over datacontenttype by its name (K12, R4)
+    found = merge([*faults, *repeats], faults_of(attributes, locate))
+    if found:
+        raise InvalidEvent(found)
+    types = {
+        each.name: each.kind
+        for each in given
+        if each.kind is not _STRING and each.name not in _CORE
+    }
+    return CloudEvent(attributes, data, types=types or NO_TYPES)
+
+
+def _older_version(given: Sequence[Given], locate: Locate) -> str | None:
+    def said(attribute: str) -> str | None:
+        return next((unquote(each.text) for each in given if each.name == attribute), None)
+
+    return older_version(said, locate)
+
+
+def _locator(chosen: Spelling, profile: Profile) -> Locate:
+    def locate(name: str) -> str:
+        if name == _TYPED:
+            return profile.words.typed_at
+        return f"{profile.words.place} {shorten(chosen.exact(name)[0])}"
+
+    return locate
 
 
 def claims(chosen: Spelling, header: str, value: Value | None) -> bool:
@@ -97,7 +165,7 @@ def without_quotes(given: list[Given], profile: Profile) -> tuple[list[Given], l
     return plain, faults
 
 
-def strict_faults(
+def _strict_faults(
     given: Sequence[Given], headers: Headers, chosen: Spelling, version: Version, profile: Profile
 ) -> list[Fault]:
     """What is let pass by leniencies that are off."""

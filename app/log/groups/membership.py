@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, Protocol
 from uuid import uuid4
 
 import msgspec
 
-from app.brokers.driver import Joining
-from app.brokers.embedded.assignment import (
+from app.log.groups.assignment import (
     STRATEGY,
     assign_ranges,
     read_assignment,
@@ -20,10 +19,9 @@ from app.brokers.embedded.assignment import (
     write_assignment,
     write_subscription,
 )
-from app.brokers.embedded.upkeep import Rounds
-from app.log.engine import Engine
-from app.log.group_coordinator import Coordinator
-from app.log.groups import Code, Join, Joined
+from app.log.groups.coordinator import Coordinator
+from app.log.groups.protocol import Code, Join, Joined
+from app.log.partitions import Topic
 from app.model.message import Partition
 
 End = Literal["rebalance", "lost"]
@@ -37,6 +35,34 @@ class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_timeout: float = 30.0
     heartbeat_interval: float = 3.0
     retry_interval: float = 0.5
+
+
+class Rounds:
+    """Calls everybody every ``interval`` seconds; no timer runs while there is nobody."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._called: dict[Callable[[], None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, call: Callable[[], None]) -> None:
+        self._called[call] = None
+        if self._timer is None:
+            self._set()
+
+    def remove(self, call: Callable[[], None]) -> None:
+        self._called.pop(call, None)
+        if not self._called and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._round)
+
+    def _round(self) -> None:
+        self._set()
+        for call in tuple(self._called):
+            call()
 
 
 class Owner(Protocol):
@@ -58,27 +84,31 @@ class Owner(Protocol):
 
 
 class Membership:
+    """A member of a group. ``wanted``: the topics that it reads; ``topics``: all topics of the log, by name."""
+
     def __init__(
         self,
-        engine: Engine,
         coordinator: Coordinator,
         owner: Owner,
-        joining: Joining,
+        group: str,
+        wanted: Sequence[str],
+        topics: Callable[[], Mapping[str, Topic]],
         *,
+        client: str,
         times: GroupTimes,
         beats: Rounds,
     ) -> None:
-        self._engine = engine
         self._coordinator = coordinator
         self._owner = owner
-        self._topics = tuple(joining.topics)
-        self._client = joining.client_id or "skybridge"
+        self._wanted = tuple(wanted)
+        self._topics = topics
+        self._client = client
         self._times = times
         self._beats = beats
         self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.group = joining.group
+        self.group = group
         self.member = self._new_name()
         self.generation = -1
         self._told = False  # that others keep it out of the group
@@ -141,7 +171,7 @@ class Membership:
         return Join(
             member=self.member,
             client=self._client,
-            protocols=((STRATEGY, write_subscription(self._topics)),),
+            protocols=((STRATEGY, write_subscription(self._wanted)),),
             session_timeout=self._times.session_timeout,
             rebalance_timeout=self._times.rebalance_timeout,
         )
@@ -149,7 +179,7 @@ class Membership:
     def _assign(self, joined: Joined) -> dict[str, bytes]:
         """The leader's work; nothing for the others."""
         wanted = {member: read_subscription(data) for member, data in joined.members}
-        topics = self._engine.topics()
+        topics = self._topics()
         counts = {
             topic: len(topics[topic].partitions)
             for topic in {topic for names in wanted.values() for topic in names}

@@ -1,6 +1,4 @@
-"""What is done for all consumers of a log at once, so that a thousand of them at rest cost next to
-nothing: one timer beats for every member, one round commits for every group.
-"""
+"""Commits for all consumers of a log at once, so that a thousand of them at rest cost next to nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from app.log.positions import Commits, Places
+from app.log.groups.positions import Commits, Places
 
 ROWS_A_SECOND = 10_000
 """Positions that commits write at most: a thousand groups that pass over all of a busy topic share them."""
@@ -19,34 +17,6 @@ RIDING_A_SECOND = 500
 
 AGAIN_AFTER = 1.0  # seconds, after a commit that failed
 _log = logging.getLogger(__name__)
-
-
-class Rounds:
-    """Calls everybody every ``interval`` seconds; no timer runs while there is nobody."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
-        self._called: dict[Callable[[], None], None] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    def add(self, call: Callable[[], None]) -> None:
-        self._called[call] = None
-        if self._timer is None:
-            self._set()
-
-    def remove(self, call: Callable[[], None]) -> None:
-        self._called.pop(call, None)
-        if not self._called and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _set(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._interval, self._round)
-
-    def _round(self) -> None:
-        self._set()
-        for call in tuple(self._called):
-            call()
 
 
 class Due(NamedTuple):

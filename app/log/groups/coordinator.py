@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from app.access.quota import Budget
-from app.log.engine import Engine
-from app.log.groups import Answer, Code, Group, Join, Joined, State, Synced
-from app.log.positions import Committed, growth
+from app.log.groups.positions import Committed, growth
+from app.log.groups.protocol import Answer, Code, Join, Joined, State, Synced
+from app.log.groups.state_machine import Group
+from app.log.groups.store import GroupStore
 from app.model.message import Partition
 
 T = TypeVar("T", Joined, Synced)
@@ -27,9 +28,8 @@ class Coordinator:
     """Everything on the event loop. A member asks one thing at a time: a second question, as over a new
     connection, takes the place of the first."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
         self._groups: dict[str, Group] = {}
         self._invited: dict[tuple[str, str], None] = {}
         self._waiting: dict[tuple[str, str], tuple[type[Joined | Synced], asyncio.Future[Any]]] = {}
@@ -37,8 +37,7 @@ class Coordinator:
         self._watchers: dict[str, set[Callable[[], None]]] = {}
         self._weights: dict[str, dict[str, int]] = {}  # of each group, by user
         self._held = Budget(MOST_HELD)
-        self._committing = Budget(engine.positions.held.bound)  # commits that are not stored yet
-        engine.in_use = self._groups.__contains__
+        self._committing = Budget(store.positions.held.bound)  # commits that are not stored yet
 
     def invite(self, name: str, member: str) -> None:
         """The member may join as a returning one, though nobody knows it yet (KIP-394). Of many who
@@ -58,7 +57,7 @@ class Coordinator:
             return Joined(code=code)
         future = self._expect(name, join.member, Joined)
         group = self._groups[name] = self._group(name)
-        self._concluded(name, group.join(join, self._loop.time()))
+        self._concluded(name, group.join(join, _now()))
         return await self._or_leave(name, join.member, future)
 
     async def sync(
@@ -75,7 +74,7 @@ class Coordinator:
         if not self._may_assign(self._groups[name], member, assignments):
             return Synced(Code.POLICY_VIOLATION)
         future = self._expect(name, member, Synced)
-        now = self._loop.time()
+        now = _now()
         answers = self._groups[name].sync(member, generation, assignments, now, instance)
         self._concluded(name, answers)
         return await self._or_leave(name, member, future)
@@ -83,13 +82,13 @@ class Coordinator:
     def heartbeat(
         self, name: str, member: str, generation: int, instance: str | None = None
     ) -> Code:
-        return self._group(name).heartbeat(member, generation, self._loop.time(), instance)
+        return self._group(name).heartbeat(member, generation, _now(), instance)
 
     def leave(self, name: str, member: str) -> Code:
         group = self._groups.get(name)
         if group is None or member not in group.members:
             return Code.UNKNOWN_MEMBER
-        self._concluded(name, group.leave(member, self._loop.time()))
+        self._concluded(name, group.leave(member, _now()))
         return Code.NONE
 
     async def commit(
@@ -107,14 +106,14 @@ class Coordinator:
         if code is not Code.NONE:
             return code
         if owner is None:
-            await self._engine.commit(name, places)
+            await self._store.commit(name, places)
             return code
         return await self._commit_counted(name, places, owner)
 
     async def _commit_counted(
         self, name: str, places: Mapping[Partition, Committed], owner: str
     ) -> Code:
-        positions = self._engine.positions
+        positions = self._store.positions
         if not positions.claim(name, owner):
             return Code.POLICY_VIOLATION
         payer = positions.owner(name)
@@ -123,7 +122,7 @@ class Coordinator:
             return Code.METADATA_TOO_LARGE
         self._committing.add(payer, grown)
         try:
-            await self._engine.commit(name, places)
+            await self._store.commit(name, places)
         finally:
             self._committing.add(payer, -grown)
         return Code.NONE
@@ -151,7 +150,11 @@ class Coordinator:
 
     def groups(self) -> list[str]:
         """All there are: with members, or with positions."""
-        return sorted({*self._groups, *self._engine.positions.groups()})
+        return sorted({*self._groups, *self._store.positions.groups()})
+
+    async def forget_idle(self, before_ms: int) -> int:
+        """Forget the groups without members that have not been used since a time, and return their number."""
+        return await self._store.forget_idle(before_ms, self._groups.__contains__)
 
     def close(self) -> None:
         for timer in self._timers.values():
@@ -166,7 +169,7 @@ class Coordinator:
         before = known.weight if known is not None and known.join.user == user else 0
         if join.weight > before and join.weight - before > self._held.left(user):
             return Code.GROUP_FULL
-        if not self._engine.positions.claim(name, join.owner):
+        if not self._store.positions.claim(name, join.owner):
             return Code.POLICY_VIOLATION
         return Code.NONE
 
@@ -190,10 +193,10 @@ class Coordinator:
 
     def _group(self, name: str) -> Group:
         """One without members is as it was left; it is kept only once somebody joins."""
-        return self._groups.get(name) or Group(name, self._engine.positions.generation(name))
+        return self._groups.get(name) or Group(name, self._store.positions.generation(name))
 
     def _expect(self, name: str, member: str, kind: type[T]) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = self._loop.create_future()
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         before = self._waiting.get((name, member))
         if before is not None:
             earlier, question = before
@@ -215,10 +218,10 @@ class Coordinator:
     def _concluded(self, name: str, answers: Sequence[Answer]) -> None:
         """After each step of a group: answer, stir its members, set its timer, forget it if empty."""
         group = self._groups[name]
-        if group.state is State.COMPLETING and self._engine.positions.generation(name) < (
+        if group.state is State.COMPLETING and self._store.positions.generation(name) < (
             group.generation
         ):
-            stored = self._engine.advance(name, group.generation)
+            stored = self._store.advance(name, group.generation)
             stored.add_done_callback(lambda done: self._answer_once_stored(name, answers, done))
         else:
             self._answer(name, answers)
@@ -229,7 +232,7 @@ class Coordinator:
         self._weigh(group)
         if group.state is State.EMPTY:
             del self._groups[name]
-            self._engine.used(name)
+            self._store.used(name)
 
     def _answer_once_stored(
         self, name: str, answers: Sequence[Answer], stored: asyncio.Future[None]
@@ -256,10 +259,17 @@ class Coordinator:
             timer.cancel()
             del self._timers[group.name]
         if due is not None:
-            self._timers[group.name] = self._loop.call_at(due, self._tick, group.name)
+            self._timers[group.name] = asyncio.get_running_loop().call_at(
+                due, self._tick, group.name
+            )
 
     def _tick(self, name: str) -> None:
         self._timers.pop(name, None)
         group = self._groups.get(name)
         if group is not None:
-            self._concluded(name, group.tick(self._loop.time()))
+            self._concluded(name, group.tick(_now()))
+
+
+def _now() -> float:
+    """Return the time of the event loop, in seconds."""
+    return asyncio.get_running_loop().time()

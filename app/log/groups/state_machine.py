@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from app.log.group_protocol import Answer, Code, Join, Joined, Member, Peer, State, Synced
+from app.log.groups.protocol import Answer, Code, Join, Joined, Member, Peer, State, Synced
 
 __all__ = ["Answer", "Code", "Group", "Join", "Joined", "Member", "Peer", "State", "Synced"]
 MOST_MEMBERS = 1_000

@@ -1,0 +1,41 @@
+"""The filters of one subscription, evaluated in one place for the log that reads for it and for its worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.event.value import CloudEvent
+from app.filters.cesql.expression import Failed, ignore
+from app.filters.cesql.values import Failure
+from app.filters.dialects import Predicate, can_fail, compile_filters, units_of
+from app.filters.index import types_of
+from app.filters.model import Filter
+
+
+class Selection:
+    """The events that a subscription wants.
+
+    ``holds``   return True if the subscription wants an event.
+    ``failed``  whether an expression failed on the event that ``holds`` looked at last.
+    ``types``   the types that an event may have to be wanted; None for any.
+    ``units``   filters that one event evaluates at most, as ``units_of`` counts them.
+
+    Args:
+        failed: is called for each expression that fails, whatever becomes of the event.
+    """
+
+    def __init__(self, filters: Sequence[Filter], failed: Failed = ignore) -> None:
+        self.types = types_of(filters)
+        self.units = units_of(filters)
+        self.failed = False
+        self._report = failed
+        self._compiled = compile_filters(filters, self._fail)
+        self.holds: Predicate = self._watched if can_fail(filters) else self._compiled
+
+    def _watched(self, event: CloudEvent) -> bool:
+        self.failed = False
+        return self._compiled(event)
+
+    def _fail(self, event: CloudEvent, expression: str, failure: Failure) -> None:
+        self.failed = True
+        self._report(event, expression, failure)

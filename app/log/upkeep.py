@@ -1,0 +1,121 @@
+"""What ages in a log, and goes: segments, producers, identities, groups. Segments go whole, oldest first, never past
+what a declared group still needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import apsw
+
+from app.log.groups.coordinator import Coordinator
+from app.log.known import Known
+from app.log.partitions import PartitionLog, Segment
+from app.log.settings import EngineSettings, Retention
+from app.log.writer import Writer
+
+
+class Upkeep:
+    """Runs on the event loop. Each step returns the number of what went."""
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        known: Known,
+        coordinator: Coordinator,
+        writer: Callable[[], Writer],
+    ) -> None:
+        self._settings = settings
+        self._known = known
+        self._coordinator = coordinator
+        self._writer = writer
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.retention_interval)
+            await self.retain()
+            await self.forget_producers()
+            await self.forget_identities()
+            await self.tidy_prints()
+            await self.forget_groups()
+
+    async def retain(self) -> int:
+        """Drop the segments that may go."""
+        partitions = list(self._known.catalogue.partitions())
+        return sum([await self._retain_one(partition) for partition in partitions])
+
+    async def forget_producers(self) -> int:
+        """Forget producers that have sent nothing for ``producer_age``."""
+        producers, before = self._known.producers, self._before(self._settings.producer_age)
+        if producers.oldest_ms >= before:
+            return 0
+        return await self._writer().run(lambda db: producers.forget_before(db, before))
+
+    async def forget_identities(self) -> int:
+        """Forget identities whose window is over, some thousand rows at a time."""
+        gone, identities = 0, self._known.identities
+        while identities.oldest_ms < self._settings.now_ms():
+            gone += await self._writer().run(identities.forget)
+        return gone
+
+    async def tidy_prints(self) -> int:
+        """Merge the index of events of each closed segment into one row, or drop it."""
+        due = self._known.events.due(self._known.catalogue)
+        for segment in due:
+            await self._writer().run(partial(self._known.events.tidy, segment))
+        return len(due)
+
+    async def forget_groups(self) -> int:
+        """Forget groups that have not been used for ``group_age``."""
+        return await self._coordinator.forget_idle(self._before(self._settings.group_age))
+
+    def _before(self, age: float) -> int:
+        return self._settings.now_ms() - round(age * 1000)
+
+    async def _retain_one(self, partition: PartitionLog) -> int:
+        def drop(db: apsw.Connection) -> int:
+            count = self._droppable(partition)  # again: a group may have been declared meanwhile
+            if count:
+                self._known.catalogue.drop_segments(db, partition, count)
+            return count
+
+        return await self._writer().run(drop) if self._droppable(partition) else 0
+
+    def _droppable(self, partition: PartitionLog) -> int:
+        return droppable(
+            partition.segments,
+            partition.next_offset,
+            self._settings.retention_of(partition.place.topic),
+            self._settings.now_ms(),
+            self._known.positions.keeps(partition.place),
+        )
+
+
+def droppable(
+    segments: Sequence[Segment],
+    next_offset: int,
+    retention: Retention,
+    now_ms: int,
+    needed: int | None,
+) -> int:
+    """How many of the oldest segments may go. ``needed``: the lowest offset that must stay."""
+    count = 0
+    total = sum(segment.bytes for segment in segments)
+    for at, segment in enumerate(segments):
+        end = segments[at + 1].base if at + 1 < len(segments) else next_offset
+        empty = end == segment.base
+        newest = at + 1 == len(segments)
+        too_much = retention.max_bytes is not None and total > retention.max_bytes and not newest
+        if empty or not (too_much or _too_old(segment, retention, now_ms)):
+            break
+        if needed is not None and needed < end:
+            break
+        total -= segment.bytes
+        count += 1
+    return count
+
+
+def _too_old(segment: Segment, retention: Retention, now_ms: int) -> bool:
+    return retention.max_age is not None and segment.last_ms < now_ms - retention.max_age * 1000

@@ -1,0 +1,20 @@
+"""What a consumer of a log filters, for tests of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.bindings.record import Decoded, Record
+from app.bindings.table import BINDINGS
+from app.filters.model import Filter
+from app.filters.selection import Selection
+from app.interfaces import ConsumerFilter
+
+
+def consumer_filter(
+    filters: Sequence[Filter],
+    passed: Callable[[int, int], None],
+    decode: Callable[[Record], Decoded] = BINDINGS["embedded"].decode,
+) -> ConsumerFilter:
+    """Return the filter of a consumer. ``passed``: as ``ConsumerFilter`` calls it."""
+    return ConsumerFilter(Selection(filters), decode, passed)

@@ -1,0 +1,152 @@
+"""A service inside the test's own process. The only module of the tests that knows how one is made.
+
+``running`` starts a service and stops it when the block ends. ``Service`` is for a test that times the start
+itself, or reloads. A service in a process of its own is ``service_process.ServiceProcess``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.bindings.record import Record
+from app.brokers.portable import PortableLog
+from app.config.check.source import Source
+from app.interfaces import LetterChoice, Store
+from app.model.judgement import Judgement
+from app.model.message import Partition
+from app.runtime import service as making
+from app.runtime.build import build
+from app.runtime.clock import SystemClock
+from app.telemetry import Counters
+from app.worker.supervisor import Supervisor
+from configuration import written
+
+PATIENCE = 120.0  # seconds for one answer
+
+
+class Service:
+    """One service on one file. ``file`` is read again when it reloads."""
+
+    def __init__(self, file: Path, environ: Mapping[str, str] | None = None) -> None:
+        source = Source(file, environ or {})
+        loaded = source.load(source.read())
+        self.file = file
+        self._service = making.Service(
+            build(loaded.config, SystemClock(), loaded=loaded), source=source
+        )
+
+    async def start(self) -> None:
+        """Return when it accepts events. Raises SetupError."""
+        await self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop()
+
+    @property
+    def events_url(self) -> str:
+        return self._service.events_url
+
+    @property
+    def events_port(self) -> int:
+        return int(self.events_url.rpartition(":")[2])
+
+    @property
+    def admin_url(self) -> str:
+        return self._service.admin_url
+
+    @property
+    def logs(self) -> Mapping[str, PortableLog]:
+        """The logs of its brokers, by name."""
+        return self._service.parts.logs
+
+    @property
+    def store(self) -> Store:
+        return self._service.parts.store
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The worker's subscriptions. Fails where the role ``worker`` is not run."""
+        supervisor = self._service.parts.supervisor
+        assert supervisor is not None
+        return supervisor
+
+    @property
+    def counters(self) -> Counters:
+        return self._service.parts.counters
+
+    async def reload(self) -> Judgement:
+        """Read the file again, as ``POST /v1/config:reload`` does."""
+        return await self._service.reloader.reload("api")
+
+    async def send(self, id_: str, data: bytes | str | None = "{}", **attributes: str) -> None:
+        """Send one event in binary mode; it has to be accepted. Without data it has no content type."""
+        headers = event_headers(id_, **attributes)
+        if data is not None:
+            headers["content-type"] = "application/json"
+        async with _client() as client:
+            answer = await client.post(f"{self.events_url}/events", headers=headers, content=data)
+        assert answer.status_code == 202, answer.text
+
+    async def get(self, path: str) -> Any:
+        """Return the JSON that the admin listener answers."""
+        return json.loads(await self.text(path))
+
+    async def text(self, path: str) -> str:
+        """Return what the admin listener answers, whatever its status."""
+        async with _client() as client:
+            return (await client.get(f"{self.admin_url}{path}")).text
+
+    async def stored(self, *topics: str, broker: str = "log") -> int:
+        """Return how many records the topics have."""
+        metadata = await self.logs[broker].metadata(list(topics))
+        return sum(int(part.latest or 0) for topic in metadata.topics for part in topic.partitions)
+
+    async def records(self, topic: str, partitions: int = 1, broker: str = "log") -> list[Record]:
+        """Return all records of a topic, partition after partition."""
+        return [
+            message.record
+            for number in range(partitions)
+            async for message in self.logs[broker].read(Partition(topic, number), "0")
+        ]
+
+    async def letters(self) -> dict[str, int]:
+        """Return how many dead letters there are, by their cause."""
+        found: dict[str, int] = {}
+        for (_, cause), count in (await self.store.letters.count(LetterChoice())).items():
+            found[cause] = found.get(cause, 0) + count
+        return found
+
+
+@asynccontextmanager
+async def running(
+    settings: Mapping[str, Any], folder: Path, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[Service]:
+    """Run a service on these settings, which are written into ``folder``, until the block ends."""
+    service = Service(written(settings, folder), environ)
+    await service.start()
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+def event_headers(id_: str, **attributes: str) -> dict[str, str]:
+    """Return the attributes of an event as the headers of binary mode."""
+    usual = {"specversion": "1.0", "id": id_, "source": "/s", "type": "t"}
+    return {f"ce-{name}": text for name, text in {**usual, **attributes}.items()}
+
+
+def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set how long a starting service keeps Kafka clients out until its subscriptions have their groups."""
+    monkeypatch.setattr(making, "TAKEN", seconds)
+
+
+def _client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(trust_env=False, timeout=PATIENCE)
