@@ -34,6 +34,7 @@ bindings       pure   event to neutral record and back: HTTP, Kafka, Pulsar, Rab
 formats        pure   events as documents: JSON, Protobuf, Avro
 event          pure   what a CloudEvent is: types, value, validation, versions
 errors         pure   every error as one tree: whose fault it is, whether a retry helps
+libraries      shell  libraries whose undocumented names are used: known versions, and the cure for another
 tls            shell  certificates and keys: read whole, tried, swapped; what is wrong with them
 telemetry      shell  logging, counters, histograms, traces, supervised tasks
 ============== ====== ==============================================================================
@@ -41,9 +42,4 @@ telemetry      shell  logging, counters, histograms, traces, supervised tasks
 Pure folders take time and chance as arguments. ``pyproject.toml`` holds the import contracts.
 """
 
-import sys
-
 __version__ = "0.1.0"
-
-# httpx imports its own command line where it can, with rich and pygments: more to load than all else of it.
-sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # so it cannot, and does without

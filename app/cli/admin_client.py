@@ -14,9 +14,8 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import httpx
-
     from app.cli.printing import Column
+    from app.libraries.httpx_client import httpx
 
 Server = Annotated[str, option("The admin listener of a service.", envvar="SKYBRIDGE_SERVER")]
 Token = Annotated[str, option("Its token.", envvar="SKYBRIDGE_ADMIN_TOKEN", show_default=False)]
@@ -94,8 +93,9 @@ class Service(NamedTuple):
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """The answer as it is, headers and all. Its body is ``json``, or ``content`` with its headers."""
-        import httpx
         import msgspec
+
+        from app.libraries.httpx_client import httpx
 
         options.demand_address("--server", self.server, SERVER)
         sent = {**(headers or {}), **authorization(self.token)}

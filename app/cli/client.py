@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import httpx
 import msgspec
 
 from app.bindings import http
@@ -20,6 +19,7 @@ from app.bindings.record import Decoded
 from app.bindings.transcode import Writing
 from app.cli.options import has_certificate
 from app.cli.printing import reason
+from app.libraries.httpx_client import httpx
 
 Mode = Literal["binary", "structured", "batch"]
 REPEATED = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later

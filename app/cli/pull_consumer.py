@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-import httpx
 import msgspec
 
 from app.cli import admin_client, options, printing
+from app.libraries.httpx_client import httpx
 
 Deal = Callable[[dict[str, Any]], Awaitable[int]]
 """What is done with what was received; its exit code: 0, ``REJECT``, or any other for not now."""

@@ -120,10 +120,9 @@ def _post(
 ) -> None:
     import asyncio
 
-    import httpx
-
     from app.cli.client import EventsClient
     from app.errors import SenderError
+    from app.libraries.httpx_client import httpx
 
     shows_each = as_json or len(events) < PROGRESS_FROM
     show = _show_json if as_json else _show if shows_each else _show_refused

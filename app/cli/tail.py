@@ -119,7 +119,7 @@ async def _print(
 async def _from_service(
     url: str, server: str, token: str, query: dict[str, str]
 ) -> AsyncGenerator[str, None]:
-    import httpx
+    from app.libraries.httpx_client import httpx
 
     headers = httpx.Headers(admin_client.authorization(token), encoding="utf-8")
     try:

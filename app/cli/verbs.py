@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 
 import typer
 from typer.core import TyperCommand
-from typer.main import get_command_from_info
-from typer.models import CommandInfo, OptionInfo
+from typer.main import get_command
 
 from app import __version__
 from app.cli import exits
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 F = TypeVar("F", bound="Callable[..., None]")
+
+_OPTION = type(typer.Option())
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -41,8 +42,10 @@ class _Verb(TyperCommand):
 
     @functools.cached_property
     def _whole(self) -> Any:
-        made = CommandInfo(name=self.name, callback=self._made and self._made())
-        return get_command_from_info(made, pretty_exceptions_short=True, rich_markup_mode=None)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if self._made is not None:
+            alone.command(name=self.name)(self._made())
+        return get_command(alone)
 
     @functools.cached_property
     def params(self) -> Any:  # type: ignore[override]  # as it was set
@@ -131,7 +134,7 @@ def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
 def _named(parameter: inspect.Parameter) -> Any:
     """Its type, with the long name of the option where that was left out."""
     kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
-    if not about or not isinstance(about[0], OptionInfo):
+    if not about or not isinstance(about[0], _OPTION):
         return parameter.annotation
     found = copy(about[0])
     names = [each for each in (found.default, *(found.param_decls or ())) if isinstance(each, str)]

@@ -4,7 +4,7 @@ A request goes down this list, its answer comes up again:
 
 ==========================  ======================================================================
 server, port, tls           a listener's life, its port, its certificates
-uvicorn_check               whether uvicorn is a known version
+uvicorn_adapter             what is used of uvicorn, and which versions are known
 listener                    the limits that its connections share, and their use
 httptools_protocol          the bytes of a connection; which requests take the hot path
 connection                  its bounds, its deadlines, its end

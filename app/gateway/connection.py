@@ -1,7 +1,6 @@
 """A connection of a listener: its bounds, its deadlines, its answers and its end.
 
-What travels on it is read by ``httptools_protocol``. The internals of uvicorn that both lean on are
-listed in ``uvicorn_check``; the version is pinned.
+What travels on it is read by ``httptools_protocol``. What both use of uvicorn is listed in ``uvicorn_adapter``.
 """
 
 from __future__ import annotations
@@ -13,10 +12,7 @@ from collections.abc import Hashable
 from typing import Any, NoReturn
 
 import httptools
-from uvicorn._types import ASGI3Application
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
+from uvicorn import Config
 
 from app.gateway.answers import (
     BODY_TOO_LARGE,
@@ -32,6 +28,7 @@ from app.gateway.listener import Listener
 from app.gateway.read_control import PIPELINE, Flow
 from app.gateway.request_queue import RequestCycle, RequestQueue
 from app.gateway.timeouts import Phase, Watch
+from app.gateway.uvicorn_adapter import AsgiCycle, AsgiProtocol
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +46,15 @@ class EndOfInput(Exception):
     """Stops the parser: nothing more of this connection is read."""
 
 
-class Connection(HttpToolsProtocol, abc.ABC):
+class Connection(AsgiProtocol):
     """``listener`` and ``renderer`` are shared by all connections of a listener."""
 
-    flow: Flow
+    flow: Flow  # type: ignore[assignment]  # in place of uvicorn's own
 
     def __init__(
         self,
         config: Config,
-        server_state: ServerState,
+        server_state: Any,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
@@ -228,7 +225,7 @@ class Connection(HttpToolsProtocol, abc.ABC):
 
     # What uvicorn's way says
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+    def asgi_ready(self, cycle: AsgiCycle, app: Any) -> None:
         self._queue.add_asgi(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -248,9 +245,6 @@ class Connection(HttpToolsProtocol, abc.ABC):
     @abc.abstractmethod
     def publish(self, cycle: RequestCycle) -> Answer | None:
         """A request of the short way."""
-
-    def begin_asgi(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
-        super()._start_asgi_task(cycle, app)
 
     def write(self, answer: Answer, *, last: bool) -> None:
         transport = self.transport

@@ -22,9 +22,8 @@ from app.model.producer import JwtRule
 from app.telemetry.tasks import ended
 
 if TYPE_CHECKING:
-    import httpx
-
     from app.access.signatures import Keys
+    from app.libraries.httpx_client import httpx
 
 EVERY = 300.0  # seconds
 AGAIN = 60.0
@@ -126,7 +125,7 @@ def by_discovery(issuer: str) -> Fetch:
     must be the one that was asked."""
 
     async def fetch() -> bytes:
-        import httpx  # noqa: PLC0415 - heavy, and few have issuers
+        from app.libraries.httpx_client import httpx  # noqa: PLC0415 - heavy, and few have issuers
 
         try:
             async with httpx.AsyncClient(timeout=WITHIN, follow_redirects=False) as client:

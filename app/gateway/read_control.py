@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import asyncio
 
-from uvicorn.protocols.http.flow_control import FlowControl
-
 APPLICATION = 1  # an ASGI request has a body that its application has not taken yet
 PIPELINE = 2  # as many requests are in work as may be
 UNREAD = 4  # the peer does not read its answers
 
 
-class Flow(FlowControl):
-    """uvicorn's flow control with more than one reason to pause.
+class Flow:
+    """Flow control with more than one reason to pause, in place of uvicorn's own.
 
-    uvicorn's own ``pause_reading`` and ``resume_reading`` speak for the application alone.
+    ``pause_reading`` and ``resume_reading``, which uvicorn calls, speak for the application alone.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__(transport)
+        self.read_paused = False
+        self.write_paused = False
+        self._socket = transport
         self._holders = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
 
     def hold(self, holder: int) -> None:
         self._holders |= holder
-        if not self._transport.is_closing():
-            super().pause_reading()
+        if not self.read_paused and not self._socket.is_closing():
+            self.read_paused = True
+            self._socket.pause_reading()
 
     def release(self, holder: int) -> None:
         self._holders &= ~holder
-        if not self._holders and not self._transport.is_closing():
-            super().resume_reading()
+        if self.read_paused and not self._holders and not self._socket.is_closing():
+            self.read_paused = False
+            self._socket.resume_reading()
 
     def release_all(self) -> None:
         self.release(self._holders)
@@ -41,9 +45,15 @@ class Flow(FlowControl):
         self.release(APPLICATION)
 
     def pause_writing(self) -> None:
-        super().pause_writing()
+        self.write_paused = True
+        self._writable.clear()
         self.hold(UNREAD)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self.write_paused = False
+        self._writable.set()
         self.release(UNREAD)
+
+    async def drain(self) -> None:
+        """Wait until the peer has read enough of its answers, or the connection is gone."""
+        await self._writable.wait()

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from time import perf_counter
-from typing import Protocol
-
-from uvicorn._types import ASGI3Application
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from typing import Any, Protocol
 
 from app.gateway.answers import Answer
 from app.gateway.request import Request
+from app.gateway.uvicorn_adapter import AsgiCycle
 from app.telemetry import Histogram
 
 _HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # labels
@@ -27,7 +25,7 @@ class QueueOwner(Protocol):
     def publish(self, cycle: RequestCycle) -> Answer | None:
         """Begin a hot request. None: ``cycle.answered`` will be called, once."""
 
-    def begin_asgi(self, asgi: RequestResponseCycle, app: ASGI3Application) -> None: ...
+    def begin_asgi(self, asgi: AsgiCycle, app: Any) -> None: ...
 
     def write(self, answer: Answer, *, last: bool) -> None:
         """Write ``answer``; close behind it when it is the ``last``."""
@@ -55,7 +53,7 @@ class RequestCycle:
         self.last = last
         self.begun = perf_counter()
         self.answer: Answer | None = None
-        self.asgi: RequestResponseCycle | None = None
+        self.asgi: AsgiCycle | None = None
 
     def answered(self, answer: Answer) -> None:
         """The answer of a hot request. The connection may be gone by now; then it is dropped."""
@@ -69,9 +67,7 @@ class OrdinaryCycle(RequestCycle):
 
     __slots__ = ("app", "running")
 
-    def __init__(
-        self, queue: RequestQueue, asgi: RequestResponseCycle, app: ASGI3Application
-    ) -> None:
+    def __init__(self, queue: RequestQueue, asgi: AsgiCycle, app: Any) -> None:
         super().__init__(queue, None, last=False)
         self.asgi = asgi
         self.app = app
@@ -107,7 +103,7 @@ class RequestQueue:
         else:
             self._waiting.append(cycle)
 
-    def add_asgi(self, asgi: RequestResponseCycle, app: ASGI3Application) -> None:
+    def add_asgi(self, asgi: AsgiCycle, app: Any) -> None:
         self._cycles.append(OrdinaryCycle(self, asgi, app))
         self._flush()
 
@@ -131,7 +127,7 @@ class RequestQueue:
         self._cycles.popleft()
         self._flush()
 
-    def withdraw_asgi(self, asgi: RequestResponseCycle) -> None:
+    def withdraw_asgi(self, asgi: AsgiCycle) -> None:
         """The newest request will never be whole; its application gets no more of it."""
         if self._cycles and self._cycles[-1].asgi is asgi:
             self._cycles.pop()
@@ -142,7 +138,7 @@ class RequestQueue:
         if len(self._cycles) == 1 and (asgi := self._cycles[0].asgi) is not None:
             asgi.keep_alive = False
 
-    def drop(self) -> list[RequestResponseCycle]:
+    def drop(self) -> list[AsgiCycle]:
         """The connection is gone. What has not begun never will. Returns the ordinary requests."""
         asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]
         self._cycles.clear()

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from uvicorn import Config, Server
-from uvicorn.server import ServerState
 
 from app.errors import SetupError
 from app.gateway.allowed_origins import Senders
@@ -27,7 +26,7 @@ from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, LOOPBACK, is_loopback, open_port, share_port
 from app.gateway.resource import CallBack, EventsResource, Publishing
 from app.gateway.tls import Certificates, Handshakes, Tls
-from app.gateway.uvicorn_check import demand_known_uvicorn
+from app.gateway.uvicorn_adapter import demand_known_uvicorn
 from app.telemetry import Counters
 from app.telemetry.tasks import keep
 
@@ -228,7 +227,7 @@ class EventsServer(HttpServer):
             self._certificates.demand_clients(other._tls.demands_client)
 
 
-async def _drained(state: ServerState, bound: float) -> bool:
+async def _drained(state: Any, bound: float) -> bool:
     """Whether every connection closed by itself within ``bound`` seconds. Each is told once to end;
     one that was accepted at the last moment too."""
     told: set[object] = set()
@@ -242,7 +241,7 @@ async def _drained(state: ServerState, bound: float) -> bool:
     return not (state.connections or state.tasks)
 
 
-def _cut(state: ServerState) -> None:
+def _cut(state: Any) -> None:
     _log.warning("drain time is over: %d connections are closed", len(state.connections))
     for task in state.tasks:
         task.cancel()

@@ -12,12 +12,12 @@ from struct import Struct
 
 import msgspec
 from aiokafka.errors import KafkaError
-from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from crc32c import crc32c
 
 from app.bindings.record import Record
+from app.brokers.aiokafka_adapter import batch_builder, batches_of
 from app.formats.deflated import TooLarge
-from app.kafka_listener.compression import Damaged, expand
+from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.node import LEADER_EPOCH
 from app.kafka_listener.wire import ErrorCode
@@ -152,7 +152,13 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
         raise Refused(ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}") from error
     head = bytearray(data[: _HEADER.size])
     head[_CHECKED + 1] &= ~_CODEC & 0xFF
+    _set_length(head, len(records))
     return b"".join((head, records))
+
+
+def _set_length(head: bytearray, records: int) -> None:
+    """``records``: their bytes, behind the whole header."""
+    _COUNT.pack_into(head, _LENGTH_END - _COUNT.size, _HEADER.size - _LENGTH_END + records)
 
 
 def _count_headers(plain: bytes, at: int) -> int:
@@ -207,13 +213,14 @@ def _records(plain: bytes, count: int) -> tuple[Record, ...]:
 
 
 def _decoded(plain: bytes) -> list[Record]:
-    return [Record(each.key, tuple(each.headers), each.value) for each in DefaultRecordBatch(plain)]
+    (batch,) = batches_of(plain)
+    return [Record(each.key, tuple(each.headers), each.value) for each in batch]
 
 
 def _parts(plain: bytes, count: int) -> Iterator[bytes]:
     """A large batch as several that are not, but for one of a single large record with few headers: the codec makes
     room for all headers that a record says it has, as far as the bytes reach."""
-    head, end = plain[: _HEADER.size - _COUNT.size], _HEADER.size
+    head, end = bytearray(plain[: _HEADER.size - _COUNT.size]), _HEADER.size
     while count:
         begin, at, taken = end, end, 0
         while taken < count:
@@ -224,6 +231,7 @@ def _parts(plain: bytes, count: int) -> Iterator[bytes]:
             end, taken = behind, taken + 1
         if end - begin > LARGE and _count_headers(plain, at) > MOST_HEADERS:
             raise _too_many_headers()
+        _set_length(head, end - begin)
         yield b"".join((head, _COUNT.pack(taken), plain[begin:end]))
         count -= taken
     if end != len(plain):
@@ -274,15 +282,7 @@ def _pieces(runs: Iterable[Run]) -> Iterator[tuple[int, int, list[Fields]]]:
 
 def _write(base: int, time_ms: int, records: list[Fields], room: int) -> tuple[bytes, int]:
     """One batch, and how many of the records went in; one does, whatever the room."""
-    builder = DefaultRecordBatchBuilder(
-        magic=FORMAT,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=-1,
-        producer_epoch=-1,
-        base_sequence=-1,
-        batch_size=max(room, _HEADER.size),
-    )
+    builder = batch_builder(max(room, _HEADER.size))
     append = builder.append
     taken = 0
     for key, headers, body, content_type in records:  # hot: the cost of every record

@@ -7,13 +7,12 @@ stranger would end the process. So a request is walked first, by the same schema
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, fields
+from dataclasses import Field, fields, is_dataclass
 from functools import lru_cache
-from types import UnionType
-from typing import Any, get_origin
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin
 
 import msgspec
-from kio.serial import _introspect as schemas
 
 MOST = 50_000  # elements of all arrays of one request
 _FIXED = {
@@ -65,33 +64,38 @@ def steps_of(schema: Any) -> tuple[Step, ...]:
     steps: list[Step] = []
     known: dict[int, tuple[Step, ...]] = {}
     for field in fields(schema):
-        tag = schemas.get_field_tag(field)
+        tag = field.metadata.get("tag")
         if tag is None:
-            steps += _field(field, flexible, optional=schemas.is_optional(field))
+            steps += _field(field, flexible, tagged=False)
         else:
-            known[int(tag)] = tuple(_field(field, flexible, optional=False))
+            known[int(tag)] = tuple(_field(field, flexible, tagged=True))
     if flexible:
         steps.append(Tags(known))
     return _merged(steps)
 
 
-def _field(field: Field[Any], flexible: bool, *, optional: bool) -> list[Step]:
-    kind = schemas.classify_field(field)
-    nullable = get_origin(field.type) is UnionType
-    match kind:
-        case schemas.EntityTupleField():
-            return [Array(steps_of(kind.type_), flexible, nullable)]
-        case schemas.EntityField():
-            inner = steps_of(kind.type_)
-            return [Nullable(inner)] if optional else list(inner)
-        case schemas.PrimitiveTupleField():
-            return [Array((_primitive(field, flexible),), flexible, nullable)]
-        case _:
-            return [_primitive(field, flexible)]
+def _field(field: Field[Any], flexible: bool, *, tagged: bool) -> list[Step]:
+    """Return how one field is walked, by its type: a primitive, a message, a tuple of either, or one of these or None."""
+    kind: Any = field.type
+    nullable = get_origin(kind) is UnionType
+    if nullable:
+        (kind,) = [each for each in get_args(kind) if each is not NoneType]
+    if get_origin(kind) is tuple:
+        of = get_args(kind)[0]
+        inner = steps_of(of) if _is_message(of) else (_primitive(field, flexible),)
+        return [Array(inner, flexible, nullable)]
+    if _is_message(kind):
+        inner = steps_of(kind)
+        return [Nullable(inner)] if nullable and not tagged else list(inner)
+    return [_primitive(field, flexible)]
+
+
+def _is_message(kind: Any) -> bool:
+    return is_dataclass(kind)
 
 
 def _primitive(field: Field[Any], flexible: bool) -> Step:
-    name = schemas.get_schema_field_type(field)
+    name: str = field.metadata["kafka_type"]
     if name in _FIXED:
         return Skip(_FIXED[name])
     if flexible:

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from scramp import ScramException, ScramMechanism
-from scramp.core import Nonce
 
 from app.access.caller import Caller
 from app.access.rights import KafkaAccess
@@ -157,14 +156,15 @@ class _Scram:
     def _allow_repeated(self, message: str) -> None:
         """A client by librdkafka before 2.6.1 (kcat of Debian 12) puts its own nonce before the whole one again,
         which Kafka before 4.0 takes. The proof is over our first answer, so no old one becomes good by it."""
-        nonce = str(self._server.nonce)
+        agreed = self._server.nonce
+        nonce = str(agreed)
         said = next((each[2:] for each in message.split(",") if each.startswith("r=")), "")
         if (
             len(said) > len(nonce)
             and said.endswith(nonce)
             and nonce.startswith(said[: -len(nonce)])
         ):
-            self._server.nonce = Nonce(said)
+            self._server.nonce = type(agreed)(said)
 
     def _look_up(self, name: str) -> Known:
         self._name = name

@@ -20,8 +20,9 @@ from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
 from app.pipeline.archive.lock import alone
 from app.pipeline.history import EPOCH, QUERY
-from app.pipeline.session import jvm, kept
+from app.pipeline.session import kept
 from app.pipeline.settings import Lake
+from app.pipeline.spark_adapter import java_session, jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -140,7 +141,7 @@ def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetim
     made = [each.made for each in history.snapshots(spark, table)]
     edge = max(made) + 1  # an older one may be the later by the clock of whoever made it
     # the procedure refuses to remove what is younger than a day
-    actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
+    actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(java_session(spark))
     expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
     begun = round(now.timestamp() * 1000)
     orphans = actions.deleteOrphanFiles(loaded).olderThan(begun).execute()

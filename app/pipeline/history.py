@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from app.pipeline.session import jvm
+from app.pipeline.spark_adapter import java_session, jvm
 from app.pipeline.tables import PLACE
 
 if TYPE_CHECKING:
@@ -67,10 +67,10 @@ def newest(spark: SparkSession, table: str) -> Snapshot | None:
 def iceberg_table(spark: SparkSession, table: str) -> Any:
     """``org.apache.iceberg.Table`` as it is now."""
     java = jvm(spark)
-    java_session = spark._jsparkSession  # noqa: SLF001
-    sessions: Any = spark._get_j_spark_session_class(java)  # noqa: SLF001
-    sessions.setActiveSession(java_session)  # a catalog is read from the settings of the active one
-    return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(java_session, table)
+    session = java_session(spark)
+    sessions = java.org.apache.spark.sql.classic.SparkSession
+    sessions.setActiveSession(session)  # a catalog is read from the settings of the active one
+    return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, table)
 
 
 def delete(spark: SparkSession, table: str, places: DataFrame) -> None:

@@ -14,10 +14,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import httpx
 import msgspec
 
 from app.errors import SetupError
+from app.libraries.httpx_client import httpx
 
 MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 FOLDER = "SKYBRIDGE_JARS"

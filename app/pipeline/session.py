@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline.settings import Catalog, Engine, Lake
+from app.pipeline.spark_adapter import java_session, jvm, launch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -87,11 +88,6 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
         frame.unpersist()
 
 
-def jvm(spark: SparkSession) -> Any:
-    """Java's packages: the classes of Iceberg, Hadoop and Kafka's client have no name in Python."""
-    return spark._jvm  # noqa: SLF001 - the only way
-
-
 def first_line(error: BaseException) -> str:
     """Of what an error says: Java's go on with its stack, and one of a task begins with Python's."""
     text = str(getattr(error, "java_exception", None) or error)
@@ -104,7 +100,8 @@ def first_line(error: BaseException) -> str:
 def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     """One of Hadoop's file systems, and the path in it."""
     path = jvm(spark).org.apache.hadoop.fs.Path(uri)
-    return path.getFileSystem(spark._jsc.hadoopConfiguration()), path  # noqa: SLF001
+    settings = java_session(spark).sparkContext().hadoopConfiguration()
+    return path.getFileSystem(settings), path
 
 
 def catalog_settings(catalog: Catalog) -> dict[str, str]:
@@ -138,19 +135,12 @@ def requirements() -> None:
 def _context(engine: Engine, app_name: str, *, brief: bool) -> SparkContext:
     """The process's, whatever asks: Spark has one."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-    running: SparkContext | None = SparkContext._active_spark_context  # noqa: SLF001 - the only way
-    if running is not None:
-        return running
     if engine.master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else workers run what PATH has
     settings = _settings(engine, app_name, brief=brief)
-    if SparkContext._gateway is None:  # noqa: SLF001 - the JVM outlives a context
-        launch = SparkConf(loadDefaults=False)
-        launch.setAll([(k, v) for k, v in settings.items() if k.startswith(_AT_LAUNCH)])
-        SparkContext._ensure_initialized(gateway=launch_gateway(launch))  # type: ignore[no-untyped-call]  # noqa: SLF001
-    return SparkContext(conf=SparkConf().setAll(list(settings.items())))
+    launch({k: v for k, v in settings.items() if k.startswith(_AT_LAUNCH)})
+    return SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
 
 
 def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:

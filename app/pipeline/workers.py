@@ -8,6 +8,7 @@ alone by the garbage collector, which runs after each task.
 from __future__ import annotations
 
 import gc
+import runpy
 import sys
 from importlib.machinery import PathFinder
 
@@ -26,9 +27,7 @@ def without_archives() -> None:
 
 if __name__ == "__main__":
     without_archives()
-    from pyspark.daemon import manager
-
     import app.pipeline.archive.files  # noqa: F401 - and with it the decoder
 
     gc.freeze()
-    manager()  # type: ignore[no-untyped-call]
+    runpy.run_module("pyspark.daemon", run_name="__main__")  # as Spark does by itself

@@ -83,7 +83,7 @@ Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple
 async def ask_directly(
     url: str, form: Mapping[str, str], login: tuple[str, str], within: float
 ) -> tuple[int, bytes]:
-    import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
+    from app.libraries.httpx_client import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
 
     try:
         async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:

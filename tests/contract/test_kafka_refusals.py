@@ -74,7 +74,7 @@ async def test_only_the_records_without_a_key_are_refused_by_a_compacted_topic(
     """Kafka refuses the whole batch. Since version 8 of Produce it names the records; a broker that has no such
     version is sent less and less at once."""
     if not words:
-        monkeypatch.setattr(connection, "_WORDS", 99)
+        monkeypatch.setattr(connection, "NAMES_RECORDS", 99)
     topic = await made(kafka, log, cleanup_policy="compact")
     records = [record(f"{n}", None if n in {3, 7} else b"k") for n in range(11)]
     results = await log.submit(topic, records)

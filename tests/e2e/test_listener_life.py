@@ -9,7 +9,7 @@ import time
 import pytest
 
 from app.errors import SetupError
-from app.gateway import uvicorn_check
+from app.gateway import uvicorn_adapter
 from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
 from app.gateway.timeouts import Phase
@@ -173,10 +173,10 @@ async def test_the_date_header_is_a_switch() -> None:
 
 async def test_an_unknown_uvicorn_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own protocol has few bounds: a listener without ours would be open to whoever wants its memory."""
-    monkeypatch.setattr(uvicorn_check, "KNOWN_VERSIONS", frozenset({"0.0.1"}))
+    monkeypatch.setattr(uvicorn_adapter, "KNOWN", ("0.0.1",))
     with pytest.raises(
         SetupError,
-        match=r"uvicorn is incompatible with the listeners.*Cure: install uvicorn 0\.0\.1",
+        match=r"uvicorn .* is not known to this release.*Cure: install uvicorn 0\.0\.1",
     ):
         await EventsServer(AtOnce(), Counters(), port=0).start()
 

@@ -19,6 +19,7 @@ from aiokafka.errors import (
     for_code,
 )
 
+from app.brokers.aiokafka_adapter import client_of
 from app.brokers.kafka.connection import STOP_WITHIN, shut
 from app.brokers.kafka.questions import (
     ASK_AGAIN,
@@ -26,7 +27,9 @@ from app.brokers.kafka.questions import (
     LATEST,
     Leaders,
     Offsets,
+    controller_ready,
     describe,
+    drawing,
     offsets,
 )
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
@@ -83,6 +86,7 @@ class Admin:
         unknown to its own broker for a moment."""
         new = NewTopic(topic, partitions, self._settings.replication)
         async with self._client() as client:
+            await controller_ready(client, self.patience)
             answer = await client.create_topics([new])
         for _, code, message in answer.topic_errors:
             if code and for_code(code) is not TopicAlreadyExistsError:
@@ -139,6 +143,14 @@ class Admin:
         ]
         return f"without a leader: partition {', '.join(alone)}" if alone else ""
 
+    async def ends(self, partition: Partition) -> tuple[int, int]:
+        """Return the first offset held, and the next one to come. Raises PositionOutOfRange for no partition."""
+        async with self._client() as client:
+            leaders = await self._leader(client, partition)
+            earliest = _only(await offsets(client, leaders, EARLIEST), partition)
+            latest = _only(await offsets(client, leaders, LATEST), partition)
+        return earliest, latest
+
     async def offset_at(self, partition: Partition, time_ms: int) -> int:
         """Of the first record stored at a time or later; the next one to come where there is none."""
         async with self._client() as client:
@@ -150,10 +162,7 @@ class Admin:
 
     async def offset_back(self, partition: Partition, count: int) -> int:
         """``count`` before the next one to come, or the earliest there is."""
-        async with self._client() as client:
-            leaders = await self._leader(client, partition)
-            earliest = _only(await offsets(client, leaders, EARLIEST), partition)
-            latest = _only(await offsets(client, leaders, LATEST), partition)
+        earliest, latest = await self.ends(partition)
         return max(earliest, latest - count)
 
     async def _leader(self, client: AIOKafkaAdminClient, partition: Partition) -> Leaders:
@@ -173,7 +182,7 @@ class Admin:
             await asyncio.sleep(0)  # its tasks must have begun, or its stop ends in CancelledError
             yield consumer
         finally:
-            await shut(consumer, consumer._client, STOP_WITHIN)  # noqa: SLF001
+            await shut(consumer, client_of(consumer), STOP_WITHIN)
 
     @contextlib.asynccontextmanager
     async def _client(self) -> AsyncIterator[AIOKafkaAdminClient]:
@@ -212,7 +221,7 @@ def _only(found: Offsets, partition: Partition) -> int:
 
 
 async def _committed(client: AIOKafkaAdminClient, group: str) -> Offsets:
-    offsets = await client.list_consumer_group_offsets(group)
+    offsets = await drawing(lambda: client.list_consumer_group_offsets(group))
     return {place: each.offset for place, each in offsets.items() if each.offset >= 0}
 
 

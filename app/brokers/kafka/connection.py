@@ -16,11 +16,16 @@ from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import KafkaConnectionError, KafkaError, for_code
-from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.produce import ProduceRequest, ProduceRequest_v8
 
+from app.brokers.aiokafka_adapter import (
+    NAMES_RECORDS,
+    PRODUCE,
+    connect_once,
+    metadata_request,
+    newest_produce,
+)
+from app.brokers.kafka.addresses import addresses_of
 from app.brokers.kafka.errors import Abandoned, Refusal
 from app.brokers.kafka.questions import ask_any
 from app.brokers.kafka.settings import KafkaSettings
@@ -31,9 +36,6 @@ STOP_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait f
 PROBE_WITHIN = 2.0
 
 _UNKNOWN_TOPIC = 3
-_WORDS = (
-    ProduceRequest_v8.API_VERSION
-)  # since then Produce answers which records are refused, and why
 
 Place = tuple[str, int]
 """Topic and partition number."""
@@ -104,8 +106,7 @@ class Connection:
 
         Raises KafkaError, also when the topic is there and has no leaders yet.
         """
-        request = MetadataRequest([topic], allow_auto_topic_creation=False)
-        answer = await self.ask(request)
+        answer = await self.ask(metadata_request([topic]))
         [(code, _, _, partitions)] = answer.topics
         if code == _UNKNOWN_TOPIC:
             return None
@@ -127,7 +128,7 @@ class Connection:
     async def probe(self) -> None:
         """A real answer of a broker, soon. Raises KafkaError, OSError or TimeoutError."""
         async with asyncio.timeout(PROBE_WITHIN):
-            await self.ask(MetadataRequest([]))
+            await self.ask(metadata_request([]))
 
     def leader(self, place: Any) -> int | None:
         """The node that takes writes for a partition; None while an election is under way."""
@@ -141,11 +142,11 @@ class Connection:
     async def _reason(self) -> Exception | None:
         """Why the first broker of the list rejects the connection: the client tells it to nobody. None
         when it does by now."""
-        host, port, _ = collect_hosts(self._settings.bootstrap_servers, randomize=False)[0]
+        host, port = addresses_of(self._settings.bootstrap_servers)[0]
         options = self._settings.one_connection()
         try:
             async with asyncio.timeout(PROBE_WITHIN):
-                connection = await create_conn(host, port, **options)
+                connection = await connect_once(host, port, **options)
         except KafkaConnectionError as error:
             return await _farewell(host, port, options["ssl_context"]) or error
         except (KafkaError, OSError, TimeoutError) as error:
@@ -155,17 +156,17 @@ class Connection:
 
     async def _gate(self, node: int, request: Any, **options: Any) -> Any:
         """In front of the wire. Connecting comes first, so that asking and writing are one step."""
-        if not isinstance(request, ProduceRequest):
+        if request.API_KEY != PRODUCE:
             return await self._send(node, request, **options)
         await self.client.ready(node)
-        places = _places(request)
+        newest = newest_produce(request)
+        places = _places(newest)
         for place in places:
             self.refusals.pop(place, None)
         if self.tainted or not all(map(self._may_leave, places)):
             raise Abandoned
-        request.prepare = partial(
-            _newest, request
-        )  # the client stops at version 7, without the broker's words
+        # The client stops at version 7, without the broker's words.
+        request.prepare = partial(_newest, request, newest)
         answer = await self._send(node, request, **options)
         if request.required_acks:
             self._note(answer)
@@ -176,7 +177,9 @@ class Connection:
         for topic, partitions in answer.topics:
             for number, code, *more in partitions:
                 if code:
-                    records, words = more[-2:] if answer.API_VERSION >= _WORDS else ((), None)
+                    records, words = (
+                        more[-2:] if answer.API_VERSION >= NAMES_RECORDS else ((), None)
+                    )
                     named = {index: text or "" for index, text in records or ()}
                     self.refusals[topic, number] = Refusal(code, named, words or "")
                     self._refused(code)
@@ -214,18 +217,15 @@ async def shut(what: Any, client: Any, within: float) -> None:
         log.warning("a Kafka client did not stop cleanly: %r", task)
 
 
-def _newest(request: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
-    """Return the request in version 8 for a broker that has it (Kafka 2.4), else as the client would."""
-    oldest, newest = versions.get(ProduceRequest.API_KEY, (0, 0))
-    if oldest <= _WORDS <= newest:
-        return request.build(ProduceRequest_v8)
-    return ProduceRequest.prepare(request, versions)
+def _newest(request: Any, newest: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
+    """Return ``newest`` for a broker that has its version (Kafka 2.4), else the request as the client would."""
+    low, high = versions.get(PRODUCE, (0, 0))
+    if low <= NAMES_RECORDS <= high:
+        return newest
+    return type(request).prepare(request, versions)
 
 
 def _places(request: Any) -> list[Place]:
-    """The client keeps them private; ``test_internals`` guards that they stay there."""
     return [
-        (topic, partition)
-        for topic, partitions in request._topics  # noqa: SLF001
-        for partition, _ in partitions
+        (topic, partition) for topic, partitions in request.topics for partition, _ in partitions
     ]

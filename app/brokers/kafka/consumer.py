@@ -81,7 +81,6 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
             self._gone()
             await self._membership.leave(STOP_WITHIN)
             raise
-        self._membership.begun()
         self._consumer.subscribe(list(self._joining.topics), listener=self)
         self._listening = asyncio.create_task(self._listen(), name=f"group {self._group}")
         self._commits.start()
@@ -166,6 +165,7 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
 
     async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
         """Begin each partition at its commit; one without gets its start, committed first."""
+        self._membership.rest(assigned)
         committed = dict(await self._membership.committed(assigned))
         new = [place for place in assigned if place not in committed]
         if new:

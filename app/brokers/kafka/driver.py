@@ -6,16 +6,17 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 
 from msgspec import structs
 
+from app.brokers.aiokafka_adapter import demand_known_aiokafka
 from app.brokers.driver import Joining, Submission, quieten
-from app.brokers.kafka import records
 from app.brokers.kafka.admin import Admin
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.errors import translate
+from app.brokers.kafka.fetching import Fetching
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import interval_of
 from app.brokers.kafka.producer import Producer
 from app.brokers.kafka.reader import read
-from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings, install_authenticator
+from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
 from app.brokers.kafka.shared_admin import Standing
 from app.brokers.kafka.tail import Tails
 from app.errors import BrokerError
@@ -51,12 +52,11 @@ class KafkaDriver:
         self._standing = Standing(settings)
         self._admin = Admin(settings, self._standing)
         self._tails = Tails(settings)
-        self._beats = Heartbeats(interval_of(settings), settings.session_timeout, self._tails.beat)
+        self._beats = Heartbeats(interval_of(settings), self._tails.beat)
 
     async def start(self) -> None:
         quieten("aiokafka")
-        install_authenticator()
-        records.install()
+        demand_known_aiokafka()
         await self._producer.start()
 
     async def stop(self) -> None:
@@ -78,7 +78,7 @@ class KafkaDriver:
     def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        return read(self._admin, partition, start, until)
+        return read(self._admin, Fetching(self._settings), partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         return str(await self._admin.offset_at(partition, time_ms))

@@ -8,46 +8,34 @@ from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, for_code
-from aiokafka.protocol.fetch import FetchRequest
 
-from app.brokers.kafka.records import KeptRecords, PatientRecords
+from app.brokers.aiokafka_adapter import fetch_request
+from app.brokers.kafka.records import FetchedRecords
 
 MOST_BYTES = 2 << 20  # of one answer, which is in memory three times while it is read
 MOST_OF_PARTITION = 256 << 10
-_READ_COMMITTED = 1
 _ABORTED_FIRST = 11  # the version of the answer from which the read replica stands behind them
 
 
 class Want(NamedTuple):
     place: TopicPartition
     position: int
-    answer: asyncio.Future[PatientRecords]
+    answer: asyncio.Future[FetchedRecords]
 
 
 class Found(NamedTuple):
     raw: bytes
     aborted: Any
 
-    def begin(self, want: Want) -> PatientRecords:
-        return PatientRecords(
-            want.place,
-            KeptRecords(self.raw),
-            self.aborted,
-            want.position,
-            None,
-            None,
-            True,  # checksums are looked at
-            _READ_COMMITTED,
-        )
+    def begin(self, want: Want) -> FetchedRecords:
+        return FetchedRecords(self.raw, self.aborted, want.position)
 
 
-def request_for(wants: dict[TopicPartition, list[Want]], wait: float) -> FetchRequest:
+def request_for(wants: dict[TopicPartition, list[Want]], wait: float) -> Any:
     topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for place, (want, *_) in wants.items():
         topics[place.topic].append((place.partition, want.position, MOST_OF_PARTITION))
-    return FetchRequest(
-        round(wait * 1000), 1, MOST_BYTES, _READ_COMMITTED, list(topics.items()), rack_id=""
-    )
+    return fetch_request(topics, round(wait * 1000), MOST_BYTES)
 
 
 def found_in(answer: Any) -> dict[TopicPartition, Found | KafkaError]:

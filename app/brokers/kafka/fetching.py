@@ -12,8 +12,7 @@ import logging
 from collections.abc import Awaitable, Collection
 from typing import Any
 
-from aiokafka import TopicPartition
-from aiokafka.client import AIOKafkaClient
+from aiokafka import AIOKafkaClient, TopicPartition
 from aiokafka.errors import (
     BrokerResponseError,
     CorruptRecordException,
@@ -23,11 +22,10 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from aiokafka.protocol.fetch import FetchRequest
 
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.fetch_request import Want, found_in, request_for
-from app.brokers.kafka.records import PatientRecords
+from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import Shared
 from app.errors import BrokerUnavailable
@@ -58,9 +56,9 @@ class Node:
         self._asked = asyncio.Event()
         self._closed = False
 
-    async def fetch(self, place: TopicPartition, position: int) -> PatientRecords:
+    async def fetch(self, place: TopicPartition, position: int) -> FetchedRecords:
         """Some records from ``position`` on, once there are any. Raises KafkaError."""
-        answer: asyncio.Future[PatientRecords] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[FetchedRecords] = asyncio.get_running_loop().create_future()
         self._wants.append(Want(place, position, answer))
         self._answered.discard(place)
         if not self._answered:
@@ -150,7 +148,7 @@ class Node:
             return self._at_rest
         return max(0.0, min([WAIT, *(left - TOGETHER for left in self._left())]))
 
-    async def _found(self, group: str, request: FetchRequest) -> dict[TopicPartition, Any]:
+    async def _found(self, group: str, request: Any) -> dict[TopicPartition, Any]:
         """Raises KafkaError."""
         if not await self._client.ready(self._number, group=group) or self._closed:
             raise NodeNotReadyError(f"node {self._number}")
@@ -195,7 +193,7 @@ class Fetching:
         self._closed = False
         self._nodes: dict[int, Node] = {}
 
-    async def records(self, place: TopicPartition, position: int) -> PatientRecords:
+    async def records(self, place: TopicPartition, position: int) -> FetchedRecords:
         """From ``position`` on, once there are any. Raises the answers that do not pass by themselves
         (``TOLD``), and a KafkaError of our side that does not."""
         said = False

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from aiokafka.structs import OffsetAndMetadata
 
+from app.brokers.aiokafka_adapter import HEARTBEAT, SYNC_GROUP, client_of, coordinator_of
 from app.brokers.kafka.connection import shut
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
@@ -24,6 +23,7 @@ log = logging.getLogger(__name__)
 NEVER_MS = 2**31 - 1
 BEATS = 5  # in a session time-out: four may be lost; more are most of what members at rest cost
 NOBODY = -1  # the generation of a member that the group has thrown out
+_SIGNS = (HEARTBEAT, SYNC_GROUP)  # requests whose answer shows that the group counts on the member
 _ALIVE = (0, 27)  # no error; a rebalance is under way, and the member still counts
 
 
@@ -40,7 +40,8 @@ def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKaf
         group_id=group,
         group_instance_id=settings.instance_id,  # unique within its group
         enable_auto_commit=False,
-        auto_offset_reset="none",
+        auto_offset_reset="earliest",  # of its own fetches, which there are none of
+        consumer_timeout_ms=NEVER_MS,  # of the routine that would fetch
         isolation_level=ISOLATION,
         session_timeout_ms=_ms(settings.session_timeout),
         heartbeat_interval_ms=_ms(heartbeat),
@@ -61,8 +62,7 @@ def _ms(seconds: float) -> int:
 
 class Membership:
     """What aiokafka knows of our place in the group and does not say: the generation, the commits'
-    metadata, and when the group last heard of us. The only place that looks inside its consumer;
-    ``test_internals`` guards what is found there.
+    metadata, and when the group last heard of us.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Membership:
         self._session_timeout = session_timeout
         self._monotonic = monotonic
         self._sure_until = 0.0
-        self._client: Any = consumer._client  # noqa: SLF001
+        self._client: Any = client_of(consumer)
         self._send = self._client.send
         self._client.send = self._observe
 
     @property
     def generation(self) -> int:
         """Grows with every rebalance of the group: the epoch of ownership."""
-        generation: int = self._consumer._coordinator.generation  # noqa: SLF001
+        generation: int = coordinator_of(self._consumer).generation
         return generation
 
     @property
@@ -100,20 +100,16 @@ class Membership:
         """
         return self._monotonic() < self._sure_until
 
-    def begun(self) -> None:
-        """Others read for it, and it beats with others: the place in the group is all that is left."""
-        self._consumer._fetcher._fetch_task.cancel()  # noqa: SLF001
-        if self._beats is not None:
-            coordinator: Any = self._consumer._coordinator  # noqa: SLF001
-            coordinator._heartbeat_routine = partial(self._beats.keep, coordinator)  # noqa: SLF001
+    def rest(self, places: Collection[TopicPartition]) -> None:
+        """Fetch nothing: others read for the member. Raises IllegalStateError if it does not own them now."""
+        self._consumer.pause(*places)
 
     async def committed(
         self, places: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        coordinator: Any = self._consumer._coordinator  # noqa: SLF001
-        offsets: Mapping[
-            TopicPartition, OffsetAndMetadata
-        ] = await coordinator.fetch_committed_offsets(list(places))
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] = await coordinator_of(
+            self._consumer
+        ).fetch_committed_offsets(list(places))
         return offsets
 
     async def leave(self, within: float) -> None:
@@ -121,7 +117,7 @@ class Membership:
         await shut(self._consumer, self._client, within)
 
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
-        if self._beats is not None and isinstance(request, HeartbeatRequest):
+        if self._beats is not None and request.API_KEY == HEARTBEAT:
             return await self._beat(self._beats, node, request, **options)
         return await self._sent(self._send(node, request, **options), request)
 
@@ -136,6 +132,6 @@ class Membership:
     async def _sent(self, sending: Awaitable[Any], request: Any) -> Any:
         left = self._monotonic()
         answer = await sending
-        if isinstance(request, HeartbeatRequest | SyncGroupRequest) and answer.error_code in _ALIVE:
+        if request.API_KEY in _SIGNS and answer.error_code in _ALIVE:
             self._sure_until = left + self._session_timeout
         return answer

@@ -1,16 +1,17 @@
 """Single requests to a cluster, through the client inside an admin client.
 
 The admin client's own ``describe_topics`` lets the broker make the topics that it asks about, where the
-broker is set so: a look must not make anything. And it cannot list offsets.
+broker is set so: a look must not make anything. And it cannot list offsets. One node of several that is down is no
+reason to have no answer, and the admin client asks one that it draws.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import shuffle
-from typing import Any
+from typing import Any, TypeVar
 
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -21,17 +22,18 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     for_code,
 )
-from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.offset import OffsetRequest
+
+from app.brokers.aiokafka_adapter import client_of, metadata_request, offsets_request
 
 Offsets = Mapping[TopicPartition, int]
 Leaders = Mapping[TopicPartition, int]
 
 EARLIEST, LATEST = -2, -1  # the guide's times with a meaning of their own
 _NOWHERE = -1
-_ANY_REPLICA = -1
-_READ_COMMITTED = 1  # the end is where our own readers end, below open transactions
 ASK_AGAIN = 0.1  # seconds
+DRAWS = 8  # nodes that are drawn for a question to any of them
+
+Answer = TypeVar("Answer")
 
 
 async def ask_any(client: Any, request: Any) -> Any:
@@ -49,24 +51,27 @@ async def ask_any(client: Any, request: Any) -> Any:
     raise failure
 
 
-class AdminClient(AIOKafkaAdminClient):  # type: ignore[misc]  # aiokafka has no types
-    """One node of several that is down is no reason to have no answer."""
+async def drawing(question: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask again where the admin client has drawn a node that is down. Raises KafkaError."""
+    for _ in range(DRAWS - 1):
+        try:
+            return await question()
+        except (NodeNotReadyError, KafkaConnectionError):
+            await asyncio.sleep(0)
+    return await question()
 
-    async def _send_request(self, request: Any, node_id: int | None = None) -> Any:
-        if node_id is None:
-            return await ask_any(self._client, request)
-        return await super()._send_request(request, node_id)
 
-    async def _send_to_controller(self, request: Any) -> Any:
-        """What the cluster names as its controller may be the node that has just died; the client would
-        wait for it alone."""
-        async with asyncio.timeout(self._request_timeout_ms / 1000):
-            while True:
-                controller = self._client.cluster.controller
-                if controller is not None and await self._client.ready(controller.nodeId):
-                    return await super()._send_to_controller(request)
-                await asyncio.sleep(ASK_AGAIN)
-                await self._client.force_metadata_update()
+async def controller_ready(client: AIOKafkaAdminClient, within: float) -> None:
+    """Wait for a controller that answers: the one that the cluster names may be the node that has just died, and the
+    admin client would wait for it alone. Raises TimeoutError after ``within`` seconds."""
+    wire = client_of(client)
+    async with asyncio.timeout(within):
+        while True:
+            controller = wire.cluster.controller
+            if controller is not None and await wire.ready(controller.nodeId):
+                return
+            await asyncio.sleep(ASK_AGAIN)
+            await wire.force_metadata_update()
 
 
 async def describe(
@@ -76,11 +81,7 @@ async def describe(
     all. Raises TopicAuthorizationFailedError for one that was named and may not be seen."""
     if topics is not None and not topics:
         return []
-    wire = client._client  # noqa: SLF001 - ``test_internals`` guards that it stays there
-    request = MetadataRequest(
-        None if topics is None else list(topics), allow_auto_topic_creation=False
-    )
-    answer = await ask_any(wire, request)
+    answer = await ask_any(client_of(client), metadata_request(topics))
     described: list[dict[str, Any]] = answer.to_object()["topics"]
     for each in described if topics is not None else ():
         if for_code(each["error_code"]) is TopicAuthorizationFailedError:
@@ -110,9 +111,8 @@ async def _of_leader(
     asked: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for place in places:
         asked[place.topic].append((place.partition, time_ms))
-    request = OffsetRequest(_ANY_REPLICA, _READ_COMMITTED, list(asked.items()))
     try:
-        answer = await client._client.send(leader, request)  # noqa: SLF001
+        answer = await client_of(client).send(leader, offsets_request(asked))
     except (KafkaError, OSError, TimeoutError):
         return {}
     return {

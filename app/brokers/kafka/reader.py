@@ -11,37 +11,33 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from app.bindings.record import Record
 from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.fetching import Fetching
 from app.brokers.positions import checked, offset_of, out_of_range
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
-POLL_MS = 1_000
-
 
 async def read(
-    admin: Admin, partition: Partition, start: str, until: str | None
+    admin: Admin, fetching: Fetching, partition: Partition, start: str, until: str | None
 ) -> AsyncGenerator[Message, None]:
-    """From ``start`` up to but not including ``until``, or the end as it is now."""
+    """From ``start`` up to but not including ``until``, or the end as it is now. ``fetching`` is closed afterwards."""
     place = TopicPartition(partition.topic, partition.number)
-    if place not in await admin.places([partition.topic]):
-        raise PositionOutOfRange(f"there is no partition {partition}")
-    async with admin.reader(auto_offset_reset="none", enable_auto_commit=False) as reader:
-        reader.assign([place])
-        earliest = (await reader.beginning_offsets([place]))[place]
-        latest = (await reader.end_offsets([place]))[place]
+    try:
+        earliest, latest = await admin.ends(partition)
         first = checked(partition, start, earliest, latest)
         end = latest if until is None else min(offset_of(until), latest)
-        reader.seek(place, first)
         while first < end:
             try:
-                found = await reader.getmany(place, timeout_ms=POLL_MS)
+                found = await fetching.records(place, first)
             except OffsetOutOfRangeError as error:
                 raise out_of_range(partition, str(first), str(earliest), str(latest)) from error
-            for raw in found.get(place, ()):
+            for raw in found:
                 if raw.offset >= end:
                     return
                 yield message_of(raw, partition, epoch=0)
-            first = await reader.position(place)  # beyond gaps too: compaction, transactions
+            first = found.next_fetch_offset  # beyond gaps too: compaction, transactions
+    finally:
+        await fetching.close()
 
 
 def message_of(raw: Any, partition: Partition, epoch: int) -> Message:

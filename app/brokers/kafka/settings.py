@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
-from aiokafka import conn
-from aiokafka.abc import AbstractTokenProvider
-from aiokafka.conn import OAuthAuthenticator
-from aiokafka.errors import SaslAuthenticationFailed
 
+from app.brokers.kafka.bearer import ProvenTokens
 from app.brokers.security import ClientTls
 
 Compression = Literal["gzip", "snappy", "lz4", "zstd"]
@@ -42,32 +41,6 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     """SASL OAUTHBEARER (RFC 7628): asked for a token whenever a connection is made."""
 
     token: TokenSource
-
-    def provider(self) -> AbstractTokenProvider:
-        return _Tokens(self.token)
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    def __init__(self, source: TokenSource) -> None:
-        self._source = source
-
-    async def token(self) -> str:
-        return await self._source()
-
-
-class Authenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
-    """The client takes any answer to a token for a yes, and waits for ever behind a no. A broker refuses
-    with words (RFC 7628 3.2.2), and accepts with none."""
-
-    async def step(self, payload: bytes | None) -> Any:
-        if payload:
-            raise SaslAuthenticationFailed(payload.decode("utf-8", "replace"))
-        return await super().step(payload)
-
-
-def install_authenticator() -> None:
-    """Let the client's connections use ``Authenticator``; ``test_internals`` guards that they ask for it by name."""
-    conn.OAuthAuthenticator = Authenticator
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +104,10 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
             **self._credentials(),
         }
 
+    def _tokens(self, oauth: OAuth) -> ProvenTokens:
+        dial = partial(asyncio.open_connection, ssl=self.ssl_context())
+        return ProvenTokens(oauth.token, self.bootstrap_servers, dial, self.request_timeout)
+
     def ssl_context(self) -> ssl.SSLContext | None:
         return None if self.tls is None else self.tls.context(self.name)
 
@@ -144,7 +121,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.sasl, OAuth):
             return {
                 "sasl_mechanism": "OAUTHBEARER",
-                "sasl_oauth_token_provider": self.sasl.provider(),
+                "sasl_oauth_token_provider": self._tokens(self.sasl),
             }
         return {
             "sasl_mechanism": self.sasl.mechanism,

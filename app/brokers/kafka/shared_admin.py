@@ -6,9 +6,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from app.brokers.kafka.questions import AdminClient
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import Shared
 
@@ -16,7 +16,7 @@ from app.brokers.sharing import Shared
 class _Kept:
     """A client that is open, and how many questions it is answering."""
 
-    def __init__(self, client: AdminClient) -> None:
+    def __init__(self, client: AIOKafkaAdminClient) -> None:
         self.client = client
         self.users = 0
 
@@ -32,7 +32,7 @@ class Standing:
         self._closed = False
 
     @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[AdminClient]:
+    async def client(self) -> AsyncIterator[AIOKafkaAdminClient]:
         """Raises KafkaError, OSError or TimeoutError when it cannot be opened."""
         kept = await self._current()
         kept.users += 1
@@ -67,8 +67,8 @@ class Standing:
         return kept
 
 
-async def _open(settings: KafkaSettings) -> AdminClient:
-    client = AdminClient(**settings.client())
+async def _open(settings: KafkaSettings) -> AIOKafkaAdminClient:
+    client = AIOKafkaAdminClient(**settings.client())
     try:
         await client.start()
     except BaseException:

@@ -14,7 +14,7 @@ from aiokafka.errors import CorruptRecordException
 from app.brokers.cursor import Cursor
 from app.brokers.kafka.fetching import Fetching
 from app.brokers.kafka.reader import message_of
-from app.brokers.kafka.records import PatientRecords
+from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.tail import Tail
 from app.model.message import Message, Page, Partition
@@ -35,7 +35,7 @@ class FetchedTail(Tail):
         super().__init__(place, most, MOST_BYTES, moved, by_headers=True)
         self._fetching = fetching
         self._kafka_place = TopicPartition(place.topic, place.number)
-        self._rests: dict[int, PatientRecords] = {}  # of fetches, by where they go on
+        self._rests: dict[int, FetchedRecords] = {}  # of fetches, by where they go on
 
     async def page(self, position: int, until: int, most: int) -> Page:
         page = self._page(await self._records(position), until, most)
@@ -46,7 +46,7 @@ class FetchedTail(Tail):
             return page
         raise CorruptRecordException(f"{self.place} has records at {position} that say nothing")
 
-    def _page(self, records: PatientRecords, until: int, most: int) -> Page:
+    def _page(self, records: FetchedRecords, until: int, most: int) -> Page:
         messages: list[Message] = []
         size = 0
         try:
@@ -65,16 +65,16 @@ class FetchedTail(Tail):
                 raise
         return Page(tuple(messages), records.next_fetch_offset, size)
 
-    async def _records(self, position: int) -> PatientRecords:
+    async def _records(self, position: int) -> FetchedRecords:
         rest = self._rests.pop(position, None)
         return await self._fetched(position) if rest is None else rest
 
-    def _keep(self, records: PatientRecords) -> None:
+    def _keep(self, records: FetchedRecords) -> None:
         if len(self._rests) >= RESTS:
             del self._rests[next(iter(self._rests))]
         self._rests[records.next_fetch_offset] = records
 
-    async def _fetched(self, position: int) -> PatientRecords:
+    async def _fetched(self, position: int) -> FetchedRecords:
         return await self._fetching.records(self._kafka_place, position)
 
     def _dropped(self, cursor: Cursor) -> None:

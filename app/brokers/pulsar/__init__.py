@@ -1,7 +1,7 @@
 """Shell. The Pulsar driver, and the only home of pulsar-client.
 
-``settings`` how to reach a cluster · ``extension`` what is not public of the client library ·
-``bridge`` from the client's threads to the loop, in bundles · ``connection`` one client of the
+``settings`` how to reach a cluster ·
+``bridge`` between the client's threads and the loop · ``connection`` one client of the
 library · ``positions``, ``messages`` positions and records on the wire · ``batchers``,
 ``topics``, ``producer`` what publishes, and what becomes of each record · ``start_positions``,
 ``owned_partition``, ``ownership``, ``consumer`` one member of a Failover subscription ·

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
 from app.brokers.pulsar.answers import (
@@ -25,6 +24,7 @@ from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position, full_name, wire_name
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.tokens import authentication
+from app.libraries.httpx_client import httpx
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -18,7 +18,6 @@ from app.brokers.driver import Joining
 from app.brokers.member import Change, Member, in_order
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.bridge import ignore
 from app.brokers.pulsar.connection import CLOSE_WITHIN, Connection
 from app.brokers.pulsar.errors import ClientError, translate
 from app.brokers.pulsar.owned_partition import STANDBY, OwnedPartition
@@ -118,7 +117,7 @@ class PulsarConsumer(Member):
                 if owned.handle is None:  # replaced meanwhile; closing it sent them
                     continue
                 await self._connection.bridge.ask(
-                    owned.handle.get_last_message_id_async, within=self._settings.operation_timeout
+                    owned.handle.get_last_message_id, within=self._settings.operation_timeout
                 )
         except (ClientError, TimeoutError) as error:
             log.warning("a commit of group %s failed and will be retried: %s", self._group, error)
@@ -277,7 +276,7 @@ class PulsarConsumer(Member):
         listener = owned.new_listener()
         handle = await self._connection.consumer(owned.wire, self._group, self._name, listener)
         if self._closed:
-            handle.close_async(ignore)
+            self._connection.bridge.begin(handle.close)
         else:
             owned.take_place(handle)
 
@@ -285,7 +284,7 @@ class PulsarConsumer(Member):
         handle, owned.handle = owned.handle, None
         try:
             if handle is not None:
-                handle.close_async(ignore)
+                self._connection.bridge.begin(handle.close)
             await self._open(owned)
         except Exception as error:  # noqa: BLE001 - said here, for nobody waits; the next look tries again
             meaning = translate(error, self._settings.name) or repr(error)
@@ -295,7 +294,7 @@ class PulsarConsumer(Member):
 
     async def _hang_up(self, handle: object) -> None:
         try:
-            await self._connection.bridge.ask(handle.close_async, within=CLOSE_WITHIN)  # type: ignore[attr-defined]
+            await self._connection.bridge.ask(handle.close, within=CLOSE_WITHIN)  # type: ignore[attr-defined]
         except (ClientError, TimeoutError) as error:
             log.info("group %s: a consumer did not close cleanly: %s", self._group, error)
 

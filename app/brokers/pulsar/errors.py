@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-import httpx
+import pulsar
 from pulsar import Result
 
 from app.errors import (
@@ -14,6 +14,7 @@ from app.errors import (
     BrokerUnavailable,
     PublishUnknown,
 )
+from app.libraries.httpx_client import httpx
 
 
 class ClientError(Exception):
@@ -22,6 +23,12 @@ class ClientError(Exception):
     def __init__(self, result: Result, what: str = "") -> None:
         super().__init__(f"{result.name}{f': {what}' if what else ''}")
         self.result = result
+
+
+def client_error(error: pulsar.PulsarException) -> ClientError:
+    """Return what the library raises as the result that it stands for: its errors are named as its results are."""
+    result = getattr(Result, type(error).__name__, Result.UnknownError)
+    return ClientError(result)
 
 
 class AdminError(Exception):

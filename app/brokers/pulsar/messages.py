@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.bindings.pulsar_properties import KEY_ENCODING, PulsarMessage, from_message, to_message
 from app.bindings.record import Record
-from app.brokers.pulsar.extension import MessageBuilder
 from app.brokers.pulsar.positions import Position
 from app.model.message import Message, Partition
 
 log = logging.getLogger(__name__)
 
 
-def build(record: Record) -> Any:
-    """The message of a record. Raises TypeError or ValueError for text that is no UTF-8."""
+class Outgoing(NamedTuple):
+    """The arguments of a publish."""
+
+    content: bytes | None
+    properties: dict[str, str] | None
+    partition_key: str | None
+    event_timestamp: int | None
+
+
+def build(record: Record) -> Outgoing:
+    """Return the message of a record. Raises ValueError for text that is no UTF-8."""
     message = to_message(record)
-    builder = MessageBuilder()
     properties = message.properties
     if record.key == b"":  # the client reads no key as an empty one, so the empty one is marked
         properties = {**properties, KEY_ENCODING: "base64"}
-    if properties:
-        builder.properties(properties)
-    if message.partition_key is not None:
-        builder.partition_key(message.partition_key)
-    if message.event_time_ms is not None and message.event_time_ms > 0:
-        builder.event_timestamp(message.event_time_ms)
-    if message.payload is None:
-        builder.set_null_value()
-    else:
-        builder.content(message.payload)
-    return builder.build()
+    moment = message.event_time_ms
+    return Outgoing(
+        message.payload,
+        dict(properties) or None,
+        message.partition_key,
+        moment if moment is not None and moment > 0 else None,
+    )
 
 
 def message_of(raw: Any, place: Position, offset: int, partition: Partition, epoch: int) -> Message:

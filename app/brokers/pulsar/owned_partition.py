@@ -8,13 +8,16 @@ message that arrives while a receive is asked for can stay behind and be overtak
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from app.brokers.pulsar.bridge import Bridge, ignore
+import pulsar
+
+from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.positions import Position, place_of
 from app.delivery.offsets import FinishedRuns
@@ -194,4 +197,7 @@ class OwnedPartition:
 
     def _acknowledge(self, message_id: Any) -> None:
         self.settled = True
-        self.handle.acknowledge_async(message_id, ignore)
+        with contextlib.suppress(
+            pulsar.PulsarException
+        ):  # a consumer that is closed: it comes again
+            self.handle.acknowledge(message_id)

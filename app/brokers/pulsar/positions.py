@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from app.brokers.pulsar.extension import message_id
+from pulsar import MessageId
+
 from app.errors import PositionOutOfRange
 
 _POSITION = re.compile(r"(\d{1,18}):(\d{1,18})(?::(\d{1,9}))?", re.ASCII)
@@ -41,7 +42,7 @@ class Position(NamedTuple):
         return Position(self.ledger, self.entry + 1)
 
     def message_id(self) -> Any:
-        return message_id(self.ledger, self.entry, self.batch)
+        return MessageId(-1, self.ledger, self.entry, self.batch)
 
 
 BEGINNING = Position(-1, -1)

@@ -126,15 +126,25 @@ class Producer:
         try:
             message = build(entry.record)
         except (TypeError, ValueError) as error:  # nothing of it was sent
-            text = f"no Pulsar message: {error}"
-            entry.resolve(BrokerRefused(text, kind="unwritable", broker=self.name))
+            entry.resolve(self._unwritable(error))
             return
         assert self._connection is not None  # noqa: S101 - a batcher has a producer of it
         entry.tried = True
         batcher.aboard.append(entry)
-        batcher.producer.send_async(
-            message, partial(self._connection.bridge.post, self._sent, entry)
-        )
+        sent = partial(self._connection.bridge.post, self._sent, entry)
+        try:
+            batcher.producer.send_async(
+                message.content,
+                sent,
+                properties=message.properties,
+                partition_key=message.partition_key,
+                event_timestamp=message.event_timestamp,
+            )
+        except (TypeError, ValueError) as error:  # likewise
+            batcher.refused(entry, self._unwritable(error))
+
+    def _unwritable(self, error: Exception) -> BrokerRefused:
+        return BrokerRefused(f"no Pulsar message: {error}", kind="unwritable", broker=self.name)
 
     def _sent(self, entry: Entry, result: Result, message_id: Any) -> None:
         if entry.gone:

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-import httpx
 import pulsar
 
 from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.connection import Connection
-from app.brokers.pulsar.errors import AdminError, ClientError
+from app.brokers.pulsar.errors import AdminError, client_error
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.positions import Position, place_of, read_position
 from app.errors import PositionOutOfRange
+from app.libraries.httpx_client import httpx
 from app.model.message import Message, Partition
 
 READ_WITHIN = 10.0  # seconds for a message that the broker says it has
@@ -42,14 +42,14 @@ async def read(
                 return
             yield message_of(raw, place, place.offset, partition, epoch=0)
     finally:
-        await connection.bridge.ask(reader.close_async, within=READ_WITHIN)
+        await connection.bridge.ask(reader.close, within=READ_WITHIN)
 
 
 async def _messages(
     connection: Connection, reader: Any, first: Position
 ) -> AsyncGenerator[tuple[Position, Any], None]:
     """What there is, also in a batch of which only a part was asked for."""
-    while await connection.bridge.ask(reader.has_message_available_async, within=READ_WITHIN):
+    while await connection.bridge.ask(reader.has_message_available, within=READ_WITHIN):
         for raw in await asyncio.to_thread(_at_hand, reader):
             place = place_of(raw.message_id())
             if place >= first:
@@ -57,7 +57,7 @@ async def _messages(
 
 
 def _at_hand(reader: Any) -> list[Any]:
-    """In a thread, by calls that block: those that do not can turn messages round (``extension``).
+    """In a thread, by calls that block: those that do not can turn messages round.
     Raises ClientError, or TimeoutError when the first one does not come."""
     found: list[Any] = []
     wait = round(READ_WITHIN * 1000)
@@ -69,7 +69,7 @@ def _at_hand(reader: Any) -> list[Any]:
         if not found:  # else no more is at hand
             raise TimeoutError from late
     except pulsar.PulsarException as error:
-        raise ClientError(getattr(pulsar.Result, type(error).__name__)) from error
+        raise client_error(error) from error
     return found
 
 

@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-import httpx
 import msgspec
 
 from app.brokers.positions import out_of_range
@@ -23,6 +22,7 @@ from app.brokers.pulsar.admin import MADE_WITHIN, Admin, ask_each, ask_until
 from app.brokers.pulsar.answers import Subscription
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import BEGINNING, Position, read_position
+from app.libraries.httpx_client import httpx
 from app.model.message import Partition
 from app.model.start import StartAt
 

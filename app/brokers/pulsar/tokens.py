@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
 import msgspec
 
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import RENEW_BEFORE, WORDS, OAuth2, TokenGrant, TokenRefusal
 from app.errors import SetupError
+from app.libraries.httpx_client import httpx
 
 T = TypeVar("T")
 

@@ -11,12 +11,19 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import aio_pika
-from aio_pika.abc import AbstractChannel, AbstractQueue, UnderlayConnection
-from aio_pika.tools import OneShotCallback
+from aio_pika.abc import AbstractQueue, ConnectionParameter
 
-from app.brokers.rabbitmq.aiormq_adapter import URL, AnyChannel, Channel, Core
+from app.brokers.rabbitmq.aiormq_adapter import (
+    URL,
+    AbstractChannel,
+    AbstractConnection,
+    HotChannel,
+    Transport,
+    amqp,
+)
 from app.brokers.rabbitmq.errors import EXPECTED
 from app.brokers.rabbitmq.settings import RabbitSettings
 
@@ -26,39 +33,58 @@ PROBE_WITHIN = 2.0
 _numbers = itertools.count(1)
 
 
+def _same(transport: Any) -> Any:
+    return transport
+
+
 class Wire(aio_pika.Connection):
     """Connected once; lost for good when it is lost."""
 
+    PARAMETERS = (
+        *aio_pika.Connection.PARAMETERS,
+        ConnectionParameter("transport_factory", parser=_same, is_kwarg=True),
+    )
+
     def __init__(self, url: URL, settings: RabbitSettings, changed: Callable[[], None]) -> None:
         """``changed``: called when ``blocked`` does."""
-        super().__init__(url)
         self.number = next(_numbers)  # no other of this process has it
-        self.core = Core(self.url, settings.vhost, settings.ssl_context(), changed)
-        self._control: AbstractChannel | None = None
+        self.wire = Transport(settings.ssl_context(), changed)
+        super().__init__(url, transport_factory=self.wire)
+        self._core: AbstractConnection | None = None
+        self._control: aio_pika.abc.AbstractChannel | None = None
 
     async def connect(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the library's own
-        """As the library does, over our core."""
-        async with asyncio.timeout(timeout):
-            await self.core.connect()
-        closing = OneShotCallback(self._on_connection_close)
-        self.core.closing.add_done_callback(closing)
-        self.transport = UnderlayConnection(connection=self.core, close_callback=closing)
-        await self._on_connected()
+        try:
+            async with asyncio.timeout(timeout):
+                await super().connect()
+        except amqp.AMQPError as error:
+            raise self.wire.refusal() or error from error
+        if self.transport is not None:
+            self._core = self.transport.connection
 
     @property
     def is_closed(self) -> bool:
         """Also when it was lost: the library's own tells only of a close that was asked for."""
-        return self.core.is_closed
+        return self._core is not None and self._core.is_closed
+
+    @property
+    def core(self) -> AbstractConnection:
+        """Return the connection of aiormq. Raises ConnectionError where there is none any more."""
+        if self._core is None or self._core.is_closed:
+            raise ConnectionError("the connection is closed")
+        return self._core
 
     @property
     def closing(self) -> asyncio.Future[None]:
         """Done when the connection is lost or closed, with why."""
-        return self.core.closing
+        if self._core is None:
+            raise ConnectionError("the connection was not opened")
+        return self._core.closing
 
     @property
     def blocked(self) -> str:
         """Why the broker takes no publishes; empty when it does."""
-        return self.core.blocked
+        return self.wire.blocked
 
     @property
     def frame_max(self) -> int:
@@ -73,15 +99,14 @@ class Wire(aio_pika.Connection):
 
     def write(self, frames: bytes) -> None:
         """Whole frames, now; does not wait. Dropped when the connection is gone."""
-        self.core.write(frames)
+        self.wire.write(frames)
 
-    async def open_channel(self, make: Callable[[Core, int], AnyChannel]) -> AnyChannel:
-        """Of the hot path."""
-        self._still_open()
-        return await self.core.open(make)
+    async def open_channel(self, hot: HotChannel, *, confirms: bool = False) -> AbstractChannel:
+        """Open a channel of the hot path."""
+        return await self.wire.open(self.core, hot, confirms=confirms)
 
     @contextlib.asynccontextmanager
-    async def throwaway(self) -> AsyncIterator[AbstractChannel]:
+    async def throwaway(self) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
         """For questions whose answer may be that the channel is closed."""
         channel = await self.open_plain()
         try:
@@ -89,13 +114,13 @@ class Wire(aio_pika.Connection):
         finally:
             await close_channel(channel)
 
-    async def control(self) -> AbstractChannel:
+    async def control(self) -> aio_pika.abc.AbstractChannel:
         """For questions that do not close it."""
         if self._control is None or self._control.is_closed:
             self._control = await self.open_plain()
         return self._control
 
-    async def open_plain(self) -> AbstractChannel:
+    async def open_plain(self) -> aio_pika.abc.AbstractChannel:
         self._still_open()
         channel = self.channel(publisher_confirms=False)
         await channel.initialize()
@@ -116,29 +141,21 @@ class Wire(aio_pika.Connection):
 
     async def hang_up(self) -> None:
         """Bounded: politely where the peer listens, at once where it does not."""
-        closing = asyncio.create_task(self._close_all())
+        closing = asyncio.create_task(self.close())
         await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
         if not closing.done():
-            self.core.transport.abort()
+            self.wire.abort()
             await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
         closing.cancel()
         await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
-        self.core.transport.abort()
-        for task in (closing, *self.core.tasks()):
-            if task.done() and not task.cancelled():
-                task.exception()  # seen, so that nobody warns of it
+        self.wire.abort()
+        if closing.done() and not closing.cancelled():
+            closing.exception()  # seen, so that nobody warns of it
 
     async def drop(self) -> None:
         """Hang up without a word: nothing more of us shall arrive."""
-        self.core.transport.abort()
+        self.wire.abort()
         await self.hang_up()
-
-    async def _close_all(self) -> None:
-        """Also a core that was never let in, of which the library knows nothing."""
-        try:
-            await self.core.close()
-        finally:
-            await self.close()
 
 
 def counts(queue: AbstractQueue) -> tuple[int, int]:
@@ -147,7 +164,7 @@ def counts(queue: AbstractQueue) -> tuple[int, int]:
     return found.message_count or 0, found.consumer_count or 0
 
 
-async def close_channel(channel: Channel | AbstractChannel) -> None:
+async def close_channel(channel: AbstractChannel | aio_pika.abc.AbstractChannel) -> None:
     """Bounded; no error when it is closed already."""
     if channel.is_closed:
         return

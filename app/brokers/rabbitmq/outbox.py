@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
-from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.failed_publish import find_culprits, rejected, rejects_a_record
 from app.brokers.rabbitmq.frames import TooLarge, content
@@ -27,7 +27,7 @@ class Outbox:
         self.name = settings.name
         self.settings = settings
         self.wire: Wire | None = None
-        self.channel: ConfirmChannel | None = None
+        self.channel: AbstractChannel | None = None
         self.unconfirmed = Unconfirmed(settings.name)
         self.again: deque[Entry] = deque()  # was on a wire that is gone; its fate is unknown
         self.progress = 0.0
@@ -35,7 +35,7 @@ class Outbox:
         self._suspects = 0  # records that go out one by one, until the rejected one is alone
         self._shipping = False  # a shipment is scheduled
 
-    def open(self, wire: Wire, channel: ConfirmChannel, unconfirmed: Unconfirmed) -> None:
+    def open(self, wire: Wire, channel: AbstractChannel, unconfirmed: Unconfirmed) -> None:
         """Write to this channel from now on."""
         self.wire, self.channel, self.unconfirmed = wire, channel, unconfirmed
         self.schedule()
@@ -73,7 +73,7 @@ class Outbox:
         if not settings.confirms:
             unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
 
-    def _load(self, entry: Entry, wire: Wire, channel: ConfirmChannel, out: list[bytes]) -> None:
+    def _load(self, entry: Entry, wire: Wire, channel: AbstractChannel, out: list[bytes]) -> None:
         submission, index, record, batchers, partition = entry
         if submission.done():  # rule 9: what is not on the wire is dropped
             submission.resolve(index, DROPPED)

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from app.bindings.amqp_table import Table, from_table
 from app.bindings.record import NO_NATIVES, Record
-from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage
 from app.brokers.rabbitmq.connection import Wire
 from app.brokers.rabbitmq.frames import ack
 from app.delivery.offsets import FinishedRuns
@@ -32,7 +32,7 @@ class OwnedPartition:
         self.partition = partition
         self.epoch = 0  # until it is ours
         self.revoking = False
-        self.channel: ConsumeChannel | None = None
+        self.channel: AbstractChannel | None = None
         self._wire = wire
         self._arrived = arrived
         self._buffer: deque[DeliveredMessage] = deque()

@@ -11,7 +11,7 @@ from random import random
 
 from app.brokers.driver import Submission
 from app.brokers.member import pause_for
-from app.brokers.rabbitmq.aiormq_adapter import ConfirmChannel, Core, DeliveredMessage, amqp
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, Confirms, DeliveredMessage, amqp
 from app.brokers.rabbitmq.connection import Wire, close_channel, connect
 from app.brokers.rabbitmq.errors import EXPECTED, words
 from app.brokers.rabbitmq.outbox import Outbox
@@ -124,13 +124,10 @@ class Producer:
             self.outbox.judge(error, self.targets)
             await close_channel(channel)
 
-    async def _open(self, wire: Wire) -> ConfirmChannel:
-        def make(core: Core, number: int) -> ConfirmChannel:
-            told = self.outbox.confirmed, self._flight_returned
-            return ConfirmChannel(core, number, *told, confirms=self.settings.confirms)
-
+    async def _open(self, wire: Wire) -> AbstractChannel:
+        hot = Confirms(self.outbox.confirmed, self._flight_returned)
         async with asyncio.timeout(self.settings.request_timeout):
-            channel = await wire.open_channel(make)
+            channel = await wire.open_channel(hot, confirms=self.settings.confirms)
         unconfirmed = Unconfirmed(
             self.name,
             self._certain,

@@ -12,7 +12,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from app.brokers.rabbitmq.aiormq_adapter import GUARD, ConsumeChannel, DeliveredMessage, amqp
+from app.brokers.rabbitmq.aiormq_adapter import (
+    GUARD,
+    AbstractChannel,
+    DeliveredMessage,
+    Deliveries,
+    amqp,
+)
 from app.brokers.rabbitmq.connection import Wire, close_channel, counts
 from app.brokers.rabbitmq.group_roster import FORGOTTEN_MS
 from app.brokers.rabbitmq.owned_partition import OwnedPartition
@@ -40,9 +46,7 @@ class QueueOwnership:
         guard = await self._free_guard(wire, queue)
         if guard is None and not self._unguarded:
             return False
-        channel = await wire.open_channel(
-            lambda wire, number: ConsumeChannel(wire, number, owned.delivered)
-        )
+        channel = await wire.open_channel(Deliveries(owned.delivered))
         if not await self._consume(wire, channel, guard, queue):
             await close_channel(channel)
             return False
@@ -80,7 +84,7 @@ class QueueOwnership:
         return queue
 
     async def _consume(
-        self, wire: Wire, channel: ConsumeChannel, guard: str | None, queue: str
+        self, wire: Wire, channel: AbstractChannel, guard: str | None, queue: str
     ) -> bool:
         """Whether the queue is ours now. One whose leader is just being elected may leave the request
         unanswered for good: then it is made again, on another channel."""
@@ -95,11 +99,11 @@ class QueueOwnership:
             log.warning("queue %s does not answer yet", queue)
             return False
 
-    async def _attach(self, wire: Wire, channel: ConsumeChannel, queue: str) -> bool:
+    async def _attach(self, wire: Wire, channel: AbstractChannel, queue: str) -> bool:
         await channel.basic_qos(prefetch_count=self._settings.prefetch)
         await channel.basic_consume(queue, handed_on)
         return (await wire.depth(queue))[1] == 1
 
 
 async def handed_on(_message: DeliveredMessage) -> None:
-    """Never called: the channel hands deliveries on in the reader's own step."""
+    """Never called: ``Deliveries`` takes what comes."""

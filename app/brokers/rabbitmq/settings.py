@@ -6,7 +6,6 @@ import ssl
 from typing import Literal
 
 import msgspec
-from aio_pika.connection import make_url
 from yarl import URL
 
 from app.brokers.security import ClientTls
@@ -94,15 +93,14 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise self._no_address(text) from error
         if not host or address.user or address.path not in {"", "/"}:
             raise self._no_address(text)
-        return make_url(
+        return URL.build(
+            scheme="amqps" if self.tls else "amqp",
             host=host,
             port=port or (TLS_PORT if self.tls else PORT),
-            login=self.username,
+            user=self.username,
             password=self.password,
-            ssl=self.tls is not None,
-            auth=self.auth,
-            heartbeat=str(self.heartbeat),
-            name=client_id,
+            path=f"/{self.vhost}",
+            query={"auth": self.auth, "heartbeat": str(self.heartbeat), "name": client_id},
         )
 
     def _no_address(self, text: str) -> SetupError:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 
 from app.brokers.driver import Joining
 from app.brokers.positions import checked, offset_of
-from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, Deliveries
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
@@ -94,7 +94,7 @@ class StreamOwnership(QueueOwnership):
     def _guarded(self, queue: str) -> str:
         return f"{self._group}.{queue}"
 
-    async def _attach(self, wire: Wire, channel: ConsumeChannel, queue: str) -> bool:  # noqa: ARG002 - a queue asks
+    async def _attach(self, wire: Wire, channel: AbstractChannel, queue: str) -> bool:  # noqa: ARG002 - a queue asks
         """Later, when it is known where to begin."""
         return True
 
@@ -207,9 +207,7 @@ async def read(
     arrived = asyncio.Event()
     owned = OwnedStream(partition, wire, arrived.set)
     owned.begin(Commit(first))
-    channel = await wire.open_channel(
-        lambda wire, number: ConsumeChannel(wire, number, owned.delivered)
-    )
+    channel = await wire.open_channel(Deliveries(owned.delivered))
     owned.channel = channel
     channel.closing.add_done_callback(lambda _: arrived.set())
     try:

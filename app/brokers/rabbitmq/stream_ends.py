@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from app.brokers.rabbitmq.aiormq_adapter import ConsumeChannel, DeliveredMessage
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, Deliveries
 from app.brokers.rabbitmq.connection import Wire, close_channel
 from app.brokers.rabbitmq.owned_partition import STREAM_OFFSET
 from app.brokers.rabbitmq.queue_ownership import handed_on
@@ -42,9 +42,7 @@ async def peek(
 ) -> list[DeliveredMessage]:
     """What is there now: the server sends it before it answers the next question on the channel."""
     found: list[DeliveredMessage] = []
-    channel = await wire.open_channel(
-        lambda wire, number: ConsumeChannel(wire, number, found.append)
-    )
+    channel = await wire.open_channel(Deliveries(found.append))
     try:
         await consume_from(channel, queue, place, most)
         await channel.basic_qos(prefetch_count=most)
@@ -54,7 +52,7 @@ async def peek(
 
 
 async def consume_from(
-    channel: ConsumeChannel, queue: str, place: str | int | datetime, prefetch: int
+    channel: AbstractChannel, queue: str, place: str | int | datetime, prefetch: int
 ) -> None:
     await channel.basic_qos(prefetch_count=prefetch)
     await channel.basic_consume(queue, handed_on, arguments={STREAM_OFFSET: place})

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import httpx
-
 from app.bindings.record import ContentMode, Decoded
 from app.cli.client import EventsClient, Fate, Mode
 from app.cli.feed import Feed
@@ -15,6 +13,7 @@ from app.cli.receiver import Receiver
 from app.cli.rehearsal.ledger import Account, Ledger, Way
 from app.cli.rehearsal.stage import INTAKE, NAMES, Child, Endpoints, configuration, service
 from app.gateway.server import HttpServer
+from app.libraries.httpx_client import httpx
 
 FINISH_WITHIN = 60.0  # seconds after the last event was accepted
 LOOK_EVERY = 0.2

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from app.pipeline.spark_adapter import java_query
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -26,7 +28,7 @@ class Seen:
         self.query = query
         self.idle: Batch | None = None
         self.last: Batch | None = None
-        self._java: Any = query._jsq  # noqa: SLF001 - see above
+        self._java: Any = java_query(query)
         self._looked = ""
 
     def more(self) -> list[Batch]:

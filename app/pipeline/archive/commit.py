@@ -17,8 +17,9 @@ from app.pipeline.archive import progress
 from app.pipeline.archive.files import File, Layout, created, removed
 from app.pipeline.archive.progress import Progress
 from app.pipeline.history import Snapshot
-from app.pipeline.session import first_line, jvm
+from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

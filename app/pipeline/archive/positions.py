@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from app.errors import BrokerUnavailable, SetupError
-from app.pipeline.session import jvm
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 from app.pipeline.source import Offsets
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,8 +23,8 @@ from app.pipeline.archive.files import opened
 from app.pipeline.archive.progress import Progress
 from app.pipeline.decode import KEPT, SENT
 from app.pipeline.decode.buffers import Numbers
-from app.pipeline.session import jvm
 from app.pipeline.settings import Lake
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,9 +19,10 @@ from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
 from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.pulsar_options import SCHEME
-from app.pipeline.session import file_of, jvm
+from app.pipeline.session import file_of
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Literal, TypeVar
 
-import httpx
-
 from app.brokers.pulsar.admin import Admin, ask_each
 from app.brokers.pulsar.answers import Internal
 from app.brokers.pulsar.errors import AdminError
@@ -16,6 +14,7 @@ from app.brokers.pulsar.positions import Position
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import ClientTls, OAuth2
 from app.errors import BrokerUnavailable, SetupError
+from app.libraries.httpx_client import httpx
 from app.pipeline.pulsar.reading import offset_of
 from app.pipeline.pulsar_options import Offsets, Options
 

@@ -1,6 +1,6 @@
 """A range of one partition as Arrow batches, by a reader of the client library and its blocking calls.
 
-Those that do not block can leave a message behind, or turn two round (``app.brokers.pulsar.extension``).
+Those that do not block can leave a message behind, or turn two round (``app.brokers.pulsar.connection``).
 This runs in Spark's Python workers: what it needs is imported where it is needed.
 """
 

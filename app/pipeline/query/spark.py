@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
 from app.pipeline.query.answer import Answer, changing, refused
-from app.pipeline.session import jvm
 from app.pipeline.settings import Lake
+from app.pipeline.spark_adapter import java_session, jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,7 @@ def _answer(found: DataFrame, limit: int) -> Answer:
 
 def _demand_harmless(spark: SparkSession, sql: str) -> None:
     """By Spark's own parser: commands run when Spark is told of them, before anybody asks for rows."""
-    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(sql)  # noqa: SLF001
+    plan = java_session(spark).sessionState().sqlParser().parsePlan(sql)
     if plan.getClass().getSimpleName().startswith(_LOOKING):
         return
     classes = [jvm(spark).java.lang.Class.forName(name) for name in _CHANGING]

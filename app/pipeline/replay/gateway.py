@@ -12,13 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import quote_from_bytes
 
-import httpx
-
 from app.bindings import http, kafka
 from app.bindings.record import Record
 from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
+from app.libraries.httpx_client import httpx
 from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
 from app.pipeline.settings import NOTHING
 

@@ -11,8 +11,9 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import Plan
-from app.pipeline.session import file_of, jvm
+from app.pipeline.session import file_of
 from app.pipeline.settings import folder_of
+from app.pipeline.spark_adapter import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

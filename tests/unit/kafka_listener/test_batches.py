@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from app.bindings.record import Record
 from app.formats.deflated import TooLarge
+from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batches import is_quick, read_batch, write_batches
-from app.kafka_listener.compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of

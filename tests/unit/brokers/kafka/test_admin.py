@@ -29,6 +29,9 @@ class SlowCluster:
         return [{"topic": topic} for topic in topics or () if self.looks >= 2]
 
 
+async def ready(_client: SlowCluster, _within: float) -> None: ...
+
+
 async def test_a_topic_that_was_just_made_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the first start of a subscription on a new topic fails, and is tried again with an alarm."""
     cluster = SlowCluster()
@@ -39,6 +42,7 @@ async def test_a_topic_that_was_just_made_is_waited_for(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Admin, "_client", client)
     monkeypatch.setattr(admin, "describe", SlowCluster.describe)
+    monkeypatch.setattr(admin, "controller_ready", ready)
     settings = KafkaSettings(name="k", bootstrap_servers="127.0.0.1:1", create_topics=True)
     await Admin(settings).ensure(["orders"])
     assert cluster.made == ["orders"]

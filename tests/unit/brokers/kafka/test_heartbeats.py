@@ -1,4 +1,4 @@
-"""Heartbeats of many members: which leave together, on whose connection, and when they end."""
+"""Heartbeats of many members: which leave together, and on whose connection."""
 
 from __future__ import annotations
 
@@ -6,79 +6,32 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from aiokafka.errors import KafkaConnectionError
-from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest
+from aiokafka.protocol.group import HeartbeatRequest
 
-from app.brokers.kafka import heartbeats
-from app.brokers.kafka.heartbeats import Heartbeats, Turns
+from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import Membership
 
 WITHIN = 60.0
 
 
-async def test_sleeps_that_end_at_about_the_same_time_end_together() -> None:
-    """Else a hundred members wake the process a hundred times. One that is due much later sleeps on."""
-    turns, ended = Turns(together=30.0), []
+async def test_heartbeats_that_are_due_at_about_the_same_time_leave_together() -> None:
+    """Else a hundred members write a hundred times. One that is given up keeps no other."""
+    sent: list[int] = []
 
-    async def sleep(name: str, wait: float) -> None:
-        await turns.turn(wait)
-        ended.append(name)
+    async def send(node: int, _request: Any) -> int:
+        sent.append(node)
+        return node
 
-    later = asyncio.create_task(sleep("later", 3600.0))
+    beats = Heartbeats(0.04, send)
+    first, given_up, last = (asyncio.create_task(beats.send(number, None)) for number in range(3))
     await asyncio.sleep(0)
+    assert sent == []
+    given_up.cancel()
     async with asyncio.timeout(WITHIN):
-        await asyncio.gather(sleep("second", 29.0), sleep("first", 0.01), sleep("third", 0.02))
-    assert sorted(ended) == ["first", "second", "third"]
-    later.cancel()
-    await asyncio.gather(later, return_exceptions=True)
-    assert turns._timer is None, "nobody sleeps, and no timer runs"
-
-
-class Member:
-    """As aiokafka's coordinator of a group. ``answers``: whether each beat is well."""
-
-    def __init__(self, *answers: bool) -> None:
-        self.member_id = "m"
-        self.beats = self.deaths = 0
-        self._answers = list(answers)
-
-    async def ensure_coordinator_known(self) -> None: ...
-
-    async def _do_heartbeat(self) -> bool:
-        self.beats += 1
-        if not self._answers:
-            self.member_id = JoinGroupRequest.UNKNOWN_MEMBER_ID
-            return False
-        return self._answers.pop(0)
-
-    def coordinator_dead(self) -> None:
-        self.deaths += 1
-
-
-async def test_a_member_beats_until_it_is_thrown_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that gets no answer is tried again soon; when its session is over, its coordinator is looked for."""
-    monkeypatch.setattr(heartbeats, "AGAIN_AFTER", 0.001)
-    member = Member(True, False, False, True)
-    async with asyncio.timeout(WITHIN):
-        await Heartbeats(0.001, 3600.0, unused).keep(member)
-    assert (member.beats, member.deaths) == (5, 0)
-    member = Member(False, False)
-    async with asyncio.timeout(WITHIN):
-        await Heartbeats(0.001, -1.0, unused).keep(member)
-    assert member.deaths == 3
-
-
-async def test_a_member_that_leaves_beats_no_more() -> None:
-    """aiokafka waits for the task that it has cancelled."""
-    keeping = asyncio.create_task(Heartbeats(3600.0, 10.0, unused).keep(Member()))
-    await asyncio.sleep(0)
-    keeping.cancel()
-    await keeping
-
-
-async def unused(_node: int, _request: Any) -> Any:
-    raise AssertionError
+        assert await asyncio.gather(first, last) == [0, 2]
+        assert await beats.send(3, None) == 3, "the next one has its own departure"
+    assert sent == [0, 2, 3]
 
 
 class Connections:
@@ -105,7 +58,7 @@ async def test_a_beat_goes_where_all_go_and_else_on_its_own_connection() -> None
     group. An answer renews the lease on either (rule 5), and a refusal is the member's own affair."""
     now, connections = 100.0, Connections()
     consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
-    beats = Heartbeats(2.0, 10.0, connections.of_all)
+    beats = Heartbeats(0.004, connections.of_all)
     membership = Membership(consumer, 10.0, lambda: now, beats)
     request = HeartbeatRequest("g", 1, "m")
     await consumer._client.send(1, request)

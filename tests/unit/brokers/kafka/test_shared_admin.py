@@ -41,7 +41,7 @@ class Client:
 def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     Client.made = []
     monkeypatch.setattr(Client, "away", False)
-    monkeypatch.setattr(shared_admin, "AdminClient", Client)
+    monkeypatch.setattr(shared_admin, "AIOKafkaAdminClient", Client)
     return Client.made
 
 

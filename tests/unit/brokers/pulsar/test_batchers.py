@@ -122,7 +122,8 @@ class Client:
 
     async def producer(self, _: str) -> Any:
         return SimpleNamespace(
-            is_connected=lambda: True, send_async=lambda message, _: self.sent.append(message)
+            is_connected=lambda: True,
+            send_async=lambda content, _, **_options: self.sent.append(content),
         )
 
     async def close(self) -> None:

@@ -53,7 +53,7 @@ class Handle:
         while self.at_hand and not self.paused:
             self.listener(self, self.at_hand.popleft())
 
-    def acknowledge_async(self, message_id: MessageId, _callback: object) -> None:
+    def acknowledge(self, message_id: MessageId) -> None:
         self.acknowledged.append(message_id.entry_id())
 
     def is_connected(self) -> bool:

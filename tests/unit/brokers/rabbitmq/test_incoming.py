@@ -7,7 +7,8 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from aiormq.exceptions import AMQPConnectionError, InvalidFrameError
+from aiormq.connection import FrameReceiver
+from aiormq.exceptions import AMQPConnectionError, ConnectionClosed, InvalidFrameError
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.base import Frame
@@ -17,7 +18,20 @@ from pamqp.frame import marshal, unmarshal
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
-from app.brokers.rabbitmq.aiormq_adapter import READ, Arrived, Incoming
+from app.brokers.rabbitmq.aiormq_adapter import (
+    ALIVE,
+    READ,
+    Confirms,
+    DeliveredMessage,
+    Deliveries,
+    HotChannel,
+    Incoming,
+    Transport,
+)
+
+HOT = 7  # a channel that is read here
+
+Arrived = tuple[int, int, object]
 
 numbers = st.integers(1, 2**63 - 1)
 texts = st.text("abz019._-", max_size=40)  # as an exchange may be called
@@ -33,8 +47,10 @@ frames = st.one_of(
 )
 
 
-async def read(pieces: Sequence[bytes]) -> tuple[list[Arrived], BaseException]:
-    """What comes of ``pieces`` and then the end of the connection: frames, and why there are no more."""
+async def read(
+    pieces: Sequence[bytes], hot: HotChannel | None = None, number: int = HOT
+) -> tuple[list[Arrived], BaseException]:
+    """What the library makes of ``pieces`` and then the end of the connection: frames, and why there are no more."""
     reader = asyncio.StreamReader()
 
     async def feed() -> None:
@@ -45,8 +61,11 @@ async def read(pieces: Sequence[bytes]) -> tuple[list[Arrived], BaseException]:
 
     feeding = asyncio.create_task(feed())
     arrived: list[Arrived] = []
+    incoming = Incoming(reader)
+    if hot is not None:
+        incoming.hot[number] = hot
     try:
-        async for frame in Incoming(reader):
+        async for frame in FrameReceiver(incoming):  # type: ignore[arg-type]  # as far as it reads
             arrived.append(frame)  # noqa: PERF401 - what came before the error counts
     except (AMQPConnectionError, InvalidFrameError) as error:
         return arrived, error
@@ -67,7 +86,7 @@ def _members(frame: object) -> object:
     return dict(frame) if isinstance(frame, Frame) else None
 
 
-@given(st.lists(st.tuples(frames, st.integers(0, 9)), max_size=12), st.data())
+@given(st.lists(st.tuples(frames, st.integers(0, 6)), max_size=12), st.data())
 def test_frames_are_those_of_the_library(
     sent: list[tuple[Frame, int]], data: st.DataObject
 ) -> None:
@@ -146,3 +165,85 @@ async def test_what_stands_before_a_bad_frame_is_handed_out() -> None:
     arrived, error = await read([good + marshal(ContentBody(b"abc"), 1)[:-1] + b"\x00" + good])
     assert [type(frame).__name__ for *_, frame in arrived] == ["Ack"]
     assert isinstance(error, InvalidFrameError)
+
+
+class Told:
+    """What a hot channel was told, in its order."""
+
+    def __init__(self) -> None:
+        self.all: list[object] = []
+
+    def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
+        self.all.append((tag, multiple, stored))
+
+    def message(self, message: DeliveredMessage) -> None:
+        self.all.append((type(message.delivery).__name__, message.body))
+
+
+def message(method: Frame, body: bytes, *cuts: int) -> bytes:
+    pieces = [body[at:end] for at, end in zip((0, *cuts), (*cuts, len(body)), strict=True)]
+    header = ContentHeader(0, len(body), Basic.Properties())
+    frames = [method, header, *map(ContentBody, filter(None, pieces))]
+    return b"".join(marshal(each, HOT) for each in frames)
+
+
+async def test_confirms_and_returns_of_a_hot_channel_do_not_reach_the_library() -> None:
+    told = Told()
+    back = message(Basic.Return(312, "NO_ROUTE", "e", "k"), b"abc", 2)
+    sent = [marshal(Basic.Ack(1, multiple=True), HOT), back, marshal(Basic.Nack(2), HOT)]
+    others = [marshal(Basic.Ack(1), 3), marshal(Channel.CloseOk(), HOT)]
+    arrived, _ = await read([*sent, *others], Confirms(told.confirmed, told.message))
+    assert told.all == [(1, True, True), ("Return", b"abc"), (2, False, False)]
+    assert [(channel, type(each).__name__) for _, channel, each in arrived] == [
+        (3, "Ack"),
+        (HOT, "CloseOk"),
+    ]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5), st.data())
+def test_deliveries_are_whole_and_in_order_however_their_bytes_arrive(
+    bodies: list[bytes], data: st.DataObject
+) -> None:
+    told = Told()
+    deliver = Basic.Deliver("tag", 1, False, "e", "k")
+    guard = message(Basic.Deliver("guard", 1, False, "e", "k"), b"never told")
+    whole = guard + b"".join(
+        message(deliver, body, *([1] if len(body) > 1 else [])) for body in bodies
+    )
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    pieces = [whole[at:end] for at, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    arrived, _ = asyncio.run(read([each for each in pieces if each], Deliveries(told.message)))
+    assert arrived == []
+    assert told.all == [("Deliver", body) for body in bodies]
+
+
+async def test_an_unreadable_delivery_comes_without_its_properties() -> None:
+    told = Told()
+    deliver = marshal(Basic.Deliver("tag", 1, False, "e", "k"), 4)
+    await read([deliver + LATIN + marshal(ContentBody(b"abc"), 4)], Deliveries(told.message), 4)
+    assert told.all == [("Deliver", b"abc")]
+
+
+async def test_a_busy_connection_is_alive_for_the_library() -> None:
+    """RabbitMQ sends no heartbeat while it sends other frames, and the library sees none of these."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    incoming = Incoming(reader)
+    incoming.hot[HOT] = Confirms(Told().confirmed, Told().message)
+    incoming._passed = loop.time() - ALIVE
+    reader.feed_data(marshal(Basic.Ack(1), HOT))
+    _, channel, frame = await FrameReceiver(incoming).get_frame()  # type: ignore[arg-type]
+    assert (channel, type(frame)) == (0, Heartbeat)
+
+
+async def test_blocked_publishers_are_told_here_alone_and_a_refused_login_says_why() -> None:
+    """The library would open no channel while it knows that the broker blocks publishers."""
+    changes: list[str] = []
+    transport = Transport(None, lambda: changes.append(transport.blocked))
+    blocked, free = Connection.Blocked("low on memory"), Connection.Unblocked()
+    assert transport.refusal() is None
+    refused = Connection.Close(530, "vhost x not found", 10, 40)
+    noticed = [transport._notice(each) for each in (blocked, free, refused)]
+    assert noticed == [True, True, False]
+    assert changes == ["low on memory", ""]
+    assert str(transport.refusal()) == str(ConnectionClosed(530, "vhost x not found"))

@@ -108,7 +108,7 @@ class Finding(Topology):
 class Opening(Wire):
     """Lets channels be opened."""
 
-    async def open_channel(self, make: object) -> Channel:
+    async def open_channel(self, _hot: object, *, confirms: bool) -> Channel:
         return OpenChannel()
 
 

@@ -1,27 +1,24 @@
-"""What this package leans on inside aiokafka: when one of these fails, a new version moved it."""
+"""The gate in front of the wire, a member's place in its group, and the answers of a fetch."""
 
 from __future__ import annotations
 
-import inspect
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.client import AIOKafkaClient
-from aiokafka.conn import AIOKafkaConnection
-from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.protocol import fetch
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 
+from app.brokers import aiokafka_adapter
 from app.brokers.kafka import KafkaSettings
-from app.brokers.kafka.connection import Connection, _places
+from app.brokers.kafka.addresses import addresses_of
+from app.brokers.kafka.connection import Connection
 from app.brokers.kafka.errors import Abandoned, Refusal
 from app.brokers.kafka.fetch_request import Found, found_in
 from app.brokers.kafka.membership import NOBODY, Membership
+from app.errors import SetupError
 
 FETCH_ANSWERS = [each for name, each in vars(fetch).items() if name.startswith("FetchResponse_v")]
 SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
@@ -30,11 +27,6 @@ SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
 def produce(*places: tuple[str, int]) -> ProduceRequest:
     topics = [(topic, [(number, b"")]) for topic, number in places]
     return ProduceRequest(transactional_id=None, required_acks=-1, timeout=1, topics=topics)
-
-
-def test_a_produce_request_tells_its_partitions() -> None:
-    """The gate must know whose batch it holds."""
-    assert _places(produce(("a", 0), ("b", 3))) == [("a", 0), ("b", 3)]
 
 
 async def test_every_produce_request_passes_the_gate() -> None:
@@ -115,70 +107,6 @@ async def test_a_consumer_tells_its_generation() -> None:
     await consumer.stop()
 
 
-def test_the_fetcher_asks_for_its_records_by_names_that_we_may_replace() -> None:
-    """Else one header's name stops a partition for ever (``records``)."""
-    asked = Fetcher._proc_fetch_request.__code__.co_names
-    assert {"MemoryRecords", "PartitionRecords"} <= set(asked)
-
-
-def test_the_admin_client_sends_what_any_node_may_answer_through_one_call() -> None:
-    """Where a dead node is passed over; and what only the controller may, through another."""
-    assert "_send_to_controller" in AIOKafkaAdminClient.create_topics.__code__.co_names
-    assert "_send_request" in AIOKafkaAdminClient._get_cluster_metadata.__code__.co_names
-    assert "_send_request" in AIOKafkaAdminClient.find_coordinator.__code__.co_names
-
-
-async def test_an_admin_client_can_be_asked_for_what_it_does_not_offer() -> None:
-    """``questions`` sends Metadata and Offset requests through the client inside it."""
-    client = AIOKafkaAdminClient(bootstrap_servers="127.0.0.1:1")
-    assert callable(client._client.send)
-    assert (
-        MetadataRequest(["t"], allow_auto_topic_creation=False)._allow_auto_topic_creation is False
-    )
-
-
-def test_a_connection_asks_for_its_authenticator_by_a_name_that_we_may_replace() -> None:
-    """Else a token that is refused is waited for, and nobody learns why (``bearer``)."""
-    assert "OAuthAuthenticator" in AIOKafkaConnection.authenticator_oauth.__code__.co_names
-
-
-def test_a_members_own_fetcher_is_a_task_that_can_be_ended() -> None:
-    """Else each of a hundred members would fetch beside the fetches that they share."""
-    assert "_fetch_task" in Fetcher.__init__.__code__.co_names
-    assert "_fetch_task" in Fetcher.close.__code__.co_names
-    assert "_fetcher" in AIOKafkaConsumer.start.__code__.co_names
-
-
-def test_a_members_heartbeats_are_a_routine_that_can_be_another() -> None:
-    """``heartbeats`` beats for all. The client begins the routine, cancels it, and raises what it raises."""
-    names = {
-        "_start_heartbeat_task": "_heartbeat_routine",
-        "_stop_heartbeat_task": "cancel",
-        "_heartbeat_routine": "_do_heartbeat",
-        "_do_heartbeat": "_send_req",
-        "reset_generation": "UNKNOWN_MEMBER_ID",
-    }
-    for method, name in names.items():
-        assert name in getattr(GroupCoordinator, method).__code__.co_names
-    assert callable(GroupCoordinator.ensure_coordinator_known)
-    assert callable(GroupCoordinator.coordinator_dead)
-    assert "_coordinator" in AIOKafkaConsumer.start.__code__.co_names
-
-
-def test_records_of_a_fetch_are_made_as_the_clients_own_fetcher_makes_them() -> None:
-    """``fetch_request`` gives these by their order."""
-    assert list(inspect.signature(PartitionRecords).parameters) == [
-        "tp",
-        "records",
-        "aborted_transactions",
-        "fetch_offset",
-        "key_deserializer",
-        "value_deserializer",
-        "check_crcs",
-        "isolation_level",
-    ]
-
-
 @pytest.mark.parametrize("kind", [each for each in FETCH_ANSWERS if each.API_VERSION >= 4])
 def test_an_answer_says_what_was_aborted_where_it_is_looked_for(kind: Any) -> None:
     """Each version that a broker may speak; an older one cannot hide what a transaction took back."""
@@ -198,8 +126,23 @@ def _names_of_a_partition(kind: Any) -> tuple[str, ...]:
     return names
 
 
-def test_a_fetch_can_go_on_a_connection_of_its_own() -> None:
-    for call in (AIOKafkaClient.ready, AIOKafkaClient.send):
-        assert "group" in inspect.signature(call).parameters
-    assert callable(AIOKafkaClient.add_topic)
-    assert callable(AIOKafkaClient.set_topics)
+@pytest.mark.parametrize(
+    ("servers", "addresses"),
+    [
+        ("a", [("a", 9092)]),
+        ("a:1, b:2", [("a", 1), ("b", 2)]),
+        ("[::1]:5,[::1],::1", [("::1", 5), ("::1", 9092), ("::1", 9092)]),
+    ],
+)
+def test_addresses_are_read_as_the_client_reads_them(
+    servers: str, addresses: list[tuple[str, int]]
+) -> None:
+    assert addresses_of(servers) == addresses
+
+
+def test_another_version_of_the_library_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    aiokafka_adapter.demand_known_aiokafka()
+    monkeypatch.setattr(aiokafka_adapter, "KNOWN", ("0.1", "0.99"))
+    cure = r"aiokafka 0\.\d+.*Cure: install aiokafka 0\.1 or 0\.99; .*aiokafka_adapter"
+    with pytest.raises(SetupError, match=cure):
+        aiokafka_adapter.demand_known_aiokafka()

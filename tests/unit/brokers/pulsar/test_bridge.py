@@ -1,62 +1,37 @@
-"""The names of the client's extension that the driver leans on are there, and mean what they did."""
+"""What comes back of a record, what a result means, and how threads and the loop meet."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import threading
-from pathlib import Path
+from typing import Any
 
 import _pulsar
 import pulsar
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.pulsar import extension
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.errors import ClientError, Next, judge, translate
-from app.brokers.pulsar.extension import below
-from app.brokers.pulsar.messages import build, record_of
+from app.brokers.pulsar.messages import Outgoing, build, record_of
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
-QUIET = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
-NAMES = {
-    "Client": "create_producer_async subscribe_async create_reader_async close_async "
-    "get_topic_partitions_async",
-    "Producer": "send_async is_connected close_async",
-    "Consumer": "acknowledge_async close_async is_connected get_last_message_id_async "
-    "pause_message_listener resume_message_listener",
-    "ConsumerConfiguration": "message_listener",
-    "Reader": "has_message_available_async read_next close_async",
-    "Message": "properties partition_key has_null_value data event_timestamp publish_timestamp",
-}
+WITHIN = 60.0
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_extension_has_what_the_driver_calls(name: str) -> None:
-    """A new version of the client that renames something must fail here, not in an outage."""
-    assert all(hasattr(getattr(_pulsar, name), each) for each in NAMES[name].split())
-
-
-def test_a_public_client_has_an_asynchronous_half() -> None:
-    """The one private attribute that is used of a public class."""
-    client = pulsar.Client("pulsar://127.0.0.1:1", logger=QUIET)
-    try:
-        assert isinstance(below(client), _pulsar.Client)
-    finally:
-        client.close()
-
-
-def test_one_module_alone_reaches_below_the_public_classes() -> None:
-    """So that a new version of the client is a matter of one page."""
-    folder = Path(extension.__file__).parent
-    importing = {
-        path.name
-        for path in folder.glob("*.py")
-        if re.search(r"^(import|from) _pulsar\b", path.read_text(), re.MULTILINE)
-    }
-    assert importing == {"extension.py"}
+def received(sent: Outgoing) -> Any:
+    """As the client has it on the other side."""
+    builder = _pulsar.MessageBuilder()
+    if sent.content is None:
+        builder.set_null_value()
+    else:
+        builder.content(sent.content)
+    builder.properties(sent.properties or {})
+    if sent.partition_key:
+        builder.partition_key(sent.partition_key)
+    if sent.event_timestamp:
+        builder.event_timestamp(sent.event_timestamp)
+    return pulsar.Message._wrap(builder.build())
 
 
 @pytest.mark.parametrize(
@@ -73,7 +48,7 @@ def test_one_module_alone_reaches_below_the_public_classes() -> None:
 )
 def test_a_record_comes_back_from_its_message(record: Record) -> None:
     """No key and an empty one, no value and an empty one stay apart; bytes stay bytes."""
-    assert record_of(build(record)) == record
+    assert record_of(received(build(record))) == record
 
 
 @pytest.mark.parametrize(
@@ -124,3 +99,46 @@ async def test_many_calls_from_foreign_threads_share_a_wake_up_and_keep_their_or
     await asyncio.sleep(0)
     assert got == list(range(1_000))
     assert woken == 1
+
+
+async def test_a_call_that_blocks_does_not_block_the_loop() -> None:
+    bridge, gate = Bridge(asyncio.get_running_loop()), threading.Event()
+    asking = asyncio.create_task(
+        bridge.ask(lambda word: gate.wait(WITHIN) and word, "done", within=WITHIN)
+    )
+    await asyncio.sleep(0)
+    gate.set()
+    assert await asking == "done"
+    await bridge.rest(WITHIN)
+
+
+async def test_an_error_of_the_library_is_the_result_that_it_is_named_for() -> None:
+    bridge = Bridge(asyncio.get_running_loop())
+
+    def fail() -> None:
+        raise pulsar.TopicNotFound
+
+    with pytest.raises(ClientError) as caught:
+        await bridge.ask(fail, within=WITHIN)
+    assert caught.value.result is _pulsar.Result.TopicNotFound
+
+
+async def test_a_handle_that_comes_too_late_is_closed() -> None:
+    """Else it would hold its place at a partition for nobody."""
+    bridge, gate, closed = Bridge(asyncio.get_running_loop()), threading.Event(), threading.Event()
+
+    class Handle:
+        def close(self) -> None:
+            closed.set()
+
+    def open_late() -> Handle:
+        gate.wait(WITHIN)
+        return Handle()
+
+    with pytest.raises(TimeoutError):
+        await bridge.ask(open_late, within=0.001)
+    gate.set()
+    async with asyncio.timeout(WITHIN):
+        while not closed.is_set():
+            await asyncio.sleep(0)
+    await bridge.rest(WITHIN)

@@ -1,0 +1,59 @@
+"""Java behind a Spark session (ADR 0046).
+
+==================  ==========================================================================================
+undocumented        gain, and the public alternative
+==================  ==========================================================================================
+``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
+``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
+                    queries of Iceberg's metadata tables, which know no parents; for the second none.
+``_jsq``            progress of a stream without parsing it at each look. ``lastProgress``, which parses all of it.
+==================  ==========================================================================================
+
+pyspark is pinned, with the jars that ``app/pipeline/jars.py`` names. For another version: run ``tests/pipeline``.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+_SHELL: Final = "pyspark-shell"
+
+
+def jvm(spark: SparkSession) -> Any:
+    """Return Java's packages."""
+    return spark._jvm  # noqa: SLF001
+
+
+def java_session(spark: SparkSession) -> Any:
+    """Return the session as Java has it."""
+    return spark._jsparkSession  # noqa: SLF001
+
+
+def java_query(query: StreamingQuery) -> Any:
+    """Return a running stream as Java has it."""
+    return query._jsq  # noqa: SLF001
+
+
+def launch(settings: Mapping[str, str]) -> None:
+    """Start the JVM of this process with these settings on its command line; nothing if there is one. What is set
+    later is told over the gateway, where no other user of the machine reads it."""
+    from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
+
+    before = os.environ.get(_ARGUMENTS)
+    ours = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    os.environ[_ARGUMENTS] = f"{shlex.join(ours)} {before or _SHELL}"
+    try:
+        SparkContext.getSystemProperty("java.version")  # asking starts it
+    finally:
+        if before is None:
+            del os.environ[_ARGUMENTS]
+        else:
+            os.environ[_ARGUMENTS] = before
