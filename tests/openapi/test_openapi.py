@@ -12,7 +12,7 @@ import pytest
 
 from app.api.access.callers import Access
 from app.api.app import document, skeleton
-from app.api.front import create_app
+from given_service import admin_app
 
 FILE = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
@@ -29,7 +29,7 @@ def test_checked_in_document_equals_what_the_code_describes(described: dict[str,
 
 async def test_served_document_equals_the_checked_in_one(described: dict[str, Any]) -> None:
     """What is read in the repository is what a running service answers."""
-    app = create_app(None, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
+    app = admin_app(None, allowed=Access(), stopped=asyncio.Event())
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         served = (await client.get("/openapi.json")).json()

@@ -34,7 +34,7 @@ MODULES = (
     *(
         "app.cli.commands",
         "app.api.app",
-        "app.api.snapshot",
+        "app.api.status.metrics",
         "app.runtime.run",
         "app.features.storage.backup",
         "app.features.lake.replay",

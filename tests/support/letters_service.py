@@ -21,7 +21,7 @@ BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
 class Service:
-    """The parts of ``Running`` that these ask for. ``names``: subscriptions that there are."""
+    """What these ask of a service. ``names``: subscriptions that there are."""
 
     def __init__(self, folder: Path) -> None:
         self.store: Any = open_store(folder / "store.db", timeout=60)

@@ -22,7 +22,7 @@ EVENT = {
 
 
 class Service:
-    """The parts of ``Running`` that topics ask for."""
+    """What topics ask of a service."""
 
     def __init__(self) -> None:
         self.log = FakeLog()

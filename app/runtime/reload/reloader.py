@@ -15,8 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.api.access.audit_trail import Trail
-from app.api.answers import Cause, Outcome
-from app.api.running import Refusal, Reload
+from app.api.status.configured import Cause, Outcome, Refusal, Reload
 from app.config.check.source import Source
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference

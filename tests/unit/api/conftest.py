@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from app.api.access.callers import Access
-from app.api.front import create_app
+from given_service import admin_app
 from topics_service import Service
 
 
@@ -29,7 +29,7 @@ def stopped() -> asyncio.Event:
 @pytest.fixture
 async def client(service: Any, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """Of whatever service the module makes."""
-    app = create_app(service, allowed=Access(), stopped=stopped)
+    app = admin_app(service, allowed=Access(), stopped=stopped)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         yield client

@@ -17,9 +17,11 @@ from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access.callers import Access
 from app.api.access.guard import demand_token
-from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.front import create_app
-from app.api.running import Reload
+from app.api.asked.readiness import RoleReadiness
+from app.api.status import families
+from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
+from app.api.status.configured import Reload
+from app.api.subscriptions.standings import brokers_of, letters_of, parked_of
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -32,6 +34,7 @@ from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry import LABEL_BOUND, Counters
 from fake_log import FakeLog
+from given_service import admin_app
 from memory_store import MemoryStore
 from virtual_clock import VirtualClock
 
@@ -70,7 +73,8 @@ class Service:
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerView, ...] = ()
         self.producers = Producers(())
-        self.tallies: dict[str, Tally] = {}
+        self.of_intakes: dict[str, Tally] = {}
+        self.spools = self
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
@@ -81,7 +85,7 @@ class Service:
     def groups(self, broker: str, topic: str) -> dict[str, str]:
         return {}
 
-    async def spools(self) -> tuple[SpoolView, ...]:
+    async def states(self) -> tuple[SpoolView, ...]:
         return (
             SpoolView(
                 route="orders", broker="log", state="spooling", cause="away", records=3, bytes=300,
@@ -89,22 +93,33 @@ class Service:
             ),
         )  # fmt: skip
 
-    def kafka_listeners(self) -> tuple[KafkaListenerView, ...]:
+    def views(self) -> tuple[KafkaListenerView, ...]:
         return self.listeners
 
-    def intakes(self) -> dict[str, Tally]:
-        return self.tallies
+    def tallies(self) -> dict[str, Tally]:
+        return self.of_intakes
 
     async def disks(self) -> dict[str, DiskView]:
         return {"/data": DiskView(free=1, size=4)}
 
-    async def certificates(self) -> dict[str, float]:
-        return {"server.events.tls.cert": 1.5e9}
+    async def metrics(self) -> list[families.Family]:
+        letters, parked = await letters_of(self.store), await parked_of(self.store, self.clock)
+        return [
+            *families.ready_families(await self.readiness()),
+            *families.broker_families(await brokers_of(self.logs)),
+            *families.subscription_families(await self.statuses(), await self.lag()),
+            *families.store_families(letters, parked),
+            *families.spool_families(await self.states()),
+            *families.kafka_listener_families(self.views()),
+            *families.volume_families(await self.disks()),
+            *families.certificate_families({"server.events.tls.cert": 1.5e9}),
+            *families.configuration_families(self.configured),
+        ]
 
     async def readiness(self) -> dict[str, RoleReadiness]:
         return self.roles_now
 
-    async def subscriptions(self) -> list[SubscriptionStatus]:
+    async def statuses(self) -> list[SubscriptionStatus]:
         return [
             SubscriptionStatus(
                 id="billing",
@@ -141,7 +156,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    app = create_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())  # type: ignore[arg-type]
+    app = admin_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
 
 
@@ -290,9 +305,9 @@ THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 0.5, "last_e
 async def test_each_intake_is_shown_with_what_came_by_it(
     service: Service, client: httpx.AsyncClient
 ) -> None:
-    service.tallies = {"github": Tally(), "erp": Tally()}
-    service.tallies["github"].add(30, service.clock.monotonic())
-    service.tallies["github"].refused += 2
+    service.of_intakes = {"github": Tally(), "erp": Tally()}
+    service.of_intakes["github"].add(30, service.clock.monotonic())
+    service.of_intakes["github"].refused += 2
     github, erp = (await client.get("/status")).json()["intakes"]
     assert github == {"name": "github", **THIRTY_JUST_NOW}
     assert (erp["name"], erp["last_event_seconds"]) == ("erp", None)

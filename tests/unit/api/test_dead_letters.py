@@ -12,13 +12,13 @@ import httpx
 import pytest
 
 from app.api.access.callers import Access
-from app.api.front import create_app
 from app.api.http import parameters
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
 from app.model.route import Route
+from given_service import admin_app
 from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
@@ -41,7 +41,7 @@ def present() -> Present:
 
 @pytest.fixture(scope="module")
 def app(present: Present) -> Any:
-    return create_app(present, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
+    return admin_app(present, allowed=Access(), stopped=asyncio.Event())
 
 
 @pytest.fixture

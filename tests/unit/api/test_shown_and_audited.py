@@ -12,11 +12,11 @@ import pytest
 
 from app.api.access import audit_trail
 from app.api.access.callers import Access, AccessToken
-from app.api.front import create_app
 from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice, EventName
 from app.model.message import Partition
 from app.model.scopes import SCOPES
+from given_service import admin_app
 from letters_service import Service as LettersService
 from letters_service import a_letter
 from topics_service import EVENT, TOPIC, Service
@@ -43,7 +43,7 @@ async def asking(
     service: Any, name: str = "", mask: tuple[str, ...] = ()
 ) -> AsyncIterator[httpx.AsyncClient]:
     allowed = Access(TOKENS if name else (), mask)
-    app = create_app(service, allowed=allowed, stopped=asyncio.Event())
+    app = admin_app(service, allowed=allowed, stopped=asyncio.Event())
     headers = {"authorization": f"Bearer {name}"} if name else {}
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1", headers=headers

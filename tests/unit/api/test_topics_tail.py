@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from app.api.access.callers import Access
-from app.api.front import create_app
 from app.api.topics import records
 from app.api.topics.follow import Tail
 from app.bindings.record import Record
@@ -19,6 +18,7 @@ from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
+from given_service import admin_app
 from topics_service import EVENT, TOPIC, Service
 
 
@@ -130,7 +130,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
 
 async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
-    app = create_app(service, allowed=Access(), stopped=asyncio.Event())  # type: ignore[arg-type]
+    app = admin_app(service, allowed=Access(), stopped=asyncio.Event())
     server = HttpServer(app)
     closed = asyncio.Event()
     metadata = service.log.metadata

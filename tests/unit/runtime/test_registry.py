@@ -33,7 +33,14 @@ class Process:
         self.store = store
         self.forgotten: list[str] = []
         self.catalog = SubscriptionCatalog(loaded, store, Vault(keys))
-        self.registry = Registry(self.catalog, store, SystemClock(), most=most, forget=self._forget)
+        self.registry = Registry(
+            self.catalog,
+            store,
+            SystemClock(),
+            most=most,
+            largest_document=1 << 16,
+            forget=self._forget,
+        )
 
     async def _forget(self, subscription: Subscription) -> None:
         self.forgotten.append(subscription.id)

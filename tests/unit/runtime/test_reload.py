@@ -15,6 +15,7 @@ import pytest
 from app.api.access.audit_trail import Trail
 from app.config.check.source import Source
 from app.errors import StoreUnavailable
+from app.interfaces import silence
 from app.runtime.build import build
 from app.runtime.clock import SystemClock
 from app.runtime.reload.reloader import Reloader
@@ -329,7 +330,7 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
             service.reloader._renewal,
             SystemClock(),
             Counters(),
-            Trail(service.state),
+            Trail(service.parts.store, SystemClock(), silence),
         )
         assert bare.every == 0
         told = await bare.reload("api")

@@ -25,6 +25,7 @@ from app.sinks.pull_queue import Wakeups
 from app.store.encryption import Vault
 from app.telemetry import Counters
 from fake_log import FakeLog
+from memory_store import MemoryStore
 from virtual_clock import VirtualClock
 
 
@@ -91,7 +92,7 @@ def _state(
         logs=brokers,  # type: ignore[arg-type]
         all_logs={LogName(name): each for name, each in brokers.items()},  # type: ignore[misc]
         publishing={},
-        store=None,  # type: ignore[arg-type]
+        store=MemoryStore(),  # type: ignore[arg-type]
         events=None,
         supervisor=worker,  # type: ignore[arg-type]
         catalog=SubscriptionCatalog(Loaded.of(config), None, Vault(())),
@@ -299,7 +300,7 @@ async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) ->
     """A success in between must not hide what went wrong before it."""
     worker = Subscriptions(_status("running"))
     worker.tried = [_attempt("delivered", 204, ""), _attempt("retry", 503, "try later")]
-    (subscription,) = await _state(document, worker=worker).subscriptions()
+    (subscription,) = await _state(document, worker=worker).statuses()
     assert subscription.last_error == "retry 503 try later"
     assert list(map(str, subscription.partitions)) == ["events/0"]
 

@@ -157,7 +157,7 @@ async def test_each_task_of_a_service_is_begun_again(
     await until(lambda: loops.again == names)
     assert counted() == logged() == dict.fromkeys(names, 1)
     assert service.parts.counters is FAILURES.counters
-    [subscription] = await service.state.subscriptions()
+    [subscription] = await service.state.statuses()
     assert subscription.restarts == 1
     for role in (await service.state.readiness()).values():
         told = {cause.split()[1] for cause in role.causes if cause.startswith("task ")}
