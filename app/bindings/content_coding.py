@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from app.bindings.record import Header, Record
 from app.errors import SenderError
 from app.event.validate import clip
-from app.formats.content_coding import UnknownCoding, coding_of, undo
-from app.formats.deflated import TooLarge
+from app.formats.content_coding import TooLarge, UnknownCoding, coding_of, undo
 
 HEADER = "content-encoding"
 CONTENT = 1 << 20

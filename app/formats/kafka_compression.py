@@ -12,7 +12,7 @@ from struct import Struct
 
 import cramjam
 
-from app.formats.deflated import TooLarge, inflate
+from app.formats.content_coding import TooLarge, inflate
 
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER = 16  # magic, version, oldest version that reads it

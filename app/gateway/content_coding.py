@@ -9,7 +9,6 @@ import zlib
 
 from app.errors import Fault, SenderError
 from app.formats import content_coding as codings
-from app.formats.deflated import TooLarge
 from app.gateway.answers import UNSUPPORTED_CODING
 
 
@@ -28,7 +27,7 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
         return body
     try:
         return codings.undo(coding, body, bound)
-    except TooLarge as error:
+    except codings.TooLarge as error:
         raise SenderError(
             "The decoded body is too large", status=413, code="body-too-large"
         ) from error

@@ -5,12 +5,10 @@ advertised; ``docs/embedded-log.md`` shows this table.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from app.kafka_listener.cluster import describe_cluster
 from app.kafka_listener.commits import offset_commit, offset_delete, offset_fetch
 from app.kafka_listener.configs import describe_configs
 from app.kafka_listener.fetch import fetch
@@ -23,13 +21,13 @@ from app.kafka_listener.groups import (
     sync_group,
 )
 from app.kafka_listener.list_offsets import list_offsets
-from app.kafka_listener.metadata import metadata
+from app.kafka_listener.metadata import describe_cluster, metadata
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.produce import produce
 from app.kafka_listener.producer_ids import init_producer_id
 from app.kafka_listener.sasl import sasl_authenticate, sasl_handshake
 from app.kafka_listener.topics import create_partitions, create_topics, delete_topics
-from app.kafka_listener.wire import ErrorCode, Offered, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Offered, Request
 
 Handler = Callable[[Node, Session, Request], Awaitable[Any]]
 """The answer, of ``request.shapes``; None for none at all (Produce with acks 0). What a handler does
@@ -61,7 +59,7 @@ async def _api_versions(node: Node, session: Session, request: Request) -> Any: 
             shapes.ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
             for api in APIS.values()
         ),
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
     )
 
 

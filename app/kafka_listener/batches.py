@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batch_builder, batches_of
-from app.formats.deflated import TooLarge
+from app.formats.content_coding import TooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.node import LEADER_EPOCH

@@ -5,26 +5,24 @@ same that Skybridge's own API tells.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
 from struct import error as BadStruct  # noqa: N812 - an exception
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import code_of
+from app.kafka_listener.groups import LONGEST_NAME
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.groups.assignment import read_subscription
 from app.log.groups.positions import MOST_GROUPS, Committed
 from app.log.groups.protocol import Code
 from app.model.message import Partition
 
-LONGEST_GROUP = 255
 LONGEST_METADATA = 4_096  # bytes that a client may keep with a position
 NONE = Committed(-1)
 ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # names of shapes
 SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
-NOW = timedelta(0)
 
 
 async def offset_commit(node: Node, session: Session, request: Request) -> Any:
@@ -46,7 +44,7 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any:
     if code is not ErrorCode.none:
         codes |= dict.fromkeys(places, code)
     topics = _answered(request, "OffsetCommitResponse", codes)
-    return request.shapes.OffsetCommitResponse(throttle_time=NOW, topics=topics)
+    return request.shapes.OffsetCommitResponse(throttle_time=UNTHROTTLED, topics=topics)
 
 
 async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
@@ -57,14 +55,14 @@ async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
     if groups is None:
         code = to_ask_group(session, payload.group_id)
         return shapes.OffsetFetchResponse(
-            throttle_time=NOW,
+            throttle_time=UNTHROTTLED,
             topics=()
             if code is not ErrorCode.none
             else _fetched(node, request, payload, ONE_GROUP),
             error_code=code,
         )
     return shapes.OffsetFetchResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         groups=tuple(
             shapes.OffsetFetchResponseGroup(
                 group_id=group.group_id,
@@ -119,7 +117,7 @@ async def _commit(
 ) -> ErrorCode:
     """Also where no place is left, so that who is fenced hears of it."""
     group, positions = payload.group_id, node.engine.groups.positions
-    if not 0 < len(group) <= LONGEST_GROUP:
+    if not 0 < len(group) <= LONGEST_NAME:
         return ErrorCode.invalid_group_id
     if not positions.of(group) and positions.count >= MOST_GROUPS:
         return ErrorCode.coordinator_not_available
@@ -193,7 +191,9 @@ def _topics_read(node: Node, name: str) -> Collection[str] | None:
 
 def _deleted(request: Request, code: ErrorCode, codes: Mapping[Partition, ErrorCode]) -> Any:
     topics = _answered(request, "OffsetDeleteResponse", codes) if codes else ()
-    return request.shapes.OffsetDeleteResponse(error_code=code, throttle_time=NOW, topics=topics)
+    return request.shapes.OffsetDeleteResponse(
+        error_code=code, throttle_time=UNTHROTTLED, topics=topics
+    )
 
 
 def _answered(request: Request, kind: str, codes: Mapping[Partition, ErrorCode]) -> tuple[Any, ...]:

@@ -5,7 +5,6 @@ they are Skybridge's own configuration, seen from the other side.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -13,14 +12,13 @@ import msgspec
 from app.kafka_listener.commits import LONGEST_METADATA
 from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.rights import to_administer, to_see
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.settings import Retention
 
 FROM_FILE = 4  # where a value comes from: the static configuration of the node
 BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7  # kinds of values
 FOR_EVER = "-1"
 MILLISECONDS = 1_000
-NOW = timedelta(0)
 
 TopicConfigs = Mapping[str, str]
 
@@ -42,7 +40,7 @@ async def describe_configs(node: Node, session: Session, request: Request) -> An
     """Of each resource once, as ``metadata`` has it."""
     named = {(each.resource_type, each.resource_name): each for each in request.payload.resources}
     return request.shapes.DescribeConfigsResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         results=tuple(_described(node, session, request, each) for each in named.values()),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from app.kafka_listener.batches import Written, write_batches
 from app.kafka_listener.errors import Refused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
 from app.kafka_listener.rights import to_read
-from app.kafka_listener.wire import ErrorCode, Request, write_answer
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request, write_answer
 from app.log.stored_batches import Run
 from app.model.message import Partition
 
@@ -196,7 +195,7 @@ def _answer(
     for each in wanted:
         by_topic.setdefault(each.place.topic, []).append(_partition(node, shapes, each))
     return shapes.FetchResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         error_code=code,
         session_id=0,
         responses=tuple(

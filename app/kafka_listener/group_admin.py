@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BrokerError
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.rights import to_ask_group, to_use_group
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNASKED_RIGHTS, UNTHROTTLED, ErrorCode, Request
 from app.log.groups.protocol import State
 from app.log.groups.state_machine import Group
 
 KIND = "classic"  # the only protocol of groups that is spoken here
-NOW = timedelta(0)
-NOBODY_ASKED = -(1 << 31)  # what a client may do is not told
 
 
 async def list_groups(node: Node, session: Session, request: Request) -> Any:
@@ -25,7 +22,7 @@ async def list_groups(node: Node, session: Session, request: Request) -> Any:
     listed = [(name, node.coordinator.group(name)) for name in node.coordinator.groups()]
     seen = [each for each in listed if to_ask_group(session, each[0]) is ErrorCode.none]
     return shapes.ListGroupsResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         error_code=ErrorCode.none,
         groups=tuple(
             shapes.ListedGroup(
@@ -52,14 +49,14 @@ async def describe_groups(node: Node, session: Session, request: Request) -> Any
         else _hidden(shapes, name, code)
         for name in dict.fromkeys(request.payload.groups)
     ]
-    return shapes.DescribeGroupsResponse(throttle_time=NOW, groups=tuple(described))
+    return shapes.DescribeGroupsResponse(throttle_time=UNTHROTTLED, groups=tuple(described))
 
 
 async def delete_groups(node: Node, session: Session, request: Request) -> Any:
     """Without members, and no subscription of Skybridge: its place is not a client's to forget."""
     shapes = request.shapes
     return shapes.DeleteGroupsResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         results=tuple(
             [
                 shapes.DeletableGroupResult(
@@ -97,7 +94,7 @@ def _hidden(shapes: Any, name: str, code: ErrorCode) -> Any:
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=NOBODY_ASKED,
+        authorized_operations=UNASKED_RIGHTS,
     )
 
 
@@ -120,5 +117,5 @@ def _described(shapes: Any, name: str, group: Group | None, *, known: bool) -> A
             )
             for member, each in (group.members.items() if group else ())
         ),
-        authorized_operations=NOBODY_ASKED,
+        authorized_operations=UNASKED_RIGHTS,
     )

@@ -15,7 +15,7 @@ from uuid import uuid4
 from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.produce import NO_TRANSACTIONS
 from app.kafka_listener.rights import to_use_group
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.groups.protocol import Code, Join, Joined
 
 GROUPS = 0  # the kind of coordinator, beside that of transactions
@@ -24,7 +24,6 @@ METADATA = 1 << 20  # bytes that one member may tell the leader
 INVITED_SINCE = (
     4  # the version in which a member comes back with the id that it was given (KIP-394)
 )
-NOW = timedelta(0)
 
 
 async def find_coordinator(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
@@ -43,7 +42,7 @@ async def find_coordinator(node: Node, session: Session, request: Request) -> An
         "port": port,
     }
     return shapes.FindCoordinatorResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         **found,
         coordinators=tuple(
             shapes.Coordinator(key=key, **found) for key in getattr(payload, "coordinator_keys", ())
@@ -88,7 +87,7 @@ async def sync_group(node: Node, session: Session, request: Request) -> Any:
         )
         code, assignment = ErrorCode(synced.code.value), synced.assignment
     return request.shapes.SyncGroupResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         error_code=code,
         protocol_type=kind or None,
         protocol_name=protocol or None,
@@ -107,7 +106,7 @@ async def heartbeat(node: Node, session: Session, request: Request) -> Any:
             getattr(payload, "group_instance_id", None),
         )
         code = ErrorCode(beaten.value)
-    return request.shapes.HeartbeatResponse(throttle_time=NOW, error_code=code)
+    return request.shapes.HeartbeatResponse(throttle_time=UNTHROTTLED, error_code=code)
 
 
 async def leave_group(node: Node, session: Session, request: Request) -> Any:
@@ -116,11 +115,11 @@ async def leave_group(node: Node, session: Session, request: Request) -> Any:
     leaving = getattr(payload, "members", (payload,))
     refusal = to_use_group(node, session, payload.group_id)
     if refusal is not ErrorCode.none:
-        return shapes.LeaveGroupResponse(throttle_time=NOW, error_code=refusal, members=())
+        return shapes.LeaveGroupResponse(throttle_time=UNTHROTTLED, error_code=refusal, members=())
     codes = [_leave(node, payload.group_id, each) for each in leaving]
     one = ErrorCode.none if hasattr(payload, "members") else codes[0]
     return shapes.LeaveGroupResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         error_code=one,
         members=tuple(_left(shapes, leaving, codes)) if hasattr(payload, "members") else (),
     )
@@ -146,7 +145,7 @@ def _join_refusal(node: Node, payload: Any) -> ErrorCode:
 def _join(request: Request, session: Session, member: str, instance: str | None) -> Join:
     payload = request.payload
     session_timeout = payload.session_timeout.total_seconds()
-    rebalance = getattr(payload, "rebalance_timeout", NOW).total_seconds()
+    rebalance = getattr(payload, "rebalance_timeout", timedelta(0)).total_seconds()
     return Join(
         member=member,
         instance=instance,
@@ -165,7 +164,7 @@ def _join(request: Request, session: Session, member: str, instance: str | None)
 def _joined(request: Request, member: str, code: ErrorCode, joined: Joined) -> Any:
     shapes = request.shapes
     return shapes.JoinGroupResponse(
-        throttle_time=NOW,
+        throttle_time=UNTHROTTLED,
         error_code=code,
         generation_id=joined.generation,
         protocol_type=joined.kind or None,

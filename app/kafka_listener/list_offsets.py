@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
@@ -11,7 +10,7 @@ from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.fetch import check_epoch
 from app.kafka_listener.node import LEADER_EPOCH, Node, Session
 from app.kafka_listener.rights import to_see
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.partitions import PartitionLog
 from app.log.stored_batches import Run
 from app.model.message import Partition
@@ -22,7 +21,7 @@ NOWHERE = (-1, -1)
 async def list_offsets(node: Node, session: Session, request: Request) -> Any:
     shapes = request.shapes
     return shapes.ListOffsetsResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         topics=tuple(
             [
                 shapes.ListOffsetsTopicResponse(

@@ -1,17 +1,17 @@
-"""Metadata: topics with their partitions, and the one node that leads them all."""
+"""Metadata and DescribeCluster: topics with their partitions, and the one node that leads them all."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
 from app.kafka_listener.rights import to_see, to_write
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNASKED_RIGHTS, UNTHROTTLED, ErrorCode, Request
 from app.log.partitions import Topic, is_topic_name
 
+NODES = 1  # the kind of endpoints that there are; 2 are controllers
 NAMELESS_SINCE = 12  # the version whose answers may tell of a topic without a name
 
 
@@ -20,13 +20,34 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:
     shapes = request.shapes
     host, port = node.address
     return shapes.MetadataResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         brokers=(shapes.MetadataResponseBroker(node_id=NODE_ID, host=host, port=port, rack=None),),
         cluster_id=node.cluster,
         controller_id=NODE_ID,
         topics=tuple(
             [await _topic(node, session, request, each) for each in _asked(node, session, request)]
         ),
+    )
+
+
+async def describe_cluster(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
+    """Requests for controllers are told that this is none."""
+    shapes = request.shapes
+    kind = getattr(request.payload, "endpoint_type", NODES)
+    host, port = node.address
+    here = shapes.DescribeClusterBroker(
+        broker_id=NODE_ID, host=host, port=port, rack=None, is_fenced=False
+    )
+    found = kind == NODES
+    return shapes.DescribeClusterResponse(
+        throttle_time=UNTHROTTLED,
+        error_code=ErrorCode.none if found else ErrorCode.mismatched_endpoint_type,
+        error_message=None if found else "this is a node, and no controller",
+        endpoint_type=kind,
+        cluster_id=node.cluster if found else "",
+        controller_id=NODE_ID if found else -1,
+        brokers=(here,) if found else (),
+        cluster_authorized_operations=UNASKED_RIGHTS,
     )
 
 

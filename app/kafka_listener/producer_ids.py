@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BrokerError
 from app.kafka_listener.errors import code_of
 from app.kafka_listener.node import Node, Session
 from app.kafka_listener.produce import NO_TRANSACTIONS
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 
 
 async def init_producer_id(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
@@ -23,7 +22,7 @@ async def init_producer_id(node: Node, session: Session, request: Request) -> An
         except BrokerError as error:
             code = code_of(error)
     return request.shapes.InitProducerIdResponse(
-        throttle_time=timedelta(0),
+        throttle_time=UNTHROTTLED,
         error_code=code,
         producer_id=producer,
         producer_epoch=0 if producer >= 0 else -1,

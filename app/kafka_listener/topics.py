@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from datetime import timedelta
 from typing import Any
 
 from app.errors import BoundReached, BrokerError, BrokerRefused
@@ -14,12 +13,11 @@ from app.kafka_listener.configs import FROM_FILE, TopicConfigs, topic_configs
 from app.kafka_listener.errors import Refused, code_of, demand
 from app.kafka_listener.node import NODE_ID, Node, Session
 from app.kafka_listener.rights import to_administer, to_delete, to_write
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
 from app.log.partitions import is_topic_name
 
 UNSAID = -1
 REPLICAS = 1
-NOW = timedelta(0)
 NO_RIGHT = "the user has no right to do this"
 
 
@@ -31,7 +29,7 @@ async def create_topics(node: Node, session: Session, request: Request) -> Any:
         await _created(node, session, request, topic, twice=topic.name in twice)
         for topic in payload.topics
     ]
-    return request.shapes.CreateTopicsResponse(throttle_time=NOW, topics=tuple(results))
+    return request.shapes.CreateTopicsResponse(throttle_time=UNTHROTTLED, topics=tuple(results))
 
 
 async def delete_topics(node: Node, session: Session, request: Request) -> Any:
@@ -44,7 +42,7 @@ async def delete_topics(node: Node, session: Session, request: Request) -> Any:
         results.append(
             shapes.DeletableTopicResult(name=name, error_code=code, error_message=message)
         )
-    return shapes.DeleteTopicsResponse(throttle_time=NOW, responses=tuple(results))
+    return shapes.DeleteTopicsResponse(throttle_time=UNTHROTTLED, responses=tuple(results))
 
 
 async def create_partitions(node: Node, session: Session, request: Request) -> Any:
@@ -62,7 +60,7 @@ async def create_partitions(node: Node, session: Session, request: Request) -> A
                 name=topic.name, error_code=code, error_message=message
             )
         )
-    return shapes.CreatePartitionsResponse(throttle_time=NOW, results=tuple(results))
+    return shapes.CreatePartitionsResponse(throttle_time=UNTHROTTLED, results=tuple(results))
 
 
 async def _created(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
+from datetime import timedelta
 from functools import lru_cache
 from struct import Struct
 from struct import error as BadStruct  # noqa: N812 - an exception
@@ -32,6 +33,8 @@ _SIZE = Struct(">i")
 SIZE = _SIZE.size
 
 API_VERSIONS = 18
+UNTHROTTLED = timedelta(0)
+UNASKED_RIGHTS = -(1 << 31)  # of a client that did not ask what it may do
 Steps = tuple[Step, ...]
 Offered = Mapping[int, tuple[int, int]]
 """The oldest and the newest version of each API, by its key."""

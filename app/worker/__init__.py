@@ -8,8 +8,8 @@
        ▼
     scheduler ─► sink.send ─► delivery.plan.conclude ─► conclusions ─► delivery.origin.<verb>
 
-``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``run`` keeps it running. The dispatcher asks
-its log for batches, as many as ``intake`` has room for; ``ownership`` makes ready what is newly ours,
+``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``supervised_dispatcher`` keeps it running. The
+dispatcher asks its log for batches, as many as ``intake`` has room for; ``ownership`` makes ready what is newly ours,
 ``decode_and_filter`` makes deliveries, ``scheduler`` sends them (``batching``: several in one request) when
 ``gate``, ``timing`` and ``budget`` let it, and ``conclusions`` carries out what ``delivery_policy`` decided.
 

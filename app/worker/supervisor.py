@@ -38,7 +38,7 @@ from app.worker.commands import obey
 from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_words
-from app.worker.run import Run, bare_status
+from app.worker.supervised_dispatcher import SupervisedDispatcher, bare_status
 
 CHANGE_DRAIN = 5.0  # seconds for attempts on the wire of a subscription that is changed or deleted
 BY_CONFIGURATION = "paused by its configuration"
@@ -200,10 +200,10 @@ class Supervisor:
             for each in run.dispatcher.waiting(event_id)
         ]
 
-    def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> Run:
+    def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> SupervisedDispatcher:
         """``attempts``: of the one before it, whose last error stays in sight."""
         kind = OfferLog if isinstance(subscription.sink, Pull) else AttemptLog
-        return Run(
+        return SupervisedDispatcher(
             subscription,
             self._open(subscription),
             attempts
@@ -280,7 +280,7 @@ class Supervisor:
                     cure=f"name one of: {', '.join(self._logs) or 'none is configured'}",
                 )
 
-    def _dispatcher(self, run: Run) -> Dispatcher:
+    def _dispatcher(self, run: SupervisedDispatcher) -> Dispatcher:
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from aiokafka.errors import CorruptRecordException
 
 from app.brokers.aiokafka_adapter import batches_of
-from app.formats.deflated import TooLarge
+from app.formats.content_coding import TooLarge
 from app.formats.kafka_compression import Damaged, expand
 
 _HEADER = Struct(">qiibIhiqqqhii")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from amqp_writing import to_table
 from app.bindings import amqp_table, kafka, pulsar, pulsar_properties, rabbitmq
 from app.bindings.documents import content_type_of
-from app.bindings.foreign import APART
+from app.bindings.forwarding import APART
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.table import BINDINGS

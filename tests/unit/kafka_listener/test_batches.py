@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.formats.deflated import TooLarge
+from app.formats.content_coding import TooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batches import is_quick, read_batch, write_batches

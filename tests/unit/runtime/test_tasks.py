@@ -37,7 +37,7 @@ from app.runtime.clock import SystemClock
 from app.runtime.service import Service
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
-from app.worker import run as runs
+from app.worker import supervised_dispatcher as runs
 from app.worker.alerts import Watcher
 from app.worker.attempt_writer import AttemptKeeper
 from app.worker.dispatch import Dispatcher
@@ -301,7 +301,7 @@ BARE = {
     "sinks/handshake.py": WAITED_FOR,
     "store/transactions.py": ENDS,
     "telemetry/tasks.py": "the mechanism",
-    "worker/run.py": COUNTS_ITSELF,
+    "worker/supervised_dispatcher.py": COUNTS_ITSELF,
     "worker/shared.py": OF_THE_SUBSCRIPTION,
     "worker/supervisor.py": ENDS,
     "worker/timing.py": WAITED_FOR,

@@ -1,4 +1,4 @@
-"""One subscription as it is kept running: restarted when it dies, ended in order."""
+"""A subscription that is kept running: its dispatcher is restarted when it dies, and ended in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEALTHY = 60.0  # seconds of running after which earlier deaths are forgotten
 def bare_status(
     subscription: Subscription, group: str, state: str, cause: str
 ) -> SubscriptionStatus:
-    """Of one that has no dispatcher now."""
+    """Return the status of a subscription that has no dispatcher now."""
     return SubscriptionStatus(
         id=subscription.id,
         sink=subscription.sink_text,
@@ -37,15 +37,15 @@ def bare_status(
 
 
 @dataclass(eq=False, repr=False)
-class Run:
-    """``make`` its dispatcher, which runs once. ``group``: its name in the log. ``wakeups``: hear when it is in its
-    group, has failed or has ended."""
+class SupervisedDispatcher:
+    """A subscription with the dispatcher that runs it now. Each dispatcher runs once. ``group``: the consumer group
+    in the log. ``wakeups``: hear when it is in its group, has failed or has ended."""
 
     subscription: Subscription
     sink: Sink
     attempts: AttemptLog
     group: str
-    _make: Callable[[Run], Dispatcher]
+    _make: Callable[[SupervisedDispatcher], Dispatcher]
     _clock: Clock
     _jitter: Callable[[], float]
     _wakeups: Wakeups
