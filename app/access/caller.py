@@ -114,9 +114,9 @@ class Caller:
         self.rights = rights
         self.limited = rights.limited
         self._quota = quota
-        shared = None if before is None else before.allowance
-        self.allowance = None if quota is None else shared or Allowance(quota)
-        self.tally = Tally() if before is None else before.tally
+        shared: Allowance | None = None if before is None else before.allowance
+        self.allowance: Allowance | None = None if quota is None else shared or Allowance(quota)
+        self.tally: Tally = Tally() if before is None else before.tally
 
     @classmethod
     def of(cls, producer: Producer, before: Caller | None = None) -> Caller:

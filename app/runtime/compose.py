@@ -110,7 +110,7 @@ class _Composition:
             (self.spools,),
             (self._admin(given),),
             (StreamsComponent(self.recorder, self.streams_end),),
-            (self.watcher and Part("watching", self.watcher.start, self.watcher.stop),),
+            (_watching(self.watcher),),
             (self.subscriptions, self.kafka, self.events),
         )
 
@@ -287,6 +287,10 @@ class _Composition:
             recorder=self.recorder,
         )
         return AdminComponent(self.config, guard)
+
+
+def _watching(watcher: Watcher | None) -> Part | None:
+    return None if watcher is None else Part("watching", watcher.start, watcher.stop)
 
 
 def _lasting(name: str, part: OperatorEvents | AttemptKeeper | None) -> Part | None:

@@ -51,7 +51,7 @@ class Service:
         self.clock = clock
         self.hung_up = asyncio.Event()  # a signal asks for a reload
         self.reloader: Reloader
-        self._counters = counters
+        self.counters = counters
         self._stages: list[Stage] = []
         self._begun = False
         self._draining = False
@@ -88,7 +88,7 @@ class Service:
 
     async def start(self) -> None:
         """Raises SetupError, with everything that had started stopped again."""
-        FAILURES.counters = self._counters
+        FAILURES.counters = self.counters
         started: list[Component[Any]] = []
         try:
             for component in self._components():

@@ -19,7 +19,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
 from app.config.model.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
-from app.features.subscriptions.tokens import ClientCredentials
+from app.features.tokens import ClientCredentials
 from app.model.start import EARLIEST
 from authority import Authority
 from broker_senders import works

@@ -40,7 +40,7 @@ def open_kafka(
     acks: Literal["all", 1, 0] = "all",
 ) -> PortableLog:
     from app.brokers import kafka
-    from app.features.subscriptions.tokens import token_source
+    from app.features.tokens import token_source
 
     sasl = broker.security.sasl
     login: kafka.Sasl | kafka.OAuth | None

@@ -17,23 +17,23 @@ class StorageComponent(Component[None]):
     name = "store"
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
         self._asking = Shared(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
-        await self._store.start()
+        await self.store.start()
 
     async def stop(self, drain: float) -> None:  # noqa: ARG002 - it waits for nothing
-        await self._store.stop()
+        await self.store.stop()
 
     async def metrics(self) -> Sequence[Family]:
-        letters = await letters_of(self._store)
-        return list(store_families(letters, await parked_of(self._store, self._clock)))
+        letters = await letters_of(self.store)
+        return list(store_families(letters, await parked_of(self.store, self._clock)))
 
     async def health(self, role: Role) -> Health:
         """A store in trouble holds up dead letters and nothing else: it is named, and nothing becomes unready."""
         if role != "worker":
             return WELL
-        found = await self._asking.ask("store", self._store.health)
+        found = await self._asking.ask("store", self.store.health)
         return WELL if found.healthy else Health(causes=[f"store: {found.cause}"])

@@ -63,7 +63,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         self.supervisor = supervisor
         self._catalog = catalog
         self._brokers = brokers
-        self._sinks = sinks
+        self.sinks = sinks
         self._watcher = watcher
         self._ending: asyncio.Task[None] | None = None
 
@@ -84,7 +84,7 @@ class SubscriptionsComponent(Component[Deliveries]):
     async def prepare(self, change: Change) -> Deliveries:
         """Make each sink that changes once, so that a file that cannot be read is a fault of the configuration, and
         not a subscription that is broken later."""
-        sink_for = self._sinks.of(change.config)
+        sink_for = self.sinks.of(change.config)
         if self.supervisor is not None:
             await _try_sinks(sink_for, change)
         return Deliveries(sink_for, change)

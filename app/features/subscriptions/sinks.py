@@ -39,7 +39,7 @@ class Sinks:
     ) -> None:
         self._logs = logs
         self._clock = clock
-        self._callbacks = callbacks
+        self.callbacks = callbacks
         self._counters = counters
 
     def of(self, config: Config) -> SinkFor:
@@ -53,7 +53,7 @@ class Sinks:
                 self._logs,
                 self._clock,
                 manners,
-                self._callbacks,
+                self.callbacks,
                 self._counters,
             )
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.features.subscriptions.tokens import ClientCredentials, through
+from app.features.tokens import ClientCredentials, through
 from app.interfaces import Clock
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription

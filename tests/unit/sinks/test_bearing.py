@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from app.bindings.http import HttpMessage
-from app.features.subscriptions.tokens import ClientCredentials, through
+from app.features.tokens import ClientCredentials, through
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
 from app.sinks.credentials import Fixed, StaticHeaders, basic

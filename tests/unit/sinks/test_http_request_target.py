@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.bindings.http import HttpMessage
-from app.features.subscriptions.tokens import ask_directly, through
+from app.features.tokens import ask_directly, through
 from app.gateway.issuers import by_discovery
 from app.model.secret import FileSecret
 from app.sinks.credentials import Fixed, in_query

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from app.access.who import Producers
+from app.api.asked.readiness import RoleReadiness
 from app.config.load.loader import Loaded, load
 from app.errors import BrokerUnavailable
+from app.features.brokers.component import HEALTH_KEPT, BrokersComponent
 from app.features.brokers.targets import ASK_AGAIN
+from app.features.component import Role
+from app.features.events.routes import RoutesComponent
+from app.features.storage.component import StorageComponent
 from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.component import SubscriptionsComponent
+from app.features.subscriptions.store_watcher import StoreWatcher
 from app.interfaces import Attempt, EventName
 from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.metadata import Health
 from app.model.route import Target
 from app.model.subscription_status import SubscriptionStatus
-from app.runtime.build import Parts
-from app.runtime.state import HEALTH_KEPT, State
-from app.sinks.pull_queue import Wakeups
+from app.runtime.service import Service
 from app.store.encryption import Vault
 from app.telemetry import Counters
 from fake_log import FakeLog
@@ -74,39 +78,53 @@ subscriptions:
     return load(file, {}).config
 
 
-def _state(
+class Composed(NamedTuple):
+    """The parts of a service that readiness is made of."""
+
+    service: Service
+    clock: VirtualClock
+    brokers: BrokersComponent
+    storage: StorageComponent
+    subscriptions: SubscriptionsComponent
+
+    async def gateway(self) -> RoleReadiness:
+        return (await self.service.readiness())["gateway"]
+
+    async def worker(self) -> RoleReadiness:
+        return (await self.service.readiness())["worker"]
+
+
+def _composed(
     config: Any,
     *,
     here: str = "",
     there: str = "",
+    relaxed: Broker | None = None,
     worker: Subscriptions | None = None,
     unfit: dict[str, str] | None = None,
-) -> State:
-    brokers = {"here": Broker("here", here), "there": Broker("there", there)}
-    brokers["there"].unfit = unfit or {}
-    parts = Parts(
-        config=config,
-        roles=("gateway", "worker") if worker else ("gateway",),
-        clock=VirtualClock(),
-        counters=Counters(),
-        logs=brokers,  # type: ignore[arg-type]
-        all_logs={LogName(name): each for name, each in brokers.items()},  # type: ignore[misc]
-        publishing={},
-        store=MemoryStore(),  # type: ignore[arg-type]
-        events=None,
-        supervisor=worker,  # type: ignore[arg-type]
-        catalog=SubscriptionCatalog(Loaded.of(config), None, Vault(())),
-        registry=None,  # type: ignore[arg-type]
-        wakeups=Wakeups(),
-        keeper=None,
-        operator_events=None,
-        watcher=None,
-        issuers=None,  # type: ignore[arg-type]
-        producers=Producers(()),
-    )
-    state = State(parts)
-    state.begun = True
-    return state
+    store: Any = None,
+    begun: bool = True,
+) -> Composed:
+    logs: dict[str, Any] = {"here": Broker("here", here), "there": Broker("there", there)}
+    logs["there"].unfit = unfit or {}
+    clock, counters = VirtualClock(), Counters()
+    store = store or MemoryStore()
+    catalog = SubscriptionCatalog(Loaded.of(config), store, clock, Vault(()))
+    brokers = BrokersComponent(config, catalog.running, clock, counters, logs=logs)
+    if relaxed is not None:
+        brokers.every[LogName("there", 1)] = relaxed  # type: ignore[assignment]
+    sinks: Any = None
+    watcher = StoreWatcher(catalog, None, brokers, clock)
+    subscriptions = SubscriptionsComponent(catalog, brokers, worker, sinks, watcher)  # type: ignore[arg-type]
+    storage = StorageComponent(store, clock)
+    roles: list[Role] = ["gateway", "worker"] if worker else ["gateway"]
+    service = Service(config, roles, clock, counters)
+    service.add(storage)
+    service.add(brokers)
+    service.add(RoutesComponent(config, brokers))
+    service.add(subscriptions)
+    service._begun = begun
+    return Composed(service, clock, brokers, storage, subscriptions)
 
 
 def _status(state: str, cause: str = "") -> SubscriptionStatus:
@@ -121,22 +139,22 @@ def _status(state: str, cause: str = "") -> SubscriptionStatus:
 
 async def test_gateway_is_ready_when_one_route_can_accept(document: Any) -> None:
     """One cluster that is down must not stop the events that go elsewhere; it is named all the same."""
-    gateway = (await _state(document, there="connection refused").readiness())["gateway"]
+    gateway = await _composed(document, there="connection refused").gateway()
     assert gateway.ready
     assert gateway.causes == ["route orders: broker there: connection refused"]
 
 
 async def test_gateway_is_not_ready_when_no_route_can_accept(document: Any) -> None:
     """Then every event would be 503, and a load balancer should know."""
-    gateway = (await _state(document, here="disk full", there="refused").readiness())["gateway"]
+    gateway = await _composed(document, here="disk full", there="refused").gateway()
     assert not gateway.ready
     assert len(gateway.causes) == 2
 
 
 async def test_a_route_to_a_target_that_is_missing_is_not_ready_and_says_why(document: Any) -> None:
     """Rule 10: else the first event would find it out."""
-    state = _state(document, unfit={"orders": "there is no such topic, and none is created"})
-    gateway = (await state.readiness())["gateway"]
+    state = _composed(document, unfit={"orders": "there is no such topic, and none is created"})
+    gateway = await state.gateway()
     assert gateway.ready, "the other route accepts"
     assert gateway.causes == [
         "route orders: there/orders: there is no such topic, and none is created",
@@ -146,15 +164,15 @@ async def test_a_route_to_a_target_that_is_missing_is_not_ready_and_says_why(doc
 async def test_gateway_is_not_ready_when_every_target_is_missing(document: Any) -> None:
     """The broker is up, and every event would be refused all the same."""
     only = document.model_copy(update={"routes": document.routes[:1]})
-    gateway = (await _state(only, unfit={"orders": "missing"}).readiness())["gateway"]
+    gateway = await _composed(only, unfit={"orders": "missing"}).gateway()
     assert not gateway.ready
 
 
 async def test_it_becomes_ready_by_itself_and_asks_seldom(document: Any) -> None:
     """Nobody restarts it; and a probe every second must not mean a question every second."""
     only = document.model_copy(update={"routes": document.routes[:1]})
-    state = _state(only, unfit={"orders": "missing"})
-    log: Any = state.logs["there"]
+    state = _composed(only, unfit={"orders": "missing"})
+    log: Any = state.brokers.logs["there"]
     asked: list[object] = []
     check = log.check_targets
 
@@ -163,26 +181,26 @@ async def test_it_becomes_ready_by_itself_and_asks_seldom(document: Any) -> None
         return await check(topics)
 
     log.check_targets = counted
-    assert not (await state.readiness())["gateway"].ready
+    assert not (await state.gateway()).ready
     log.unfit.clear()
-    assert not (await state.readiness())["gateway"].ready
+    assert not (await state.gateway()).ready
     assert asked == [["orders"]]
-    await state.clock.advance(ASK_AGAIN)  # type: ignore[attr-defined]
-    assert (await state.readiness())["gateway"].ready
+    await state.clock.advance(ASK_AGAIN)
+    assert (await state.gateway()).ready
 
 
 async def test_a_broker_that_does_not_tell_of_its_targets_changes_nothing(document: Any) -> None:
     """Readiness must answer, and what was known last is the best there is."""
-    state = _state(document, unfit={"orders": "missing"})
-    log: Any = state.logs["there"]
-    assert (await state.readiness())["gateway"].causes
+    state = _composed(document, unfit={"orders": "missing"})
+    log: Any = state.brokers.logs["there"]
+    assert (await state.gateway()).causes
 
     async def refuses(_topics: Any) -> Any:
         raise BrokerUnavailable("leader elections")
 
     log.check_targets = refuses
-    await state.clock.advance(ASK_AGAIN)  # type: ignore[attr-defined]
-    assert (await state.readiness())["gateway"].causes == ["route orders: there/orders: missing"]
+    await state.clock.advance(ASK_AGAIN)
+    assert (await state.gateway()).causes == ["route orders: there/orders: missing"]
 
 
 async def test_a_mirror_whose_topic_is_missing_makes_the_worker_not_ready(document: Any) -> None:
@@ -194,8 +212,8 @@ async def test_a_mirror_whose_topic_is_missing_makes_the_worker_not_ready(docume
     for subscription, ready in ((letters, True), (mirror, False)):
         changed = document.model_copy(update={"subscriptions": (subscription,)})
         running = Subscriptions(_status("running"))
-        state = _state(changed, worker=running, unfit={"copies": "missing"})
-        worker = (await state.readiness())["worker"]
+        state = _composed(changed, worker=running, unfit={"copies": "missing"})
+        worker = await state.worker()
         assert worker.ready is ready
         assert "missing" in worker.causes[0]
 
@@ -204,12 +222,9 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
     """``topics`` and ``status`` list what the configuration names; readiness looks at it all the same."""
     relaxed = document.routes[0].model_copy(update={"durability": "relaxed"})
     only = document.model_copy(update={"routes": (relaxed,)})
-    state = _state(only)
-    state._parts.all_logs[LogName("there", 1)] = Broker("there", "away")  # type: ignore[index]
-    state = State(state._parts)
-    state.begun = True
-    assert set(state.logs) == {"here", "there"}
-    assert (await state.readiness())["gateway"].causes == ["route orders: broker there: away"]
+    state = _composed(only, relaxed=Broker("there", "away"))
+    assert set(state.brokers.logs) == {"here", "there"}
+    assert (await state.gateway()).causes == ["route orders: broker there: away"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +244,7 @@ async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up
     """Rule 10; a webhook that is down pauses its subscription and comes back by itself, one that is gone
     waits for a person."""
     worker = Subscriptions(_status(state, "" if state == "running" else "why"))
-    found = (await _state(document, worker=worker).readiness())["worker"]
+    found = await _composed(document, worker=worker).worker()
     assert found.ready is ready
     assert bool(found.causes) is (state != "running")
 
@@ -237,7 +252,7 @@ async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up
 async def test_a_subscription_that_its_target_disabled_says_how_to_resume_it(document: Any) -> None:
     """W5: nothing else ends it, and whoever reads this is to know what does."""
     worker = Subscriptions(_status("disabled", "disabled: status-410"))
-    (cause,) = (await _state(document, worker=worker).readiness())["worker"].causes
+    (cause,) = (await _composed(document, worker=worker).worker()).causes
     assert cause == (
         "subscription billing is disabled: status-410; "
         "deliver again with: skybridge subscriptions resume billing"
@@ -251,64 +266,61 @@ async def test_a_store_in_trouble_is_named_and_stops_nobody(document: Any) -> No
         async def health(self) -> Health:
             return Health(healthy=False, cause="disk full")
 
-    state = _state(document, worker=Subscriptions(_status("running")))
-    state.store = Store()  # type: ignore[assignment]
-    worker = (await state.readiness())["worker"]
+    state = _composed(document, worker=Subscriptions(_status("running")), store=Store())
+    worker = await state.worker()
     assert worker.ready
     assert worker.causes == ["store: disk full"]
 
 
 async def test_nobody_is_ready_before_all_has_started(document: Any) -> None:
     """The admin listener answers before the events listener takes anything."""
-    state = _state(document)
-    state.begun = False
-    assert (await state.readiness())["gateway"].causes == ["the service is starting"]
+    state = _composed(document, begun=False)
+    assert (await state.gateway()).causes == ["the service is starting"]
 
 
 async def test_nobody_is_ready_while_it_leaves(document: Any) -> None:
     """Rule 11: readiness goes off first of all."""
-    state = _state(document)
-    state.draining = True
-    gateway = (await state.readiness())["gateway"]
+    state = _composed(document)
+    state.service._draining = True
+    gateway = await state.gateway()
     assert not gateway.ready
     assert gateway.causes == ["the service is stopping"]
 
 
 async def test_a_flood_of_probes_asks_each_broker_once_a_second(document: Any) -> None:
     """Whoever reaches the probe must not make us press the brokers; that we leave is said at once."""
-    state = _state(document, worker=Subscriptions(_status("running")))
-    broker, store = Broker("here"), Broker("store")
-    state._parts.all_logs[LogName("here")] = broker  # type: ignore[index]
-    state.store = store  # type: ignore[assignment]
-    await asyncio.gather(*(state.readiness() for _ in range(20)))
-    await state.readiness()
+    store = Broker("store")
+    state = _composed(document, worker=Subscriptions(_status("running")), store=store)
+    broker: Any = state.brokers.logs["here"]
+    await asyncio.gather(*(state.service.readiness() for _ in range(20)))
+    await state.service.readiness()
     assert (broker.asked, store.asked) == (1, 1)
     broker.cause = "disk full"
-    await state.clock.advance(HEALTH_KEPT)  # type: ignore[attr-defined]
-    assert "disk full" in (await state.readiness())["gateway"].causes[0]
+    await state.clock.advance(HEALTH_KEPT)
+    assert "disk full" in (await state.gateway()).causes[0]
     assert (broker.asked, store.asked) == (2, 2)
-    state.draining = True
-    assert (await state.readiness())["gateway"].causes == ["the service is stopping"]
+    state.service._draining = True
+    assert (await state.gateway()).causes == ["the service is stopping"]
 
 
 async def test_only_roles_that_run_are_listed(document: Any) -> None:
     """A gateway of its own says nothing about workers elsewhere."""
-    assert set(await _state(document).readiness()) == {"gateway"}
+    assert set(await _composed(document).service.readiness()) == {"gateway"}
 
 
 async def test_last_error_is_of_the_newest_attempt_that_failed(document: Any) -> None:
     """A success in between must not hide what went wrong before it."""
     worker = Subscriptions(_status("running"))
     worker.tried = [_attempt("delivered", 204, ""), _attempt("retry", 503, "try later")]
-    (subscription,) = await _state(document, worker=worker).statuses()
+    (subscription,) = await _composed(document, worker=worker).subscriptions.statuses()
     assert subscription.last_error == "retry 503 try later"
     assert list(map(str, subscription.partitions)) == ["events/0"]
 
 
 async def test_lag_is_asked_of_brokers_that_answer(document: Any) -> None:
     """Status must not fail because one broker is away."""
-    state = _state(document, here="away", worker=Subscriptions(_status("starting")))
-    assert await state.lag() == []
+    state = _composed(document, here="away", worker=Subscriptions(_status("starting")))
+    assert await state.subscriptions.lag() == []
 
 
 def _attempt(outcome: str, status: int, detail: str) -> Attempt:
