@@ -9,7 +9,8 @@ undocumented        gain, and the public alternative
 ``_jsq``            progress of a stream without parsing it at each look. ``lastProgress``, which parses all of it.
 ==================  ==========================================================================================
 
-pyspark is pinned, with the jars that ``app/pipeline/jars.py`` names. For another version: run ``tests/pipeline``.
+pyspark is pinned, with the jars that ``app/pipeline/jars.py`` names. For another version: run ``tests/pipeline`` with
+it, then name it in ``KNOWN``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from app.libraries.versions import demand
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+KNOWN: Final = ("4.0",)
 
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 _SHELL: Final = "pyspark-shell"
@@ -44,9 +49,10 @@ def java_query(query: StreamingQuery) -> Any:
 
 def launch(settings: Mapping[str, str]) -> None:
     """Start the JVM of this process with these settings on its command line; nothing if there is one. What is set
-    later is told over the gateway, where no other user of the machine reads it."""
+    later is told over the gateway, where no other user of the machine reads it. Raises SetupError for another pyspark."""
     from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
 
+    demand("pyspark", KNOWN, "app/pipeline/spark_adapter.py")
     before = os.environ.get(_ARGUMENTS)
     ours = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     os.environ[_ARGUMENTS] = f"{shlex.join(ours)} {before or _SHELL}"

@@ -65,7 +65,9 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._tail = tail
         self._gone = gone
         self._listening: asyncio.Task[None] | None = None
-        self._consumer = make_consumer(settings, joining.group, joining.client_id)
+        self._consumer = make_consumer(
+            settings, joining.group, joining.client_id, paced=beats is not None
+        )
         self._membership = Membership(self._consumer, settings.session_timeout, monotonic, beats)
         self._commits = Commits(
             self._consumer, joining.group, settings, self._passed_over, self._broke, monotonic

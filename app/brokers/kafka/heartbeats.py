@@ -1,8 +1,9 @@
-"""Heartbeats of all members that a process has in a cluster: one connection a node, and a write for many.
+"""Heartbeats of all members that a process has in a cluster: one timer, and one connection a node.
 
-A hundred members send a hundred heartbeats in six seconds. Each in a write on a connection of its own was most of
-what they cost at rest. Here those that are due at about the same time leave together, on one connection. A group does
-not mind which connection a heartbeat comes from; one that fails there goes on the member's own.
+A hundred members send a hundred heartbeats in six seconds. Each with a timer and a connection of its own was most of
+what they cost at rest. Here they leave together: the client of each member would send its next heartbeat at once, and
+waits for the departure of all. A group does not mind which connection a heartbeat comes from; one that fails there
+goes on the member's own.
 """
 
 from __future__ import annotations
@@ -11,34 +12,32 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-TOGETHER = 1.0  # seconds that a heartbeat may wait for others
+AT_ONCE_MS = 1  # between the heartbeats of a client that departs with others
 
 Send = Callable[[int, Any], Awaitable[Any]]
 """A request to a node, by its number, and its answer."""
 
 
 class Heartbeats:
-    """Sends what the clients of all members would send."""
+    """Paces the heartbeats of all members. ``send``: on the connection that they share."""
 
     def __init__(self, interval: float, send: Send) -> None:
-        """``interval``: seconds between the heartbeats of a member. ``send``: on the connection that all share."""
-        self._send = send
-        self._together = min(TOGETHER, interval / 4)
-        self._departure: asyncio.Future[None] | None = None
+        """``interval``: seconds between two departures."""
+        self.send = send
+        self._interval = interval
+        self._waiting: list[asyncio.Future[None]] = []
 
-    async def send(self, node: int, request: Any) -> Any:
-        """Return the answer, within ``TOGETHER`` seconds and the time of the request."""
-        await asyncio.shield(self._next_departure())
-        return await self._send(node, request)
+    async def depart(self) -> None:
+        """Wait for the next departure. No timer runs while no member waits."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_later(self._interval, self._leave)
+        mine: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(mine)
+        await mine
 
-    def _next_departure(self) -> asyncio.Future[None]:
-        if self._departure is None:
-            loop = asyncio.get_running_loop()
-            self._departure = loop.create_future()
-            loop.call_later(self._together, self._depart)
-        return self._departure
-
-    def _depart(self) -> None:
-        departure, self._departure = self._departure, None
-        if departure is not None and not departure.done():
-            departure.set_result(None)
+    def _leave(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():  # as of a member that was cancelled
+                each.set_result(None)

@@ -12,7 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from app.brokers.aiokafka_adapter import HEARTBEAT, SYNC_GROUP, client_of, coordinator_of
 from app.brokers.kafka.connection import shut
-from app.brokers.kafka.heartbeats import Heartbeats
+from app.brokers.kafka.heartbeats import AT_ONCE_MS, Heartbeats
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,10 @@ _SIGNS = (HEARTBEAT, SYNC_GROUP)  # requests whose answer shows that the group c
 _ALIVE = (0, 27)  # no error; a rebalance is under way, and the member still counts
 
 
-def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKafkaConsumer:
-    """A member to be, which commits only what it is told to, and never chooses a position itself."""
+def make_consumer(
+    settings: KafkaSettings, group: str, client_id: str, *, paced: bool
+) -> AIOKafkaConsumer:
+    """A member to be, which commits only what it is told to. ``paced``: ``Heartbeats`` says when it sends one."""
     heartbeat = interval_of(settings)
     rebalance = heartbeat + settings.handover + settings.request_timeout
     options = settings.client() | {
@@ -44,7 +46,7 @@ def make_consumer(settings: KafkaSettings, group: str, client_id: str) -> AIOKaf
         consumer_timeout_ms=NEVER_MS,  # of the routine that would fetch
         isolation_level=ISOLATION,
         session_timeout_ms=_ms(settings.session_timeout),
-        heartbeat_interval_ms=_ms(heartbeat),
+        heartbeat_interval_ms=AT_ONCE_MS if paced else _ms(heartbeat),
         rebalance_timeout_ms=_ms(rebalance),
         max_poll_interval_ms=NEVER_MS,
         **options,
@@ -77,6 +79,7 @@ class Membership:
         self._session_timeout = session_timeout
         self._monotonic = monotonic
         self._sure_until = 0.0
+        self._beat_failed = False  # the last heartbeat: its repetition waits for no other
         self._client: Any = client_of(consumer)
         self._send = self._client.send
         self._client.send = self._observe
@@ -123,11 +126,16 @@ class Membership:
 
     async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
         """Where all beat; on its own connection where that does not answer, or does not know the node."""
+        if not self._beat_failed:
+            await beats.depart()
+        self._beat_failed = True
         try:
-            return await self._sent(beats.send(node, request), request)
+            answer = await self._sent(beats.send(node, request), request)
         except Exception as error:  # noqa: BLE001 - whatever it is, it says nothing of this member
             log.debug("a heartbeat goes on a connection of its own: %r", error)
-            return await self._sent(self._send(node, request, **options), request)
+            answer = await self._sent(self._send(node, request, **options), request)
+        self._beat_failed = answer.error_code not in _ALIVE
+        return answer
 
     async def _sent(self, sending: Awaitable[Any], request: Any) -> Any:
         left = self._monotonic()

@@ -65,21 +65,19 @@ class Wire(aio_pika.Connection):
     @property
     def is_closed(self) -> bool:
         """Also when it was lost: the library's own tells only of a close that was asked for."""
-        return self._core is not None and self._core.is_closed
+        return super().is_closed if self._core is None else self._core.is_closed
 
     @property
     def core(self) -> AbstractConnection:
-        """Return the connection of aiormq. Raises ConnectionError where there is none any more."""
-        if self._core is None or self._core.is_closed:
-            raise ConnectionError("the connection is closed")
+        """Return the connection of aiormq, which may be closed by now. Raises ConnectionError if it was not opened."""
+        if self._core is None:
+            raise ConnectionError("the connection was not opened")
         return self._core
 
     @property
     def closing(self) -> asyncio.Future[None]:
         """Done when the connection is lost or closed, with why."""
-        if self._core is None:
-            raise ConnectionError("the connection was not opened")
-        return self._core.closing
+        return self.core.closing
 
     @property
     def blocked(self) -> str:
@@ -103,6 +101,7 @@ class Wire(aio_pika.Connection):
 
     async def open_channel(self, hot: HotChannel, *, confirms: bool = False) -> AbstractChannel:
         """Open a channel of the hot path."""
+        self._still_open()
         return await self.wire.open(self.core, hot, confirms=confirms)
 
     @contextlib.asynccontextmanager

@@ -15,23 +15,47 @@ from app.brokers.kafka.membership import Membership
 WITHIN = 60.0
 
 
-async def test_heartbeats_that_are_due_at_about_the_same_time_leave_together() -> None:
-    """Else a hundred members write a hundred times. One that is given up keeps no other."""
-    sent: list[int] = []
+async def test_members_depart_together() -> None:
+    """Else a hundred members wake the process a hundred times. One that is given up keeps no other."""
+    left: list[str] = []
 
-    async def send(node: int, _request: Any) -> int:
-        sent.append(node)
-        return node
+    async def unused(_node: int, _request: Any) -> Any:
+        raise AssertionError
 
-    beats = Heartbeats(0.04, send)
-    first, given_up, last = (asyncio.create_task(beats.send(number, None)) for number in range(3))
+    beats = Heartbeats(0.02, unused)
+
+    async def beat(name: str) -> None:
+        await beats.depart()
+        left.append(name)
+
+    first, given_up, last = (asyncio.create_task(beat(name)) for name in ("a", "b", "c"))
     await asyncio.sleep(0)
-    assert sent == []
+    assert left == []
     given_up.cancel()
     async with asyncio.timeout(WITHIN):
-        assert await asyncio.gather(first, last) == [0, 2]
-        assert await beats.send(3, None) == 3, "the next one has its own departure"
-    assert sent == [0, 2, 3]
+        await asyncio.gather(first, last)
+        assert left == ["a", "c"]
+        await beat("d")
+    assert left == ["a", "c", "d"], "the next one has its own departure"
+    assert beats._waiting == [], "no timer runs"
+
+
+async def test_the_repetition_of_a_heartbeat_that_failed_waits_for_no_other() -> None:
+    """The session goes on meanwhile; four heartbeats of it may be lost (rule 5)."""
+    connections = Connections()
+    connections.code = 16
+    consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
+    beats = Heartbeats(0.001, connections.of_all)
+    Membership(consumer, 10.0, beats=beats)
+    await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
+    beats._interval = 3600.0
+    connections.code = 0
+    async with asyncio.timeout(WITHIN):
+        await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
+    next_one = asyncio.create_task(consumer._client.send(1, HeartbeatRequest("g", 1, "m")))
+    await asyncio.sleep(0)
+    assert connections.sent == ["all", "all"]
+    next_one.cancel()
 
 
 class Connections:
