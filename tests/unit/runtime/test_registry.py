@@ -202,7 +202,7 @@ async def test_the_same_id_in_file_and_store_refuses_the_start(
     anew = Process(configured(tmp_path, more), process.store, KEY)
     with pytest.raises(SetupError) as refused:
         await anew.catalog.start()
-    assert "skybridge.yaml, line 9" in str(refused.value)
+    assert "skybridge.yaml, line 10" in str(refused.value)
     assert "created by the API" in str(refused.value)
 
 
