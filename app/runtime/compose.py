@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.api.access.audit_trail import Trail
 from app.api.asked.brokers import Brokers
@@ -32,7 +32,6 @@ from app.features.events.routes import RoutesComponent
 from app.features.kafka import KafkaComponent
 from app.features.notifications import open_keeper, open_operator_events
 from app.features.parts import LAST_WORDS, Absent, LoggingComponent, Part, VolumesComponent
-from app.features.spools import SpoolsComponent
 from app.features.storage.component import StorageComponent
 from app.features.storage.stores import open_store, vault_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
@@ -53,6 +52,9 @@ from app.worker.attempt_writer import AttemptKeeper
 from app.worker.budget import Budget
 from app.worker.operator_events import OperatorEvents
 from app.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from app.features.spools import SpoolsComponent
 
 
 def compose(
@@ -186,6 +188,8 @@ class _Composition:
     def spools(self) -> SpoolsComponent | None:
         if "gateway" not in self.roles or not has_embedded(self.config):
             return None
+        from app.features.spools import SpoolsComponent  # noqa: PLC0415 - with the embedded log
+
         return SpoolsComponent(
             self.config,
             self.brokers.logs,

@@ -11,13 +11,13 @@ import struct
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from cost import Memory, cpu_of_tree, cpu_seconds, memory
 
+from configuration import configuration
 from forked import SKYBRIDGE
 from kafka_install import Missing
 from service_process import ServiceProcess, free_ports
@@ -59,30 +59,29 @@ class Service:
         of its own; ``events``: further settings of it. ``store``: instead of a SQLite file of its own.
         ``route``: further settings of the one route; ``routes``: what stands before it."""
         folder.mkdir()
-        # its memory is measured: nothing shared with others
-        self._program = program or (SKYBRIDGE,)
-        self._folder, self._roles = folder, roles
-        self.port, self.admin = free_ports(2)
-        self.port = port or self.port
-        listener = {"host": "127.0.0.1", "port": self.port, **(events or {})}
+        listener = {"port": port, **(events or {})}
         listener["access"] = "producers" if producers else "open"
         last = {
             "name": "everything",
             "to": {"broker": "target", "topic": TOPIC},
             "key": {"mapper": "partitionkey"},
         }
-        self._settings = {
-            "version": 1,
-            "installation": "bench",
-            "server": {"events": listener, "admin": {"host": "127.0.0.1", "port": self.admin}},
-            "store": store or {"kind": "sqlite", "path": str(folder / "store.db")},
-            "brokers": {"target": broker, **others},
-            "routes": [*routes, {**last, **(route or {})}],
-            "producers": producers,
-            "intakes": intakes,
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s"},
-        }
+        settings = configuration(
+            folder,
+            installation="bench",
+            server={"events": listener},
+            store={"path": None, **store} if store else {},
+            brokers={"log": None, "target": broker, **others},
+            routes=[*routes, {**last, **(route or {})}],
+            producers=list(producers),
+            intakes=list(intakes),
+            timeouts={"store": None, "publish": None, "drain": None},
+        )
+        words = (word for role in roles for word in ("--role", role))
+        self._process = ServiceProcess(settings, folder, *words)
+        # its memory is measured: nothing shared with others
+        self._process.program = program or (SKYBRIDGE,)
+        self.port, self.admin = self._process.events_port, self._process.admin_port
 
     def start(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
         """Returns when it is ready."""
@@ -90,12 +89,9 @@ class Service:
         wait_until(self.ready, f"ready service (see {self._process.log})", UP_WITHIN)
 
     def begin(self, subscriptions: Sequence[dict[str, Any]] = ()) -> None:
-        """Start, and do not wait. JSON is YAML."""
-        config = self._folder / "skybridge.yaml"
-        config.write_text(json.dumps({**self._settings, "subscriptions": subscriptions}))
-        self._process = ServiceProcess(config, self._folder, self.admin, self._program)
-        for role in self._roles:
-            self._process.arguments += ["--role", role]
+        """Start, and do not wait."""
+        self._process.settings["subscriptions"] = list(subscriptions)
+        self._process.write()
         self._process.begin()
 
     def ready(self) -> bool:
@@ -111,14 +107,12 @@ class Service:
 
     def running(self) -> int:
         """How many subscriptions have their partitions and nothing to complain of."""
-        with urllib.request.urlopen(self.status) as answer:
-            subscriptions = json.load(answer)["subscriptions"]
+        subscriptions = self._process.get("/status")["subscriptions"]
         return sum(one["state"] == "running" and bool(one["partitions"]) for one in subscriptions)
 
     def caught_up(self, names: Collection[str]) -> bool:
         """Whether these subscriptions have finished all that is in the log."""
-        with urllib.request.urlopen(self.status) as answer:
-            subscriptions = json.load(answer)["subscriptions"]
+        subscriptions = self._process.get("/status")["subscriptions"]
         return all(
             one["lag"] == 0 and not one["held"] for one in subscriptions if one["id"] in names
         )

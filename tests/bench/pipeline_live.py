@@ -91,7 +91,7 @@ def feed(servers: str, folder: Path, count: int, metrics: str, pid: int) -> list
     return looks
 
 
-def until(process: subprocess.Popen[bytes], metrics: str, most: float) -> None:
+def caught_up(process: subprocess.Popen[bytes], metrics: str, most: float) -> None:
     """It exports a lag that is not above ``most``."""
     end = perf_counter() + _STARTS_WITHIN
     while (now := lag(metrics)) is None or now > most:
@@ -149,7 +149,7 @@ def main() -> int:
             command = ["taskset", "-c", "1", str(SKYBRIDGE), "pipeline", "archive", "--config"]
             process = subprocess.Popen([*command, str(config)], stdout=subprocess.DEVNULL)
             try:
-                until(process, metrics, 20.0)
+                caught_up(process, metrics, 20.0)
                 before = cpu_of_tree(process.pid)
                 looks = feed(
                     kafka.bootstrap_servers, folder / "events", count, metrics, process.pid

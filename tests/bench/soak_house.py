@@ -7,13 +7,13 @@ import os
 import struct
 import sys
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import lab
 from cost import cpu_seconds, memory
 
+from configuration import Settings, configuration, route, subscription
 from service_process import ServiceProcess, free_ports
 from waiting import wait_until
 
@@ -44,41 +44,22 @@ class Sunk(NamedTuple):
     requests: int
 
 
-def _settings(folder: Path, events: int, admin: int, sink: int, broker: dict[str, Any]) -> str:
-    """Both roles in one process, as a pod of the chart has it; JSON is YAML."""
-    return json.dumps(
-        {
-            "version": 1,
-            "installation": "soak",
-            "server": {"events": {"port": events}, "admin": {"port": admin}},
-            "store": {
-                "kind": "sqlite",
-                "path": str(folder / "store.db"),
-                "attempts": {"max_rows": ATTEMPTS},
-            },
-            "brokers": {"target": broker},
-            "routes": [
-                {
-                    "name": "everything",
-                    "to": {"broker": "target", "topic": lab.TOPIC},
-                    "key": {"mapper": "partitionkey"},
-                }
-            ],
-            "subscriptions": [
-                {
-                    "id": "soak",
-                    "source": {"broker": "target", "topics": [lab.TOPIC]},
-                    "start": "earliest",
-                    "sink": f"http://127.0.0.1:{sink}/",
-                    "handshake": "off",
-                    "concurrency": 64,
-                }
-            ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"not_ready": "0s", "publish": "60s", "store": "60s"},
-            "log": {"format": "json", "level": "warning"},
-        },
-        indent=1,
+def _settings(folder: Path, sink: int, broker: dict[str, Any]) -> Settings:
+    """Both roles in one process, as a pod of the chart has it."""
+    soak = subscription(
+        "soak", f"http://127.0.0.1:{sink}/", lab.TOPIC, broker="target", concurrency=64
+    )
+    return configuration(
+        folder,
+        installation="soak",
+        store={"attempts": {"max_rows": ATTEMPTS}},
+        brokers={"log": None, "target": broker},
+        routes=[
+            route(lab.TOPIC, name="everything", broker="target", key={"mapper": "partitionkey"})
+        ],
+        subscriptions=[soak],
+        timeouts={"drain": None},
+        log={"format": "json", "level": "warning"},
     )
 
 
@@ -90,11 +71,9 @@ class House:
         self.name, self._folder = name, folder
         self._counts, self._sunk = folder / "counts", folder / "sunk"
         self._sunk.write_bytes(bytes(struct.calcsize("<4Q")))
-        self._events, self._admin, self._port = free_ports(3)
-        config = folder / "skybridge.yaml"
-        config.write_text(_settings(folder, self._events, self._admin, self._port, broker))
-        program = (sys.executable, str(WATCHED))
-        self.service = ServiceProcess(config, folder, self._admin, program)
+        (self._port,) = free_ports(1)
+        self.service = ServiceProcess(_settings(folder, self._port, broker), folder)
+        self.service.program = (sys.executable, str(WATCHED))
 
     def start(self) -> None:
         self._sink = lab.start("soak_sink.py", f"--port={self._port}", f"--counts={self._sunk}")
@@ -112,7 +91,7 @@ class House:
 
     def load(self, rate: float, seconds: float) -> Any:
         """The process that posts."""
-        words = (f"--port={self._events}", f"--rate={rate}", f"--seconds={seconds}")
+        words = (f"--port={self.service.events_port}", f"--rate={rate}", f"--seconds={seconds}")
         return lab.start("soak_load.py", *words)
 
     def sunk(self) -> Sunk:
@@ -124,8 +103,7 @@ class House:
 
     def sample(self) -> Sample:
         """Asks as Prometheus does, too: metrics that grow with each scrape would be a leak."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=60) as told:
-            told.read()
+        self.service.ask("GET", "/metrics")
         subscription = self._subscription()
         counts = json.loads(self._counts.read_text())
         pid = self.service.pid
@@ -147,9 +125,8 @@ class House:
         return [f for folder in own if folder.is_dir() for f in folder.iterdir() if f.is_file()]
 
     def _subscription(self) -> dict[str, Any]:
-        status = f"http://127.0.0.1:{self._admin}/status"
-        with urllib.request.urlopen(status, timeout=60) as answer:
-            (found,) = json.load(answer)["subscriptions"]
+        found: dict[str, Any]
+        (found,) = self.service.get("/status")["subscriptions"]
         return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from forked import FORKER
-from service_process import ServiceProcess, free_ports
+from service_process import ServeProcess, free_ports
 
 DOCUMENTED = ("8080", "8081", "9000", "9001")
 """The ports that the pages write: events, admin, and two of what the examples start."""
@@ -91,7 +91,7 @@ def _service_of_readme(folder: Path) -> Iterator[Running]:
     free = map(str, free_ports(len(DOCUMENTED)))
     service_of_readme = Running(folder, dict(zip(DOCUMENTED, free, strict=True)))
     admin = service_of_readme.ports["8081"]
-    service = ServiceProcess(None, folder, int(admin))
+    service = ServeProcess(None, folder, int(admin))
     service.start(
         {
             "SKYBRIDGE_SERVER__EVENTS__PORT": service_of_readme.ports["8080"],

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from app.cli.commands import app
 from pages import CHECKOUT, PAGES, Block, blocks
-from service_process import ServiceProcess
+from service_process import ServeProcess
 from waiting import wait_until
 
 ALL = [block for page in PAGES for block in blocks(page)]
@@ -96,7 +96,7 @@ def test_the_configuration_of_the_readme_serves_and_delivers(stand_ins, received
     config = stand_ins.folder / "skybridge.yaml"
     config.write_text(stand_ins.localised(README_CONFIGURATION.text))
     admin = stand_ins.ports["8081"]
-    service = ServiceProcess(config, stand_ins.folder, int(admin))
+    service = ServeProcess(config, stand_ins.folder, int(admin))
     service.start(
         {
             "SKYBRIDGE_SERVER__EVENTS__PORT": stand_ins.ports["8080"],

@@ -16,14 +16,15 @@ from app.api.access.operations import RULES
 from app.api.openapi.document import operations
 from app.cli.commands import app
 from app.model.scopes import SCOPES
+from configuration import configuration, subscription
 from pages import CHECKOUT
-from service_process import ServiceProcess, free_ports, one_subscription
+from sending import STRUCTURED
+from service_process import ServiceProcess, serving
 from waiting import wait_until
 
 EVERY = "the-token-with-every-scope"
 SECRET = "ana@shop.example"  # in the data of every event
 EVENT = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data": {"mail": SECRET}}
-CLOUDEVENT = {"content-type": "application/cloudevents+json"}
 YAML = {"content-type": "application/yaml"}
 PROPOSED = "version: 1\nbrokers: {log: {kind: embedded, path: '${env:HOME}/log'}}\n"
 S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/events"
@@ -79,13 +80,13 @@ STEPS = (
     Step("check_configuration", "POST", "/v1/config:check", PROPOSED, YAML),
     Step("plan_configuration", "POST", "/v1/config:plan", PROPOSED, YAML),
     Step("reload_configuration", "POST", "/v1/config:reload"),
-    Step("produce", "POST", f"{T}/records", EVENT, CLOUDEVENT, 201),
+    Step("produce", "POST", f"{T}/records", EVENT, STRUCTURED, 201),
     Step("topics", "GET", "/v1/topics"),
     Step("topic", "GET", T),
     Step("offsets", "GET", f"{T}/offsets"),
     Step("peek", "GET", f"{T}/records"),
     Step("tail", "GET", f"{T}/tail?from=earliest&follow=false"),
-    Step("explain", "POST", "/v1/explain", EVENT, CLOUDEVENT),
+    Step("explain", "POST", "/v1/explain", EVENT, STRUCTURED),
     Step("subscriptions", "GET", S),
     Step("subscriptions_allow", "OPTIONS", S, status=204),
     Step("subscription", "GET", f"{S}/billing"),
@@ -143,8 +144,9 @@ PAUSED = "aside"  # what the walk leaves alone
 CHANGES = [step for step in STEPS if RULES[step.operation].audited == "change"]
 
 
-def settings(folder, events: int, admin: int) -> dict[str, Any]:
-    found = one_subscription(folder, "http://127.0.0.1:9/hook", events, admin)
+def settings(folder) -> dict[str, Any]:
+    billing = subscription("billing", "http://127.0.0.1:9/hook")
+    found = configuration(folder, subscriptions=[billing])
     pulled = {**a_document("pulled"), "sink": {"pull": {}}}
     del pulled["handshake"]
     found["subscriptions"][0]["paused"] = True
@@ -160,20 +162,13 @@ def settings(folder, events: int, admin: int) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Iterator[ServiceProcess]:
     folder = tmp_path_factory.mktemp("scopes")
-    events, admin = free_ports(2)
-    config = folder / "skybridge.json"
-    config.write_text(json.dumps(settings(folder, events, admin)))
-    process = ServiceProcess(config, folder, admin)
-    process.url = f"http://127.0.0.1:{admin}"
-    process.start()
-    yield process
-    if process.running:
-        process.kill()
+    with serving(settings(folder), folder) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
 def client(service) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=120, trust_env=False) as client:
+    with httpx.Client(base_url=service.admin_url, timeout=120, trust_env=False) as client:
         yield client
 
 
@@ -326,14 +321,14 @@ def test_the_command_line_shows_the_audit_and_names_a_missing_scope(service):
     """A person reads who did it, or what to ask for."""
     shown = told_by(
         "audit", "--kind", "change", "--operation", "produce", "--json",
-        server=service.url, token=token_of("read"),
+        server=service.admin_url, token=token_of("read"),
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     (entry,) = [json.loads(line) for line in shown.stdout.splitlines()]
     assert (entry["who"], entry["target"], entry["status"]) == ("operate", "log/events", 201)
-    table = told_by("audit", "--kind", "change", server=service.url, token=token_of("read"))
+    table = told_by("audit", "--kind", "change", server=service.admin_url, token=token_of("read"))
     assert "log/events" in table.stdout
-    refused = told_by("audit", server=service.url, token=token_of("metrics"))
+    refused = told_by("audit", server=service.admin_url, token=token_of("metrics"))
     assert refused.exit_code == 1
     assert "audit needs the scope read; the token metrics has metrics" in refused.output
     assert "Use a token with the scope read" in " ".join(refused.output.split())

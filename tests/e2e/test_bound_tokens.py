@@ -12,7 +12,10 @@ import pytest
 
 from app.api.access.operations import RULES
 from app.model.scopes import SCOPES
+from configuration import route
+from sending import STRUCTURED
 from service import Service
+from waiting import until
 from webhook_target import WebhookTarget, status
 
 MASTER = "token-that-may-do-everything"
@@ -132,21 +135,16 @@ def settings(target: WebhookTarget) -> dict[str, Any]:
         "retry": {"schedule": ["10ms", "1h"], "hold": 1},
     }
     return {
-        "server": {
-            "events": {"port": 0},
-            "admin": {"port": 0, "token": MASTER, "tokens": tokens},
-        },
+        "server": {"admin": {"token": MASTER, "tokens": tokens}},
         "routes": [
-            {"name": topic, "filters": [{"exact": {"type": topic}}], "to": {"broker": "log", "topic": topic}}
+            route(topic, name=topic, filters=[{"exact": {"type": topic}}])
             for topic in teams.values()
         ],
         "subscriptions": [
             *(document(f"{team}.fail", topic, **failing) for team, topic in teams.items()),
             *(document(f"{team}.pull", topic, sink={"pull": {}}) for team, topic in teams.items()),
         ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s"},
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -157,13 +155,14 @@ async def house(started: Start, target: WebhookTarget) -> AsyncIterator[House]:
         house = House(service, http)
         for number, topic in enumerate(("orders", "payments")):
             event = {"specversion": "1.0", "id": "same", "source": f"/{topic}", "type": topic}
-            headers = {"content-type": "application/cloudevents+json"}
             content = json.dumps(event | {"data": number})
             url = f"{service.events_url}/events"
-            assert (await http.post(url, content=content, headers=headers)).status_code == 202
-        async with asyncio.timeout(60):
-            while len((await house.get("/v1/dead-letters"))["dead_letters"]) < 2:
-                await asyncio.sleep(0.05)
+            assert (await http.post(url, content=content, headers=STRUCTURED)).status_code == 202
+
+        async def buried() -> bool:
+            return len((await house.get("/v1/dead-letters"))["dead_letters"]) == 2
+
+        await until(buried, "two dead letters", turn=0.05)
         yield house
 
 
@@ -310,7 +309,7 @@ async def test_events_are_published_of_the_sources_within(
     assert (await house.ask(step, token_of("both"))).status_code == status_
     assert (await house.ask(step, token_of("topic"))).status_code == 201
     event = {"specversion": "1.0", "id": "1", "source": source, "type": "t"}
-    how = {"json": event, "headers": {"content-type": "application/cloudevents+json"}}
+    how = {"json": event, "headers": STRUCTURED}
     answer = await house.ask(("POST", f"{S}/team-a.fail:test", how), token_of("both"))
     assert answer.status_code == (200 if status_ == 201 else 403), answer.text
 

@@ -18,35 +18,28 @@ from app.cli import exits
 from app.cli.trying import example
 from app.config.load.loader import load
 from child_service import Child, run, running
+from configuration import configuration, route, written
 from lacking import lacking
-
-CONFIG = """
-version: 1
-server: {{events: {{port: 0}}, admin: {{port: 0}}}}
-store: {{kind: sqlite, path: ./store.db}}
-brokers:
-  log: {{kind: embedded, path: ./log}}
-routes: [{{name: everything, to: {{broker: log, topic: events}}}}]
-subscriptions: {subscriptions}
-webhooks: {{allow_private: [127.0.0.0/8]}}
-timeouts: {{store: 60s, publish: 60s, not_ready: {not_ready}}}
-"""
+from sending import event_headers
+from waiting import until
 
 
-def write(folder: Path, *, sink: str | None = None, not_ready: str = "0", **more: Any) -> str:
+def write(folder: Path, *, sink: str | None = None, not_ready: str = "0s", **more: Any) -> str:
     """A configuration file, with one subscription where ``sink`` is given; its name."""
-    subscription = {
+    subscribed = {
         "id": "hook",
         "source": {"broker": "log", "topics": ["events"]},
         "start": "earliest",
         "sink": sink,
         **more,
     }
-    text = CONFIG.format(
-        subscriptions=json.dumps([subscription] if sink else []), not_ready=not_ready
+    settings = configuration(
+        folder,
+        routes=[route(name="everything")],
+        subscriptions=[subscribed] if sink else [],
+        timeouts={"not_ready": not_ready, "drain": None},
     )
-    (folder / "skybridge.yaml").write_text(text)
-    return "skybridge.yaml"
+    return str(written(settings, folder))
 
 
 async def get(child: Child, path: str) -> httpx.Response:
@@ -56,17 +49,19 @@ async def get(child: Child, path: str) -> httpx.Response:
 
 async def post(child: Child, type_: str) -> None:
     """One accepted event, without a process of its own."""
-    headers = {"ce-specversion": "1.0", "ce-id": type_, "ce-source": "/test", "ce-type": type_}
+    headers = event_headers(type_, type=type_)
     async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
         assert (await client.post(child.said["events"], headers=headers)).status_code == 202
 
 
-async def eventually(child: Child, path: str, wanted: Any) -> Any:
-    """The JSON answer of ``path`` once ``wanted(answer)`` is true."""
-    async with asyncio.timeout(240):
-        while not wanted(answer := (await get(child, path)).json()):
-            await asyncio.sleep(0.05)
-    return answer
+async def answered(child: Child, path: str, wanted: Any) -> Any:
+    """Return the JSON answer of ``path`` once ``wanted(answer)`` is true."""
+
+    async def found() -> Any:
+        answer = (await get(child, path)).json()
+        return answer if wanted(answer) else None
+
+    return await until(found, f"the wanted answer of {path}", turn=0.05)
 
 
 async def test_an_event_goes_from_send_to_receive(tmp_path: Path) -> None:
@@ -114,7 +109,7 @@ async def test_sigterm_turns_readiness_off_and_still_accepts_for_a_while(tmp_pat
     async with running(tmp_path, "serve", "--config", config) as service:
         assert (await get(service, "/readyz")).status_code == 200
         service.signal(signal.SIGTERM)
-        answer = await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        answer = await answered(service, "/readyz", lambda answer: not answer["ready"])
         assert answer["roles"]["gateway"]["causes"] == ["the service is stopping"]
         await post(service, "late")
         assert await service.ended() == 0
@@ -125,7 +120,7 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     config = write(tmp_path, not_ready="300s")
     async with running(tmp_path, "serve", "--config", config) as service:
         service.signal(signal.SIGTERM)
-        await eventually(service, "/readyz", lambda answer: not answer["ready"])
+        await answered(service, "/readyz", lambda answer: not answer["ready"])
         service.signal(signal.SIGTERM)
         async with asyncio.timeout(240):  # and not the 300 s of ``not_ready``
             assert await service.ended() == -signal.SIGTERM
@@ -142,11 +137,11 @@ async def test_retry_after_is_honoured_and_a_refused_type_becomes_a_dead_letter(
             await post(service, "com.example.odd")
             assert (await receiver.line())["status"] == 503
             assert (await receiver.line())["status"] == 415
-            found = await eventually(
+            found = await answered(
                 service, "/v1/dead-letters", lambda answer: answer["dead_letters"]
             )
             (letter,) = found["dead_letters"]
-            tried = await eventually(
+            tried = await answered(
                 service, "/v1/attempts", lambda answer: len(answer["attempts"]) == 2
             )
             second, first = tried["attempts"]
@@ -201,7 +196,7 @@ async def test_tail_reads_the_log_itself_while_no_service_runs(tmp_path: Path) -
     """With --config the broker is read directly."""
     config = write(tmp_path)
     async with running(tmp_path, "serve", "--config", config) as service:
-        headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "kept"}
+        headers = event_headers("1", type="kept")
         async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
             headers["content-type"] = "application/json"
             await client.post(service.said["events"], headers=headers, content=b"1.10")

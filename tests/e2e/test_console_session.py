@@ -12,6 +12,7 @@ import pytest
 
 from app.api.access.wrong_tokens import WRONG_TOKENS
 from authority import Authority
+from configuration import subscription
 from reload_service import ReloadService
 from waiting import wait_until
 
@@ -53,10 +54,7 @@ def tokens(settings: dict[str, Any], reader: str = READER) -> None:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Iterator[ReloadService]:
     service = ReloadService(tmp_path_factory.mktemp("sessions"))
-    source = {"broker": "log", "topics": ["events"]}
-    service.settings["subscriptions"] = [
-        {"id": "hook", "source": source, "sink": "http://127.0.0.1:9/", "handshake": "off"}
-    ]
+    service.settings["subscriptions"] = [subscription("hook", "http://127.0.0.1:9/")]
     service.change(tokens)
     with service.running():
         yield service

@@ -10,17 +10,10 @@ import httpx
 import pytest
 
 from child_service import run, running
+from configuration import configuration, route, written
 from pages import CHECKOUT, blocks
 
 PAGE = CHECKOUT / "docs/guides/explain.md"
-SERVICE = """
-version: 1
-server: {events: {port: 0}, admin: {port: 0}}
-store: {kind: sqlite, path: ./store.db}
-brokers: {log: {kind: embedded, path: ./log}}
-routes: [{name: all, to: {broker: log, topic: events}, key: {mapper: partitionkey}}]
-timeouts: {store: 60s, publish: 60s, not_ready: 0}
-"""
 
 
 @pytest.fixture
@@ -61,7 +54,7 @@ async def test_a_broken_event_is_told_with_its_fault(folder: Path) -> None:
 
 
 async def test_a_service_explains_with_the_partition_and_stores_nothing(tmp_path: Path) -> None:
-    (tmp_path / "skybridge.yaml").write_text(SERVICE)
+    written(configuration(tmp_path, routes=[route(key={"mapper": "partitionkey"})]), tmp_path)
     async with running(tmp_path, "serve", "--config", "skybridge.yaml") as service:
         server = service.said["admin"]
         words = ("--server", server, "-t", "com.example.t", "-a", "partitionkey=k", "--json")

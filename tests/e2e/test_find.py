@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from app.api.find.answers import Fate
 from app.cli.commands import app
 from app.model.secret import HIDDEN
+from configuration import route
 from service import Service
 from webhook_target import Received, WebhookTarget, status
 
@@ -64,16 +65,11 @@ def subscription(case: str, target: WebhookTarget) -> dict[str, Any]:
 def settings(target: WebhookTarget) -> dict[str, Any]:
     tokens = [{"name": "reader", "token": READER, "scopes": ["read"]}]
     return {
-        "server": {
-            "events": {"port": 0, "access": "producers"},
-            "admin": {"port": 0, "token": MASTER, "tokens": tokens},
-        },
+        "server": {"events": {"access": "producers"}, "admin": {"token": MASTER, "tokens": tokens}},
         "producers": [{"name": "shop", "keys": [KEY]}],
-        "routes": [{"name": "orders", "filters": [{"prefix": {"type": "order."}}], "to": {"broker": "log", "topic": "orders"},
-                    "key": {"mapper": "partitionkey", "missing": "none"}}],
+        "routes": [route("orders", name="orders", filters=[{"prefix": {"type": "order."}}],
+                         key={"mapper": "partitionkey", "missing": "none"})],
         "subscriptions": [subscription(case, target) for case in (*CASES, *AGED)],
-        "timeouts": {"not_ready": "0s"},
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
     }  # fmt: skip
 
 

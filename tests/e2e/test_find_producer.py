@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
 from app.cli.commands import app
+from sending import event_headers
 from service import Service
 from service_process import free_ports
 
@@ -26,7 +27,7 @@ def settings(tmp_path: Any, port: int, **listener: Any) -> dict[str, Any]:
     plain = {"sasl": {"mechanisms": ["PLAIN"]} | listener}
     log = {"kind": "embedded", "path": str(tmp_path / "log")}
     return {
-        "server": {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}},
+        "server": {"events": {"access": "producers"}},
         "brokers": {"log": log | {"kafka_listener": {"listen": f"127.0.0.1:{port}"} | plain}},
         "producers": [{"name": "shop", "keys": [KEY]}, {"name": "scanner", "kafka": kafka}],
         "routes": [{"name": "orders", "to": {"broker": "log", "topic": "orders"}}],
@@ -69,8 +70,10 @@ def stored(port: int, user: str | None, count: int) -> list[Any]:
 
 
 async def post(service: Service, event_id: str, key: str = KEY) -> None:
-    headers = {"ce-specversion": "1.0", "ce-id": event_id, "ce-source": "/s", "ce-type": "t"}
-    headers |= {"authorization": f"Bearer {key}", "skybridge-producer": "scanner"}
+    headers = event_headers(event_id) | {
+        "authorization": f"Bearer {key}",
+        "skybridge-producer": "scanner",
+    }
     async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
         answer = await http.post(f"{service.events_url}/events", headers=headers)
     assert answer.status_code == 202, answer.text
@@ -144,7 +147,7 @@ async def test_what_any_client_of_a_broker_may_write_is_only_claimed(
     topic = f"orders-{uuid4().hex}"
     service = await started(
         {
-            "server": {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}},
+            "server": {"events": {"access": "producers"}},
             "brokers": {
                 "log": {"kind": "embedded", "path": str(tmp_path / "log")},
                 "main": {"kind": "kafka", "bootstrap_servers": kafka, "topics": {"create": True}},

@@ -22,10 +22,11 @@ import pytest
 import attackers
 from attackers import CONFIGURE, READ, SENDER
 from checkout import git
+from configuration import configuration, route
 from kafka_install import SERVERS
 from large_requests import EVENT
 from raw_http import RawConnection, request
-from service_process import ServiceProcess, free_ports
+from service_process import free_ports, serving
 
 HOUR = 3_600.0
 SLICE = 60.0  # seconds of one line of the journal; a tenth of it is the control
@@ -41,34 +42,28 @@ MET = {**QUICK, "explain": {"200"}, "check": {"200"}, "idle": {"0"}, "Kafka junk
 SECRET = "a-secret-of-both-sides"
 
 
-def settings(folder: Path, events: int, admin: int, kafka: int) -> dict[str, Any]:
+def settings(folder: Path, kafka: int) -> dict[str, Any]:
     tokens = [
         {"name": each, "token": token, "scopes": [each]}
         for each, token in (("read", READ), ("configure", CONFIGURE))
     ]
     filters = [{"any": [{"exact": {"type": f"other-{number}"}} for number in range(20)]}]
-    return {
-        "version": 1,
-        "server": {
-            "events": {"host": "127.0.0.1", "port": events, "access": "producers"},
-            "admin": {"host": "127.0.0.1", "port": admin, "token": "the-token-of-the-operator", "tokens": tokens},
+    listener = {"listen": f"127.0.0.1:{kafka}", "sasl": {"users": {"ann": "a password of ann"}}}
+    return configuration(
+        folder,
+        server={
+            "events": {"access": "producers"},
+            "admin": {"token": "the-token-of-the-operator", "tokens": tokens},
         },
-        "producers": [{"name": "sender", "keys": [SENDER], "may": {"routes": ["all"]}}],
-        "intakes": [{"name": "shop", "preset": "github", "secret": SECRET, "route": "all"}],
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {
-            "log": {
-                "kind": "embedded",
-                "path": str(folder / "log"),
-                "kafka_listener": {"listen": f"127.0.0.1:{kafka}", "sasl": {"users": {"ann": "a password of ann"}}},
-            }
-        },
-        "routes": [
-            *({"name": f"r{number}", "filters": filters, "to": {"broker": "log", "topic": "rare"}} for number in range(10)),
-            {"name": "all", "to": {"broker": "log", "topic": "events"}, "key": {"mapper": "partitionkey"}},
+        producers=[{"name": "sender", "keys": [SENDER], "may": {"routes": ["all"]}}],
+        intakes=[{"name": "shop", "preset": "github", "secret": SECRET, "route": "all"}],
+        brokers={"log": {"kafka_listener": listener}},
+        routes=[
+            *(route("rare", name=f"r{number}", filters=filters) for number in range(10)),
+            route(key={"mapper": "partitionkey"}),
         ],
-        "timeouts": {"not_ready": "0s", "publish": "60s", "store": "60s"},
-    }  # fmt: skip
+        timeouts={"drain": None},
+    )
 
 
 class Answers:
@@ -144,32 +139,23 @@ def attacked(events: int, admin: int, kafka: int) -> Iterator[dict[str, dict[str
         tries |= json.loads(said.splitlines()[-2])  # the last one may be half a line
 
 
-def resident(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def one_slice(folder: Path, seconds: float) -> dict[str, Any]:
     """Start a service, send without attackers for a tenth of the time, then beside them."""
-    events, admin, kafka = free_ports(3)
-    config = folder / "skybridge.json"
-    config.write_text(json.dumps(settings(folder, events, admin, kafka)))
-    service = ServiceProcess(config, folder, admin)
-    service.start()
-    try:
+    (kafka,) = free_ports(1)
+    with serving(settings(folder, kafka), folder) as service:
+        events = service.events_port
         asyncio.run(send_for(1.0, events))  # the first requests make what later ones use
         control = asyncio.run(send_for(max(2.0, seconds / 10), events))
-        before = resident(service.pid)
-        with attacked(events, admin, kafka) as tries:
+        before = service.resident()
+        with attacked(events, service.admin_port, kafka) as tries:
             answers = asyncio.run(send_for(seconds, events))
         return {
             "seconds": seconds,
             "control": control.told,
             "attacked": answers.told,
-            "grown": resident(service.pid) - before,
+            "grown": service.resident() - before,
             "tries": tries,
         }
-    finally:
-        service.stop()
 
 
 def demand_good(slice_: dict[str, Any], met: Mapping[str, set[str]]) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 import publishers
+from configuration import route, subscription
 from intake_house import IntakeHouse
 from publishers import FORM, SECRET, Sent
 from raw_http import RawConnection, event, request
@@ -80,15 +81,13 @@ async def test_githubs_largest_payload_arrives_at_a_webhook(
     started: Start, target: WebhookTarget
 ) -> None:
     """25 MiB from the publisher through the embedded log; one byte more is 413. Events keep the bound of all."""
-    service = await started({
-        "routes": [{"name": "hooks", "to": {"broker": "log", "topic": "hooks"}}],
-        "intakes": [HUB],
-        "subscriptions": [{
-            "id": "s", "source": {"broker": "log", "topics": ["hooks"]}, "start": "earliest",
-            "sink": target.url,
-        }],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-    })  # fmt: skip
+    service = await started(
+        {
+            "routes": [route("hooks", name="hooks")],
+            "intakes": [HUB],
+            "subscriptions": [subscription("s", target.url, "hooks")],
+        }
+    )
     for size, status in ((LARGEST, 202), (LARGEST + 1, 413)):
         sent = publishers.github(of_size(size), "ping", f"d-{size}")
         async with await RawConnection.open(service.events_port) as peer:

@@ -92,7 +92,7 @@ async def test_where_only_producers_may_send_an_intake_verifies_its_own(
     feed: Feed, started: Start
 ) -> None:
     """A publisher has no key of a producer, and a stranger has nothing to do at ``/events``."""
-    access = {"events": {"port": 0, "access": "producers"}, "admin": {"port": 0}}
+    access = {"events": {"access": "producers"}}
     service = await started(settings() | {"server": access})
     webhook = feed.webhooks[0]
     async with await RawConnection.open(service.events_port) as peer:

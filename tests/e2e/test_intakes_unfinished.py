@@ -16,7 +16,7 @@ from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
 from app.telemetry import Counters
 from intake_house import INTAKES, IntakeHouse
-from listening import AtOnce, listening
+from listening import AtOnce, listening, resource_of
 from producer_house import KEY, OTHER_KEY, bearer, producers
 from raw_http import RawAnswer, RawConnection, request
 from virtual_clock import VirtualClock
@@ -75,7 +75,7 @@ async def test_an_unknown_intake_is_404_at_the_head(framing: tuple[str, str]) ->
         await peer.send(request("/in/nobody", headers=[framing], length=False))
         answer = await peer.answer()
         assert (answer.status, code(answer)) == (404, "unknown-intake")
-        assert house.server.resource.receiving == 0
+        assert resource_of(house.server).receiving == 0
         assert house.counted("events_refused") == {("unknown-intake",): 1}
         assert house.counted() == {}
 
@@ -93,14 +93,14 @@ async def test_unfinished_bodies_of_one_intake_leave_room_for_others_and_for_eve
         port = house.server.port
         async with flood(port, unfinished("/in/github")) as peers:
             await until(lambda: house.counted("events_refused").get(("bound-reached",), 0) > 0)
-            assert house.server.resource.receiving <= BOUND
+            assert resource_of(house.server).receiving <= BOUND
             sent = publishers.shopify({"text": "x" * 20_000})
             assert (await house.post("shopify", sent)).status == 202
             assert (await ask(port, event())).status == 202
             refused = [each for each in peers if each.reader._buffer]  # type: ignore[attr-defined]
             answer = await refused[0].answer()
             assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        await until(lambda: house.server.resource.receiving == 0)
+        await until(lambda: resource_of(house.server).receiving == 0)
 
 
 async def test_every_intake_at_once_leaves_the_half_of_the_producers() -> None:
@@ -116,7 +116,7 @@ async def test_every_intake_at_once_leaves_the_half_of_the_producers() -> None:
         assert {each.status for each in answers} == {400}  # read whole: it is no event
         async with flood(house.server.port, unfinished("/events"), 9):
             before = house.counted("events_refused")["bound-reached",]
-            await until(lambda: house.server.resource.receiving > 9 * BODY)
+            await until(lambda: resource_of(house.server).receiving > 9 * BODY)
             assert (await ask(house.server.port, event())).status == 202
             assert house.counted("events_refused")["bound-reached",] == before
 
@@ -138,7 +138,7 @@ async def test_strangers_under_open_access_leave_room_for_producers() -> None:
         flood(server.port, unfinished("/x"), 5),
     ):
         await until(lambda: counters.values()["events_refused"].get(("bound-reached",), 0) > 0)
-        assert server.resource.receiving <= BOUND
+        assert resource_of(server).receiving <= BOUND
         for key in (KEY, OTHER_KEY):
             assert (await ask(server.port, event(*bearer(key)))).status == 202
 
@@ -150,7 +150,7 @@ async def test_without_producers_the_senders_of_events_are_no_strangers() -> Non
         listening(AtOnce(), receiving=BOUND, door=door) as server,
         flood(server.port, unfinished("/events"), 12),
     ):
-        await until(lambda: server.resource.receiving > 12 * BODY)
+        await until(lambda: resource_of(server).receiving > 12 * BODY)
 
 
 async def test_the_rest_of_a_body_that_was_answered_counts_no_more() -> None:
@@ -162,15 +162,15 @@ async def test_the_rest_of_a_body_that_was_answered_counts_no_more() -> None:
         await peer.send(unfinished("/nothing")[:-50_000])
         assert (await peer.answer()).status == 404
         await peer.send(b"x" * 40_000)
-        await until(lambda: server.resource.receiving == 0)
+        await until(lambda: resource_of(server).receiving == 0)
 
 
 async def test_a_reload_divides_anew_and_what_is_held_stays_counted() -> None:
     async with IntakeHouse().open(receiving=BOUND) as house:
         async with flood(house.server.port, unfinished("/in/github"), 3) as peers:
-            await until(lambda: house.server.resource.receiving > 3 * (BODY - 1))
+            await until(lambda: resource_of(house.server).receiving > 3 * (BODY - 1))
             house.reload(INTAKES[:1])
             for peer in peers:
                 await peer.send(b"x")
                 assert (await peer.answer()).status == 401
-        assert house.server.resource.receiving == 0
+        assert resource_of(house.server).receiving == 0

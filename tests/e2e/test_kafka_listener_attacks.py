@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
 from app.bindings.record import Record
+from configuration import configuration
 from kafka_asking import Asking, part
 from kafka_batches import batch
 from kafka_listening import LOCAL, RawClient, framed
@@ -31,14 +31,8 @@ JOIN, SYNC, COMMIT, CREATE, FETCH = 11, 14, 8, 19, 1
 
 class Attacked:
     def __init__(self, service: ServiceProcess, port: int) -> None:
-        self._service = service
+        self.resident = service.resident
         self._port = port
-
-    @property
-    def resident(self) -> int:
-        """Bytes of the service in memory."""
-        pages = int(Path(f"/proc/{self._service.pid}/statm").read_text().split()[1])
-        return pages * 4096
 
     async def raw(self, user: str) -> RawClient:
         client = RawClient(*await asyncio.open_connection(LOCAL, self._port))
@@ -55,36 +49,16 @@ class Attacked:
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     folder = tmp_path_factory.mktemp("attacked")
-    events, admin, kafka = free_ports(3)
-    settings: dict[str, Any] = {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-        "store": {"kind": "sqlite", "path": f"{folder}/store.db"},
-        "brokers": {
-            "log": {
-                "kind": "embedded",
-                "path": f"{folder}/log",
-                "kafka_listener": {
-                    "listen": f"{LOCAL}:{kafka}",
-                    "sasl": {"mechanisms": ["PLAIN"]},
-                },
-            }
-        },
-        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "producers": [
-            {
-                "name": name,
-                "kafka": {
-                    "password": PASSWORD,
-                    "write": [f"{name}*"],
-                    "read": [f"{name}*"],
-                    "groups": [f"{name}*"],
-                },
-            }
-            for name in USERS
-        ],
-    }
+    (kafka,) = free_ports(1)
+    listener = {"listen": f"{LOCAL}:{kafka}", "sasl": {"mechanisms": ["PLAIN"]}}
+    rights = ("write", "read", "groups")
+    producers = [
+        {"name": name, "kafka": {"password": PASSWORD, **{each: [f"{name}*"] for each in rights}}}
+        for name in USERS
+    ]
+    settings = configuration(
+        folder, brokers={"log": {"kafka_listener": listener}}, producers=producers
+    )
     with serving(settings, folder) as service:
         yield Attacked(service, kafka)
 
@@ -175,7 +149,7 @@ async def test_large_frames_that_are_only_begun_keep_nobody_waiting(attacked: At
 
 async def test_members_take_their_users_share_of_memory(attacked: Attacked) -> None:
     """Before: 500 groups with 1 MiB of metadata took 504 MB; they stay until their sessions are over."""
-    before = attacked.resident
+    before = attacked.resident()
     async with attacked.client("groups") as client:
         codes = []
         for number in range(150):
@@ -184,13 +158,13 @@ async def test_members_take_their_users_share_of_memory(attacked: Attacked) -> N
             if answer.error_code is not NONE:
                 assert answer.error_code is ErrorCode.group_max_size_reached
         assert codes.count(NONE) < 20
-        assert attacked.resident - before < 80 * MIB
+        assert attacked.resident() - before < 80 * MIB
         await goes_on(attacked)
 
 
 async def test_assignments_take_the_leaders_share_of_memory(attacked: Attacked) -> None:
     """Before: 15 of 40 MiB took 600 MB; so did the frames that they came in, for as long as a connection lasted."""
-    before = attacked.resident
+    before = attacked.resident()
     clients = [Asking(await attacked.raw("reader"), "reader") for _ in range(3)]
     for number, client in enumerate(clients):
         joined = await join(client, f"reader-{number}", b"m")
@@ -207,7 +181,7 @@ async def test_assignments_take_the_leaders_share_of_memory(attacked: Attacked) 
             assignments=[assigned],
         )
         assert answer.error_code is ErrorCode.policy_violation
-    assert attacked.resident - before < 80 * MIB
+    assert attacked.resident() - before < 80 * MIB
     for client in clients:
         await client.close()
     await goes_on(attacked)
@@ -215,7 +189,7 @@ async def test_assignments_take_the_leaders_share_of_memory(attacked: Attacked) 
 
 async def test_metadata_of_positions_takes_its_users_share(attacked: Attacked) -> None:
     """Before: 408 MB of memory and 339 MB of log, in a minute."""
-    before = attacked.resident
+    before = attacked.resident()
     async with attacked.client("places") as client:
         assert await create(client, "places-t", 100) is NONE
         codes = [
@@ -224,7 +198,7 @@ async def test_metadata_of_positions_takes_its_users_share(attacked: Attacked) -
         ]
         assert codes[0] is NONE
         assert codes[-1] is ErrorCode.offset_metadata_too_large
-        assert attacked.resident - before < 80 * MIB
+        assert attacked.resident() - before < 80 * MIB
         assert await commit(client, "places-0", "places-t", range(100), "n" * 4_096) is NONE
     await goes_on(attacked)
 
@@ -237,7 +211,7 @@ async def test_answers_that_were_taken_are_kept_by_no_connection(attacked: Attac
     for _ in range(5):
         await raw.call(asking(batch([Record(None, (), bytes(MIB - 1_000))]), "reader-t"))
     await raw.close()
-    before = attacked.resident
+    before = attacked.resident()
     clients = [Asking(await attacked.raw("reader"), "reader") for _ in range(30)]
     for each in clients:
         wanted = part("FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=8 * MIB)
@@ -251,7 +225,7 @@ async def test_answers_that_were_taken_are_kept_by_no_connection(attacked: Attac
             forgotten_topics_data=(),
         )
         assert len(answer.responses[0].partitions[0].records) > 3 * MIB
-    assert attacked.resident - before < 60 * MIB
+    assert attacked.resident() - before < 60 * MIB
     for each in clients:
         await each.close()
 
@@ -276,7 +250,7 @@ async def test_producers_states_take_their_users_share(attacked: Attacked) -> No
     first = await raw.call(InitProducerIdRequest(
         transactional_id=None, transaction_timeout=0 * MS, producer_id=-1, producer_epoch=-1
     ))  # fmt: skip
-    before, step = attacked.resident, 500
+    before, step = attacked.resident(), 500
     for begin in range(0, 60_000, step):
         for number in range(begin, begin + step):
             numbered = batch(
@@ -289,6 +263,6 @@ async def test_producers_states_take_their_users_share(attacked: Attacked) -> No
             raw.writer.write(len(frame).to_bytes(4, "big") + frame)
         for _ in range(step):
             assert await raw.take()
-    assert attacked.resident - before < 60 * MIB
+    assert attacked.resident() - before < 60 * MIB
     await raw.close()
     await goes_on(attacked)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import ssl
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ from confluent_kafka import Producer
 from app.kafka_listener.wire import ErrorCode
 from app.worker.dispatch import Dispatcher
 from authority import Authority
-from configuration import configuration, subscription, written
+from configuration import configuration, route, subscription, written
 from kafka_asking import Asking, part
 from kafka_listening import RawClient
 from service import Service, kafka_waits_for_subscriptions
@@ -51,27 +49,17 @@ def send_nonsense(port: int, ca: str) -> None:
 
 def test_logins_tls_validation_and_metrics_come_from_the_file(tmp_path: Path) -> None:
     """A user who is named comes in, over TLS; a topic of CloudEvents takes nothing else; metrics tell."""
-    events, admin, kafka = free_ports(3)
+    (kafka,) = free_ports(1)
     authority = Authority(tmp_path)
     certificate, key = authority.server("localhost", "127.0.0.1")
-    file = tmp_path / "skybridge.yaml"
-    file.write_text(f"""\
-version: 1
-server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0}}
-store: {{kind: sqlite, path: {tmp_path}/store.db}}
-brokers:
-  log:
-    kind: embedded
-    path: {tmp_path}/log
-    topics: {{orders: {{validate: cloudevents}}}}
-    kafka_listener:
-      listen: "127.0.0.1:{kafka}"
-      tls: {{cert: {certificate}, key: {key}}}
-      sasl: {{users: {{ann: "${{env:ANN}}"}}}}
-routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
-""")
-    service = ServiceProcess(file, tmp_path, admin)
+    listener = {
+        "listen": f"127.0.0.1:{kafka}",
+        "tls": {"cert": str(certificate), "key": str(key)},
+        "sasl": {"users": {"ann": "${env:ANN}"}},
+    }
+    log = {"topics": {"orders": {"validate": "cloudevents"}}, "kafka_listener": listener}
+    settings = configuration(tmp_path, brokers={"log": log}, routes=[route("orders")])
+    service = ServiceProcess(settings, tmp_path)
     service.start({"ANN": "very secret"})
     try:
         producer = Producer(
@@ -87,8 +75,7 @@ routes: [{{name: all, to: {{broker: log, topic: orders}}}}]
         assert send(producer, EVENT) == ""
         assert send(producer, EVENT[:2]) == "INVALID_RECORD"
         send_nonsense(kafka, authority.ca)
-        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60) as answer:
-            status = json.load(answer)
+        status = service.get("/status")
         counters = status["counters"]
         (listener,) = status["kafka_listeners"]
         assert listener["connections"] >= 1

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher, PublishPolicy
-from app.model.log_name import LogName
-from app.model.route import Route
-from app.routing.plan import Router
 from app.telemetry import Counters
 from bad_requests import BAD_REQUESTS, BadRequest, oversize
-from listening import listening
+from listening import listening, publishing
 from raw_http import RawConnection
 from scripted_log import ScriptedLog
 
@@ -40,13 +36,8 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing()
     """G5: 4xx with all faults listed; never 5xx, never a hang, never stored."""
     rows = [*BAD_REQUESTS, *oversize(LIMITS.body, LIMITS.header_bytes, LIMITS.header_fields)]
     log: Any = ScriptedLog(at_once=True)
-    router = Router([Route.model_validate(route) for route in ROUTES])
     counters = Counters()
-    publisher = Publisher(
-        PublishPolicy(router=router, limits=LIMITS, unknown_formats="refuse"),
-        {LogName("log"): log},
-        counters,
-    )
+    publisher = publishing(ROUTES, log, counters, limits=LIMITS, unknown_formats="refuse")
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
     wrong = []
     async with listening(publisher, counters=counters, **bounds) as server:
@@ -67,9 +58,8 @@ async def test_every_bad_request_has_its_status_and_problem_and_stores_nothing()
 async def test_a_request_names_exactly_one_host(version: str, hosts: int, status: int) -> None:
     """RFC 9112 3.2: a server MUST answer 400 to HTTP/1.1 without Host, and to more than one."""
     log: Any = ScriptedLog(at_once=True)
-    router = Router([Route.model_validate(ROUTES[1])])
     fields = b"ce-specversion: 1.0\r\nce-id: 1\r\nce-source: /s\r\nce-type: t\r\ncontent-length: 0\r\n\r\n"
-    publisher = Publisher(PublishPolicy(router=router), {LogName("log"): log}, Counters())
+    publisher = publishing(ROUTES[1:2], log, Counters())
     async with listening(publisher) as server, await RawConnection.open(server.port) as peer:
         head = b"POST /events HTTP/%b\r\n" % version.encode()
         peer.writer.write(head + b"host: x\r\n" * hosts + fields)

@@ -13,7 +13,16 @@ from contextlib import contextmanager
 import pytest
 
 from app.telemetry import Counters
-from listening import AtOnce, Held, echo, listening, serve_ordinary
+from listening import (
+    AtOnce,
+    Held,
+    connection_of,
+    echo,
+    listening,
+    resource_of,
+    serve_ordinary,
+    tasks_of,
+)
 from raw_http import PATIENCE, RawAnswer, RawConnection, event, request
 from waiting import until
 
@@ -183,7 +192,7 @@ async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
         half = request(headers=[("content-length", "4000")], length=False) + b"x" * 2000
         first = await RawConnection.open(server.port)
         await first.send(half)
-        await until(lambda: server.resource.receiving > 600)  # with its head
+        await until(lambda: resource_of(server).receiving > 600)  # with its head
         async with await RawConnection.open(server.port) as second:
             await second.send(half)
             answer = await second.answer()
@@ -193,9 +202,9 @@ async def test_bodies_on_their_way_are_bounded_over_all_connections() -> None:
         assert (await first.answer()).status == 202
         third = await RawConnection.open(server.port)
         await third.send(half)
-        await until(lambda: server.resource.receiving > 600)
+        await until(lambda: resource_of(server).receiving > 600)
         await third.close()
-        await until(lambda: server.resource.receiving == 0)
+        await until(lambda: resource_of(server).receiving == 0)
         await first.close()
 
 
@@ -213,14 +222,14 @@ async def test_unfinished_heads_are_bounded_over_all_connections_and_the_oldest_
                 for peer in peers:
                     await peer.send(head)
                 answer = await peers[0].answer()
-                await until(lambda: server.resource.heads > MIB * 3 // 4)
+                await until(lambda: resource_of(server).heads > MIB * 3 // 4)
             assert (answer.status, code(answer)) == (503, "bound-reached")
             await peers[-1].send(b"\r\n")
             assert (await peers[-1].answer()).status == 404  # the youngest was left alone
         finally:
             for peer in peers:
                 await peer.close()
-        await until(lambda: server.resource.heads == 0)
+        await until(lambda: resource_of(server).heads == 0)
 
 
 async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
@@ -229,9 +238,9 @@ async def test_the_head_of_an_unfinished_body_counts_as_one_with_it() -> None:
     async with listening(AtOnce(), receiving=60_000) as server:
         async with await RawConnection.open(server.port) as first:
             await first.send(large, b"a")
-            await until(lambda: server.resource.receiving > 50_000)
+            await until(lambda: resource_of(server).receiving > 50_000)
             assert code(await refused(server.port, large, b"a")) == "bound-reached"
-        await until(lambda: server.resource.receiving == 0)
+        await until(lambda: resource_of(server).receiving == 0)
 
 
 async def test_a_body_of_an_ordinary_request_has_the_same_bound() -> None:
@@ -249,7 +258,7 @@ async def test_a_request_is_let_go_when_it_has_begun() -> None:
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(event(1), event(2, b"x" * 1000))
         await held.holds(2)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         held.release(2)
         first, second = connection._queue._cycles
         assert (first.request, first.answer) == (None, None)
@@ -529,11 +538,11 @@ async def test_a_malformed_body_of_an_ordinary_request_ends_its_application() ->
         async with await RawConnection.open(server.port) as peer:
             chunked = [("transfer-encoding", "chunked")]
             await peer.send(request("/echo", headers=chunked, length=False))
-            await until(lambda: server._uvicorn.server_state.tasks)
+            await until(lambda: tasks_of(server))
             await peer.send(b"nonsense\r\n")
             assert (await peer.answer()).status == 400
             await peer.closed()
-        await until(lambda: not server._uvicorn.server_state.tasks)
+        await until(lambda: not tasks_of(server))
 
 
 async def test_a_slow_body_of_an_ordinary_request_is_408_and_ends_its_application() -> None:
@@ -543,7 +552,7 @@ async def test_a_slow_body_of_an_ordinary_request_is_408_and_ends_its_applicatio
             length = [("content-length", "9")]
             await peer.send(request("/echo", headers=length, length=False), b"abc")
             assert (await peer.answer()).status == 408
-        await until(lambda: not server._uvicorn.server_state.tasks)
+        await until(lambda: not tasks_of(server))
 
 
 async def test_a_head_may_come_in_pieces_behind_a_full_read_of_requests() -> None:

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.gateway.publish import Publisher, PublishPolicy
-from app.model.log_name import LogName
-from app.model.route import Route
-from app.routing.plan import Router
 from app.telemetry import Counters
-from listening import listening
+from configuration import route
+from listening import listening, publishing
 from raw_http import RawConnection, event, request
 from scripted_log import ScriptedLog
 from wounded import LIMITS, sent, wounded
@@ -54,10 +51,8 @@ async def test_mutated_requests_are_never_5xx_and_never_hang(
     """Reliability S1, G5."""
     chance = random.Random(seed)
     log: Any = ScriptedLog(at_once=True)
-    route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": "t"}})
     counters = Counters()
-    policy = PublishPolicy(router=Router([route]), limits=LIMITS)
-    publisher = Publisher(policy, {LogName("log"): log}, counters)
+    publisher = publishing([route("t")], log, counters, limits=LIMITS)
     bounds = {name: getattr(LIMITS, name) for name in LIMITS.__struct_fields__}
     statuses: set[int] = set()
     with caplog.at_level(logging.ERROR):

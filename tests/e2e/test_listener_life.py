@@ -14,7 +14,7 @@ from app.gateway.resource import EventsResource
 from app.gateway.server import EventsServer
 from app.gateway.timeouts import Phase
 from app.telemetry import Counters
-from listening import AtOnce, Held, listening
+from listening import AtOnce, Held, connection_of, listening
 from raw_http import Closed, RawConnection, event, request
 from waiting import until
 
@@ -78,7 +78,7 @@ async def test_a_request_that_has_begun_to_arrive_is_served_before_the_end() -> 
         whole = event(1, b"body")
         await peer.send(whole[:30])
         await until(lambda: server.connections == 1)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         await until(lambda: connection._phase is Phase.HEAD)  # it has begun to arrive
         stopping = asyncio.create_task(server.stop(drain=60))
         await asyncio.sleep(0.15)

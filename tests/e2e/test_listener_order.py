@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.gateway.answers import Answer
-from listening import AtOnce, Held, echo, listening, serve_ordinary
+from listening import AtOnce, Held, connection_of, echo, listening, serve_ordinary
 from raw_http import Closed, RawConnection, event, request
 from waiting import until
 
@@ -54,7 +54,7 @@ async def test_at_most_sixteen_requests_are_in_work_then_reading_pauses() -> Non
     async with listening(held) as server, await RawConnection.open(server.port) as peer:
         await peer.send(*(event(n) for n in range(40)))
         await held.holds(16)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         assert connection.flow.read_paused
         assert len(held.requests) == 16
 
@@ -103,7 +103,7 @@ async def test_one_read_full_of_requests_is_parsed_no_further_than_may_wait() ->
         tiny = b"POST /events HTTP/1.1\r\nhost: x\r\nce-id: %d\r\ncontent-length: 0\r\n\r\n"
         sent = asyncio.create_task(peer.send(*(tiny % n for n in range(5000))))
         await held.holds(16)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         assert len(connection._queue) < 500
         reading = asyncio.create_task(peer.answers(5000))
         while not reading.done():
@@ -241,7 +241,7 @@ async def test_a_peer_that_closes_while_its_answers_are_due_is_let_go_after_them
         peer = await RawConnection.open(server.port)
         await peer.send(event(0), event(1))
         await held.holds(2)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         await peer.close()
         await until(lambda: connection._ended)
 
@@ -271,7 +271,7 @@ async def test_a_peer_that_only_stops_sending_still_gets_its_answers() -> None:
         await peer.send(event(1), event(2))
         peer.writer.write_eof()
         await held.holds(2)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         await until(lambda: connection._ended)  # it has heard that no more comes
         held.release(2, 1)
 
@@ -384,7 +384,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_read_no_further() -> Non
         flood = event(1) * 2000
         peer.writer.write(flood)
         await until(lambda: server.connections == 1)
-        (connection,) = server._uvicorn.server_state.connections
+        connection = connection_of(server)
         await until(lambda: connection.flow.write_paused)
         await until(lambda: connection.flow.read_paused)
         taken = len(publisher.requests)

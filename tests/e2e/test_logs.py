@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from service_process import free_ports, one_subscription, serving
+from configuration import Settings, configuration, subscription
+from service_process import ServiceProcess, serving
 from threaded_http import QuietHandler, ThreadedServer
 from waiting import wait_until
 
@@ -53,16 +52,17 @@ def hook() -> Iterator[str]:
         yield f"{server.address}/hook"
 
 
-def configuration(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
-    whole = one_subscription(folder, hook, events, admin)
-    whole["server"]["admin"]["token"] = SECRETS["token"]
-    (one,) = whole["subscriptions"]
-    one["auth"] = {"kind": "basic", "username": "u", "password": SECRETS["password"]}
-    return whole | {"log": {"level": "debug", "format": "json"}}
+def talkative(folder: Path, *subscriptions: Settings) -> Settings:
+    return configuration(
+        folder,
+        server={"admin": {"token": SECRETS["token"]}},
+        subscriptions=list(subscriptions),
+        log={"level": "debug", "format": "json"},
+    )
 
 
-def masked(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
-    """A subscription of each kind of credential, to a target or a server of tokens that says it back."""
+def masked(hook: str) -> list[Settings]:
+    """Return a subscription of each kind of credential, to a target or a server of tokens that says it back."""
     password = SECRETS["password"]
     auths: dict[str, dict[str, Any]] = {
         "basic": {"kind": "basic", "username": "u", "password": password},
@@ -71,50 +71,32 @@ def masked(folder: Path, hook: str, events: int, admin: int) -> dict[str, Any]:
         "oauth": {"kind": "oauth2", "client_id": "u", "client_secret": password}
         | {"token_endpoint": hook.replace("/hook", "/token")},
     }
-    whole = configuration(folder, hook.replace("/hook", "/headers"), events, admin)
-    (one,) = whole["subscriptions"]
-    whole["subscriptions"] = [
-        one | {"id": name, "auth": auth, "handshake": "ask"} for name, auth in auths.items()
+    sink = hook.replace("/hook", "/headers")
+    asked = subscription("asked", sink, auth=auths["basic"], handshake="require")
+    return [
+        *(subscription(name, sink, auth=auth, handshake="ask") for name, auth in auths.items()),
+        asked,
     ]
-    whole["subscriptions"].append(one | {"id": "asked", "handshake": "require"})
-    return whole
 
 
-def shown(port: int, path: str) -> str:
-    headers = {"Authorization": f"Bearer {SECRETS['token']}"}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return str(answer.read().decode())
+def shown(service: ServiceProcess, path: str) -> str:
+    return service.ask("GET", path, headers={"Authorization": f"Bearer {SECRETS['token']}"})[1]
 
 
-def send(port: int, event_id: str, kind: str) -> int:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/events",
-        json.dumps({"name": DATA}).encode(),
-        {
-            "ce-specversion": "1.0",
-            "ce-id": event_id,
-            "ce-source": "/s",
-            "ce-type": kind,
-            "ce-subject": DATA,
-            "content-type": "application/json",
-            "authorization": f"Bearer {SECRETS['sender']}",
-        },
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status
-    except urllib.error.HTTPError as error:
-        return error.code
+def send(service: ServiceProcess, event_id: str, kind: str) -> int:
+    headers = {"authorization": f"Bearer {SECRETS['sender']}"}
+    data = json.dumps({"name": DATA})
+    return service.send(event_id, data, headers, type=kind, subject=DATA)[0]
 
 
 def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
     """Issue 9, point 5: at level debug, of an event that is refused and of one that ends as a dead letter,
     whose target says the data back."""
-    events, admin = free_ports(2)
-    with serving(configuration(tmp_path, hook, events, admin), tmp_path) as service:
-        assert send(events, "refused-1", "") == 400
-        assert send(events, "buried-1", "com.example.order") == 202
+    basic = {"kind": "basic", "username": "u", "password": SECRETS["password"]}
+    settings = talkative(tmp_path, subscription("billing", hook, auth=basic))
+    with serving(settings, tmp_path) as service:
+        assert send(service, "refused-1", "") == 400
+        assert send(service, "buried-1", "com.example.order") == 202
         wait_until(lambda: "dead letter" in service.log.read_text(), "dead letter", 120)
     text = service.log.read_text()
     entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -129,16 +111,15 @@ def test_ids_are_told_and_data_and_secrets_are_not(tmp_path, hook):
 
 def test_credentials_that_a_target_echoes_are_masked(tmp_path, hook):
     """Wherever an answer is quoted: the log, what the API shows, the store."""
-    events, admin = free_ports(2)
-    with serving(masked(tmp_path, hook, events, admin), tmp_path) as service:
-        assert send(events, "1", "com.example.order") == 202
+    with serving(talkative(tmp_path, *masked(hook)), tmp_path) as service:
+        assert send(service, "1", "com.example.order") == 202
         wait_until(
-            lambda: shown(admin, "/v1/dead-letters").count('"status-400"') >= 3, "letters", 120
+            lambda: shown(service, "/v1/dead-letters").count('"status-400"') >= 3, "letters", 120
         )
-        wait_until(lambda: "no token from" in shown(admin, "/status"), "a refused token", 120)
-        wait_until(lambda: "did not consent" in shown(admin, "/status"), "a refusal", 120)
-        wait_until(lambda: "Authorization: B" in shown(admin, "/v1/attempts"), "an attempt", 120)
-        told = [shown(admin, path) for path in ("/v1/attempts", "/v1/dead-letters", "/status")]
+        wait_until(lambda: "no token from" in shown(service, "/status"), "a refused token", 120)
+        wait_until(lambda: "did not consent" in shown(service, "/status"), "a refusal", 120)
+        wait_until(lambda: "Authorization: B" in shown(service, "/v1/attempts"), "an attempt", 120)
+        told = [shown(service, path) for path in ("/v1/attempts", "/v1/dead-letters", "/status")]
     told += [file.read_bytes().decode("latin-1") for file in tmp_path.glob("store.db*")]
     told.append(service.log.read_text())
     for text in told:

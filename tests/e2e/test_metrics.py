@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from configuration import configuration, subscription
 from posted import posted
-from service_process import free_ports, one_subscription, serving
+from service_process import ServiceProcess, serving
 from waiting import wait_until
 
 
@@ -20,10 +20,9 @@ def hook() -> Iterator[str]:
         yield f"{address}/hook"
 
 
-def scraped(port: int) -> dict[str, float]:
+def scraped(service: ServiceProcess) -> dict[str, float]:
     """By name and labels, as Prometheus writes them."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
+    text = service.ask("GET", "/metrics")[1]
     return {
         sample.name
         + "".join(f" {name}={value}" for name, value in sorted(sample.labels.items())): (
@@ -35,19 +34,15 @@ def scraped(port: int) -> dict[str, float]:
 
 
 def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
-    events, admin = free_ports(2)
-    headers = {
-        "ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t",
-        "content-type": "application/json",
-    }  # fmt: skip
-    request = urllib.request.Request(f"http://127.0.0.1:{events}/events", b"{}", headers)
-    with serving(one_subscription(tmp_path, hook, events, admin), tmp_path):
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert answer.status == 202
+    settings = configuration(tmp_path, subscriptions=[subscription("billing", hook)])
+    with serving(settings, tmp_path) as service:
+        assert service.send("1")[0] == 202
 
         def total(name: str) -> float:
             """Over the processes."""
-            return sum(count for series, count in scraped(admin).items() if series.startswith(name))
+            return sum(
+                count for series, count in scraped(service).items() if series.startswith(name)
+            )
 
         for series in (
             "skybridge_accept_seconds_count",
@@ -56,14 +51,12 @@ def test_one_event_is_in_every_histogram_on_its_way(tmp_path, hook):
             "skybridge_delivery_seconds_count",
         ):
             wait_until(lambda series=series: total(series) == 1, series, 120, turn=0.2)
-        found = scraped(admin)
+        found = scraped(service)
         assert sum(count for name, count in found.items() if "store_seconds_count" in name) > 0
         assert total("skybridge_rebalances_total") >= 1
-        folders = (tmp_path / "log", tmp_path)
-        for folder in folders:
+        for folder in (tmp_path / "log", tmp_path):
             free, size = (
                 found[f"skybridge_disk_{kind}_bytes path={folder}"] for kind in ("free", "size")
             )
             assert 0 < free < size
-        status = urllib.request.urlopen(f"http://127.0.0.1:{admin}/status", timeout=60).read()
-        assert b"_seconds" not in json.dumps(json.loads(status)["counters"]).encode()
+        assert "_seconds" not in json.dumps(service.get("/status")["counters"])

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 import pytest
 
-from service_process import SERVING, ServiceProcess, free_ports
+from configuration import configuration, route, subscription
+from service_process import ServiceProcess
 from waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -27,28 +28,6 @@ LOADS = [(1, 8), pytest.param(3, 20, marks=pytest.mark.nightly)]  # kills, and e
 CONCURRENCY = 64  # attempts in flight
 COMMIT_EVERY = 2.0  # seconds: the interval is 0.25 on Kafka, and a machine that stalls adds to it
 WITHIN = 240.0
-
-CONFIG = (
-    SERVING
-    + """brokers:
-  embedded: {{kind: embedded, path: {folder}/log}}
-  kafka:
-    kind: kafka
-    bootstrap_servers: {kafka}
-    session_timeout: 2s
-    topics: {{create: true, partitions: 4}}
-routes:
-  - name: everything
-    to: {{broker: {source}, topic: {name}.source}}
-subscriptions:
-  - id: mirror
-    source: {{broker: {source}, topics: [{name}.source]}}
-    start: earliest
-    sink: {{broker: {target}, topic: {name}.copy}}
-    concurrency: {concurrency}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
-"""
-)
 
 
 class Verifier:
@@ -92,27 +71,35 @@ def test_kills_lose_nothing_and_keep_the_order_of_every_key(
     seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
     print(f"SKYBRIDGE_SEED={seed}")
     name = f"m-{uuid4().hex[:12]}"
-    events, admin = free_ports(2)
-    config = tmp_path / "skybridge.yaml"
-    config.write_text(
-        CONFIG.format(
-            installation=name,
-            name=name, events=events, admin=admin, folder=tmp_path, kafka=kafka,
-            source=source, target=target, concurrency=CONCURRENCY,
-        )
-    )  # fmt: skip
+    cluster = {
+        "kind": "kafka",
+        "bootstrap_servers": kafka,
+        "session_timeout": "2s",
+        "topics": {"create": True, "partitions": 4},
+    }
+    copy = {"broker": target, "topic": f"{name}.copy"}
+    mirror = subscription("mirror", copy, f"{name}.source", broker=source, concurrency=CONCURRENCY)
+    settings = configuration(
+        tmp_path,
+        installation=name,
+        brokers={
+            "log": None,
+            "embedded": {"kind": "embedded", "path": str(tmp_path / "log")},
+            "kafka": cluster,
+        },
+        routes=[route(f"{name}.source", broker=source)],
+        subscriptions=[mirror],
+        timeouts={"drain": None},
+    )
     file = tmp_path / "log" / "log.db"
     told = [f"--kafka={kafka}", f"--topic={name}.copy"] if target == "kafka" else [f"--file={file}"]
     verifier, total = Verifier(tmp_path / "acknowledged", told, per_key), KEYS * per_key
-    service = ServiceProcess(config, tmp_path, admin)
-    service.start()
-    try:
+    service = ServiceProcess(settings, tmp_path)
+    with service.ended():
+        service.start()
         moments = sorted(random.Random(seed).sample(range(1, total), kills))
-        _kill_while_posting(service, verifier, events, moments)
+        _kill_while_posting(service, verifier, service.events_port, moments)
         report = _settled(service, verifier)
-    finally:
-        if service.running:
-            service.kill()
     print(report)
     assert report["acknowledged"] == total
     assert (report["lost"], report["order_breaks"]) == (0, 0)

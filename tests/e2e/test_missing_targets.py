@@ -19,12 +19,12 @@ import kafka_harness
 import pulsar_harness
 from app.brokers import rabbitmq
 from child_service import run, running
-from service_process import free_ports
+from configuration import configuration, route, written
+from sending import event_headers
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
 
 WITHIN = 240.0  # seconds: targets are asked for every three
-EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
 
 
 class MissingTarget(NamedTuple):
@@ -91,49 +91,45 @@ def on_pulsar(addresses: tuple[str, str], topic: str) -> MissingTarget:
 
 async def heals(folder: Path, place: MissingTarget) -> None:
     """Not ready with the cause, said by check too; ready when the target is there; then 202."""
-    file, events, admin = configured(folder, place)
-    async with service(folder, file) as client:
-        answer = await ready(client, admin, 503)
+    file = configured(folder, place)
+    async with service(folder, file) as (client, said):
+        answer = await ready(client, said["admin"], 503)
         assert place.words in answer
         code, out, _ = await run(folder, "check", str(file), "--connect", "--json")
         (finding,) = (json.loads(line) for line in out.splitlines() if place.words in line)
         assert (code, finding["level"], finding["setting"]) == (1, "error", "routes[0].to")
         await place.make()
-        await ready(client, admin, 200)
-        answer = await client.post(f"http://127.0.0.1:{events}/events", headers=EVENT)
+        await ready(client, said["admin"], 200)
+        answer = await client.post(said["events"], headers=event_headers("1"))
         assert answer.status_code == 202
 
 
 @asynccontextmanager
-async def service(folder: Path, file: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def service(folder: Path, file: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Any]]:
     async with (
         running(folder, "serve", "--config", str(file), "--role", "gateway") as child,
         httpx.AsyncClient(trust_env=False, timeout=WITHIN) as client,
     ):
-        yield client
+        yield client, child.said
         assert await child.stop() == 0
 
 
-def configured(folder: Path, place: MissingTarget) -> tuple[Path, int, int]:
-    events, admin = free_ports(2)
-    document = {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"main": place.broker},
-        "routes": [{"name": "all", "to": {"broker": "main", **place.to}}],
-        "timeouts": {"store": "60s", "not_ready": "0s"},
-    }
-    file = folder / "skybridge.json"
-    file.write_text(json.dumps(document))
-    return file, events, admin
+def configured(folder: Path, place: MissingTarget, **more: Any) -> Path:
+    settings = configuration(
+        folder,
+        brokers={"log": None, "main": place.broker},
+        routes=[route(to={"broker": "main", **place.to})],
+        timeouts={"publish": None, "drain": None},
+        **more,
+    )
+    return written(settings, folder)
 
 
-async def ready(client: httpx.AsyncClient, port: int, status: int) -> str:
+async def ready(client: httpx.AsyncClient, admin: str, status: int) -> str:
     """The answer of ``/readyz`` when it has this status, and, if it is not ready, names the broker."""
     deadline = time.monotonic() + WITHIN
     while True:
-        answer = await client.get(f"http://127.0.0.1:{port}/readyz")
+        answer = await client.get(f"{admin}/readyz")
         if answer.status_code == status and (status == 200 or "main" in answer.text):
             return answer.text
         assert time.monotonic() < deadline, answer.text
@@ -173,13 +169,13 @@ async def test_a_wrong_password_is_told_in_the_brokers_words_and_ends_nothing(
     """The service runs on and says so: no crash loop."""
     place = on_rabbitmq(rabbitmq, topic)
     place.broker["security"] = {"username": "guest", "password": "canary-12"}
-    file, _, admin = configured(tmp_path, place)
-    async with service(tmp_path, file) as client:
-        answer = await ready(client, admin, 503)
+    file = configured(tmp_path, place)
+    async with service(tmp_path, file) as (client, said):
+        answer = await ready(client, said["admin"], 503)
     code, out, _ = await run(tmp_path, "check", str(file), "--connect", "--json")
-    for said in (answer, out):
-        assert "ACCESS_REFUSED" in said or "login" in said
-        assert "canary-12" not in said
+    for text in (answer, out):
+        assert "ACCESS_REFUSED" in text or "login" in text
+        assert "canary-12" not in text
     assert code == 1
 
 
@@ -199,11 +195,9 @@ async def test_check_warns_of_a_queue_of_others_that_drops_what_comes_back_too_o
     place = MissingTarget(
         {"kind": "rabbitmq", "addresses": rabbitmq}, {"topic": f"queue:{topic}"}, "", nothing
     )
-    file, _, _ = configured(tmp_path, place)
     source = {"broker": "main", "topics": [f"queue:{topic}"]}
-    document = json.loads(file.read_text())
-    document["subscriptions"] = [{"id": "s", "source": source, "sink": "https://example.org/"}]
-    file.write_text(json.dumps(document))
+    reader = {"id": "s", "source": source, "sink": "https://example.org/"}
+    file = configured(tmp_path, place, subscriptions=[reader])
     code, out, _ = await run(tmp_path, "check", str(file), "--connect", "--json")
     found = [json.loads(line) for line in out.splitlines() if "already exists" in line]
     assert [each["level"] for each in found] == ["warning"]

@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from configuration import configuration
-from service import Service, event_headers, running
+from sending import event_headers
+from service import Service, running
 
 SCHEMA = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
 JSON = {"content-type": "application/json"}

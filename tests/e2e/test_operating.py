@@ -29,10 +29,8 @@ def settings(target: WebhookTarget, *subscriptions: dict[str, Any]) -> dict[str,
         "retry": {"schedule": ["50ms"] * 5},
     }
     return {
-        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
         "subscriptions": [usual | each for each in subscriptions],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s", "drain": "2s"},
+        "timeouts": {"drain": "2s"},
     }
 
 

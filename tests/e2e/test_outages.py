@@ -12,18 +12,18 @@ import random
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
 
+from configuration import configuration, route
 from kafka_server import KafkaServer
 from pulsar_server import PulsarServer
 from rabbitmq_server import RabbitServer
 from server_process import ServerProcess
-from service_process import SERVING, ServiceProcess, free_ports
+from service_process import ServiceProcess
 from waiting import wait_until
 
 pytestmark = [pytest.mark.fault]
@@ -33,19 +33,6 @@ KEYS = 100
 WITHIN = 240.0
 PARTITIONS = 4
 PUBLISH = 20.0  # seconds; no sender waits for so long
-
-CONFIG = (
-    SERVING
-    + """brokers:
-  log: {{kind: embedded, path: {folder}/log}}
-  main: {{{broker}, topics: {{create: true, partitions: 4}}}}
-routes:
-  - name: orders
-    to: {{broker: main, topic: {name}}}
-    spool: {{broker: log, when: {when}, max: 1GiB}}
-timeouts: {{store: 60s, publish: {publish}s, not_ready: 0s}}
-"""
-)
 
 
 class Course(NamedTuple):
@@ -79,16 +66,23 @@ class House:
         self.name = f"o-{uuid4().hex[:12]}"
         self.server = server
         self.folder = folder
-        events, admin = free_ports(2)
-        self.events, self.admin = f"http://127.0.0.1:{events}/events", f"http://127.0.0.1:{admin}"
-        config = folder / "skybridge.yaml"
-        config.write_text(
-            CONFIG.format(
-                installation=self.name, name=self.name, events=events, admin=admin,
-                folder=folder, broker=_settings(server), when=when, publish=PUBLISH,
-            )
-        )  # fmt: skip
-        self.service = ServiceProcess(config, folder, admin)
+        orders = route(
+            self.name,
+            name="orders",
+            broker="main",
+            spool={"broker": "log", "when": when, "max": "1GiB"},
+        )
+        settings = configuration(
+            folder,
+            installation=self.name,
+            brokers={
+                "main": {**_settings(server), "topics": {"create": True, "partitions": PARTITIONS}}
+            },
+            routes=[orders],
+            timeouts={"publish": f"{PUBLISH}s", "drain": None},
+        )
+        self.service = ServiceProcess(settings, folder)
+        self.events = f"{self.service.events_url}/events"
         self.journal = folder / "acknowledged"
         self.journal.touch()
         self._read = self._acknowledged = 0
@@ -122,8 +116,7 @@ class House:
         return verdict
 
     def spool(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.admin}/status", timeout=60) as answer:
-            found: dict[str, Any] = json.load(answer)["spools"][0]
+        found: dict[str, Any] = self.service.get("/status")["spools"][0]
         return found
 
     def until_drained(self, within: float) -> dict[str, Any]:
@@ -137,14 +130,15 @@ class House:
         return [sys.executable, "-I", "-c", code, *words, f"--journal={self.journal}"]
 
 
-def _settings(server: ServerProcess) -> str:
+def _settings(server: ServerProcess) -> dict[str, str]:
     match server:
         case KafkaServer():
-            return f"kind: kafka, bootstrap_servers: {server.bootstrap_servers}"
+            return {"kind": "kafka", "bootstrap_servers": server.bootstrap_servers}
         case RabbitServer():
-            return f"kind: rabbitmq, addresses: {server.address}"
+            return {"kind": "rabbitmq", "addresses": server.address}
         case PulsarServer():
-            return f"kind: pulsar, service_url: '{server.service_url}', admin_url: '{server.admin_url}'"
+            urls = {"service_url": server.service_url, "admin_url": server.admin_url}
+            return {"kind": "pulsar", **urls}
     raise TypeError(type(server))
 
 

@@ -14,20 +14,16 @@ from app.access.rights import Rights
 from app.access.who import Producers
 from app.bindings.record import Record
 from app.gateway.door import Door
-from app.gateway.publish import Publisher, PublishPolicy
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
-from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.producer import May, Producer
-from app.model.route import Route
-from app.routing.plan import Router
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
 from kafka_batches import batch
 from kafka_listening import framed, kafka_listening
 from kafka_login import MECHANISMS, asking, log_in
-from listening import listening
+from listening import listening, publishing
 from producer_house import bearer, one
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
@@ -63,9 +59,7 @@ class House:
         made = Producers([Producer.model_validate(each) for each in listed])
         of: Any = lambda _: None  # noqa: E731
         self.door = Door(made, of, SystemClock(), is_open=False)
-        routes = Router([Route.model_validate(each) for each in ROUTES])
-        policy = PublishPolicy(router=routes)
-        self.publisher = Publisher(policy, {LogName("log"): self.log}, self.counters)
+        self.publisher = publishing(ROUTES, self.log, self.counters)
         self.port = 0
 
     async def send(self, raw: bytes) -> RawAnswer:

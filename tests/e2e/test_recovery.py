@@ -31,7 +31,7 @@ def house(tmp_path: Path, target: WebhookTarget) -> Iterator[House]:
 
 async def store_verb(service: Service, *words: str) -> str:
     """``skybridge store`` beside the service, as an operator runs it."""
-    verb = ("store", *words, "--config", "skybridge.json")
+    verb = ("store", *words, "--config", "skybridge.yaml")
     done = await asyncio.to_thread(completed, *verb, cwd=service.folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

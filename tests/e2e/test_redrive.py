@@ -19,8 +19,10 @@ import pytest
 
 from app.cli import exits
 from child_service import run
+from configuration import configuration, route, subscription
 from delivery_house import numbered
-from service_process import ServiceProcess, free_ports
+from sending import BATCH
+from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
@@ -63,48 +65,27 @@ class House:
 
     def __init__(self, folder: Path, target: WebhookTarget, **retry: Any) -> None:
         self.folder = folder
-        self._retry = {"schedule": ["10ms", "10ms"], **retry}
-        events, self._admin = free_ports(2)
-        self._events = f"http://127.0.0.1:{events}/events"
-        self.admin = f"http://127.0.0.1:{self._admin}"
-        config = folder / "skybridge.json"
-        config.write_text(json.dumps(self._config(events, target.url)))
-        self.process = ServiceProcess(config, folder, self._admin)
-
-    def _config(self, events: int, sink: str) -> dict[str, Any]:
-        return {
-            "version": 1,
-            "installation": "letters",
-            "server": {"events": {"port": events}, "admin": {"port": self._admin}},
-            "store": {"kind": "sqlite", "path": "store.db", "attempts": {"keep": "failures"}},
-            "brokers": {"log": {"kind": "embedded", "path": "log", "partitions": 4}},
-            "routes": [
-                {
-                    "name": "all",
-                    "to": {"broker": "log", "topic": "events"},
-                    "key": {"mapper": "partitionkey", "missing": "reject"},
-                }
-            ],
-            "subscriptions": [
-                {
-                    "id": "hook",
-                    "source": {"broker": "log", "topics": ["events"]},
-                    "start": "earliest",
-                    "sink": sink,
-                    "concurrency": CONCURRENCY,
-                    "retry": self._retry,
-                    "dead_letter": {"broker": "log", "topic": "dead"},
-                }
-            ],
-            "operator_events": {"broker": "log", "topic": "operations"},
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {
-                "store": "60s",
-                "webhook_connect": "60s",
-                "publish": "60s",
-                "not_ready": "0s",
-            },
-        }
+        hook = subscription(
+            "hook",
+            target.url,
+            handshake="ask",
+            concurrency=CONCURRENCY,
+            retry={"schedule": ["10ms", "10ms"], **retry},
+            dead_letter={"broker": "log", "topic": "dead"},
+        )
+        settings = configuration(
+            folder,
+            installation="letters",
+            store={"attempts": {"keep": "failures"}},
+            brokers={"log": {"partitions": 4}},
+            routes=[route(key={"mapper": "partitionkey", "missing": "reject"})],
+            subscriptions=[hook],
+            operator_events={"broker": "log", "topic": "operations"},
+            timeouts={"webhook_connect": "60s", "drain": None},
+        )
+        self.process = ServiceProcess(settings, folder)
+        self._events = f"{self.process.events_url}/events"
+        self.admin = self.process.admin_url
 
     async def start(self) -> None:
         await asyncio.to_thread(self.process.start)
@@ -113,10 +94,9 @@ class House:
         await asyncio.to_thread(self.process.kill)
 
     async def publish(self, first: int, count: int) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
         batch = json.dumps(numbered(first, count, KEYS))
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
-            answer = await client.post(self._events, content=batch, headers=kind)
+            answer = await client.post(self._events, content=batch, headers=BATCH)
         assert answer.status_code == 202, answer.text
 
     async def get(self, path: str) -> Any:

@@ -4,8 +4,6 @@ spool, and for a dead letter's copy a letter in the store. Nothing of it holds u
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import httpx
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from child_service import running
-from service_process import free_ports
+from configuration import configuration, route, subscription
+from service_process import serving
 from waiting import until
 
 pytestmark = pytest.mark.kafka
@@ -63,17 +61,12 @@ class Service:
 
 @pytest.fixture
 async def service(tmp_path: Path, kafka: str, compacted: str) -> AsyncIterator[Service]:
-    events, admin = free_ports(2)
     to_kafka = {"broker": "main", "topic": compacted}
-    document = {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(tmp_path / "store.db")},
-        "brokers": {
-            "main": {"kind": "kafka", "bootstrap_servers": kafka},
-            "log": {"kind": "embedded", "path": str(tmp_path / "log")},
-        },
-        "routes": [
+    mirror = subscription("mirror", to_kafka, "source", dead_letter=to_kafka)
+    settings = configuration(
+        tmp_path,
+        brokers={"main": {"kind": "kafka", "bootstrap_servers": kafka}},
+        routes=[
             {"name": "direct", "to": to_kafka},
             {"name": "both", "to": [to_kafka, {"broker": "log", "topic": "copy"}]},
             {
@@ -81,33 +74,17 @@ async def service(tmp_path: Path, kafka: str, compacted: str) -> AsyncIterator[S
                 "to": to_kafka,
                 "spool": {"broker": "log", "when": "always", "max": "64MiB"},
             },
-            {"name": "source", "to": {"broker": "log", "topic": "source"}},
+            route("source", name="source"),
         ],
-        "subscriptions": [
-            {
-                "id": "mirror",
-                "source": {"broker": "log", "topics": ["source"]},
-                "start": "earliest",
-                "sink": to_kafka,
-                "dead_letter": to_kafka,
-            }
-        ],
-        "timeouts": {"store": "60s", "not_ready": "0s"},
-    }
-    file = tmp_path / "skybridge.json"
-    file.write_text(json.dumps(document))
-    async with contextlib.AsyncExitStack() as closing:
-        child = await closing.enter_async_context(running(tmp_path, "serve", "--config", str(file)))
-        clients = [
-            await closing.enter_async_context(
-                httpx.AsyncClient(
-                    base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=WITHIN
-                )
-            )
-            for port in (events, admin)
-        ]
-        yield Service(*clients)
-        assert await child.stop() == 0
+        subscriptions=[mirror],
+        timeouts={"publish": None, "drain": None},
+    )
+    with serving(settings, tmp_path) as process:
+        async with (
+            httpx.AsyncClient(base_url=process.events_url, timeout=WITHIN) as events,
+            httpx.AsyncClient(base_url=process.admin_url, timeout=WITHIN) as admin,
+        ):
+            yield Service(events, admin)
 
 
 async def test_what_kafka_refuses_for_good_ends_at_each_door(
@@ -128,12 +105,12 @@ async def test_what_kafka_refuses_for_good_ends_at_each_door(
     assert [each["status"] for each in partly.json()["events"]] == [503, 202]
 
     # a spool, and a mirror whose dead letters have a copy in the same topic
-    for route in ("spooled", "source"):
-        assert (await service.post(route, f"bad-{route}")).status_code == 202
-        assert (await service.post(route, f"good-{route}", "k")).status_code == 202
-    for subscription in ("spool:spooled", "mirror"):
-        await until(lambda name=subscription: service.letters(name))
-        (letter,) = await service.letters(subscription)
+    for name in ("spooled", "source"):
+        assert (await service.post(name, f"bad-{name}")).status_code == 202
+        assert (await service.post(name, f"good-{name}", "k")).status_code == 202
+    for reader in ("spool:spooled", "mirror"):
+        await until(lambda name=reader: service.letters(name))
+        (letter,) = await service.letters(reader)
         assert (letter["cause"], letter["attempts"]) == ("status-422", 1)
         assert compacted in letter["detail"]
     wanted = {"direct", "good-spooled", "good-source"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,10 @@ import httpx
 import pytest
 
 from child_service import running
+from configuration import configuration, written
 from rabbitmq_server import RabbitServer
-from service_process import free_ports
+from sending import event_headers
+from waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.rabbitmq, pytest.mark.fault]
 
@@ -55,7 +56,6 @@ async def service(
     folder: Path, server: RabbitServer, topic: str, reader: str = "guest", password: str = "guest"
 ) -> AsyncIterator[httpx.AsyncClient]:
     """With a route for each refusal. ``reader``: a user who may not write."""
-    events, admin = free_ports(2)
     broker = {"kind": "rabbitmq", "addresses": server.address, "max_record": "64KiB"}
     login = {"username": reader, "password": password}
     routes = {
@@ -64,28 +64,26 @@ async def service(
         "forbidden": {"broker": "reader", "topic": topic},
         "missing": {"broker": "main", "topic": f"{topic}-{{type}}"},
     }
-    document = {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"main": broker, "reader": {**broker, "security": login}},
-        "routes": [{"name": name, "to": to} for name, to in routes.items()],
-        "timeouts": {"store": "60s", "not_ready": "0s"},
-    }
-    file = folder / "skybridge.json"
-    file.write_text(json.dumps(document))
-    url = f"http://127.0.0.1:{events}/events/"
+    settings = configuration(
+        folder,
+        brokers={"log": None, "main": broker, "reader": {**broker, "security": login}},
+        routes=[{"name": name, "to": to} for name, to in routes.items()],
+        timeouts={"publish": None, "drain": None},
+    )
+    file = str(written(settings, folder))
     async with (
-        running(folder, "serve", "--config", str(file), "--role", "gateway") as child,
-        httpx.AsyncClient(base_url=url, trust_env=False, timeout=WITHIN) as client,
+        running(folder, "serve", "--config", file, "--role", "gateway") as child,
+        httpx.AsyncClient(
+            base_url=child.said["events"] + "/", trust_env=False, timeout=WITHIN
+        ) as client,
     ):
         yield client
         assert await child.stop() == 0
 
 
 async def post(client: httpx.AsyncClient, route: str, body: bytes = b"x") -> httpx.Response:
-    headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
-    return await client.post(route, content=body, headers={**headers, "content-type": "text/plain"})
+    headers = event_headers("1") | {"content-type": "text/plain"}
+    return await client.post(route, content=body, headers=headers)
 
 
 def cause(answer: httpx.Response) -> dict[str, Any]:
@@ -135,23 +133,24 @@ async def test_what_is_too_large_is_413_and_a_blocked_broker_a_full_bound(
                 assert large.json()["type"] == "urn:skybridge:problem:record-too-large"
                 assert "retry-after" not in large.headers
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.00001")
-            answer = await until(client, 503)
+            answer = await first_answer(client, 503)
             assert answer.headers["retry-after"] == "1"
             assert cause(answer)["code"] == "bound-reached"
             assert "memory" in cause(answer)["detail"]
             own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
-            await until(client, 202)
+            await first_answer(client, 202)
     finally:
         own_rabbitmq.ctl("set_vm_memory_high_watermark", "0.4")
         own_rabbitmq.ctl("eval", "application:set_env(rabbit, max_message_size, 134217728).")
 
 
-async def until(client: httpx.AsyncClient, status: int) -> httpx.Response:
+async def first_answer(client: httpx.AsyncClient, status: int) -> httpx.Response:
     """The first answer of that status; what was on the wire when the alarm came may be unknown."""
-    async with asyncio.timeout(WITHIN):
-        while True:
-            answer = await post(client, "kept")
-            unknown = answer.status_code == 503 and cause(answer)["code"] == "publish-unknown"
-            if answer.status_code == status and not unknown:
-                return answer
-            await asyncio.sleep(0.05)
+
+    async def found() -> httpx.Response | None:
+        answer = await post(client, "kept")
+        unknown = answer.status_code == 503 and cause(answer)["code"] == "publish-unknown"
+        return answer if answer.status_code == status and not unknown else None
+
+    answer: httpx.Response = await until(found, f"an answer {status}", WITHIN, turn=0.05)
+    return answer

@@ -11,12 +11,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from sending import event_headers
 from service import Service
 
 pytestmark = pytest.mark.kafka
 
 Started = Callable[[dict[str, Any]], Awaitable[Service]]
-EVENT = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
+EVENT = event_headers("1")
 
 
 async def test_relaxed_routes_take_events_and_show_up_as_no_broker(

@@ -122,9 +122,7 @@ def test_bounds_and_rules_of_the_listener_change(service: ReloadService) -> None
     service.change(lambda s: s.update(limits={"body": 90_000, "deliveries_in_flight": 7}))
     service.change(lambda s: s["server"]["events"].update(allowed_origins=["shop.example"]))
     assert service.reload()[0] == 200
-    headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
-    status, _ = service._raw(service.events, "POST", "/events", "x" * 100_000, headers)
-    assert status == 413
+    assert service.process.send("1", "x" * 100_000)[0] == 413
     shown = service.ask("GET", "/v1/config")[1]["configuration"]
     assert shown["limits"]["deliveries_in_flight"] == 7
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,15 @@ import httpx
 import pytest
 
 from app.store.encryption import new_key
+from configuration import configuration, route
 from delivery_house import numbered
 from forked import completed
-from service_process import ServiceProcess, free_ports
+from sending import BATCH
+from service_process import ServiceProcess
 from waiting import until
 from webhook_target import WebhookTarget, status
 
 MERGE = {"content-type": "application/merge-patch+json"}
-BATCH = {"content-type": "application/cloudevents-batch+json"}
-CONFIGURATION = """
-version: 1
-server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
-store: {{kind: sqlite, path: {folder}/store.db, encryption: {{key: "{key}"}}}}
-brokers: {{log: {{kind: embedded, path: {folder}/log, partitions: 4}}}}
-routes: [{{name: all, to: {{broker: log, topic: events}}, key: {{mapper: partitionkey}}}}]
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0, drain: 5s}}
-log: {{level: debug}}
-{subscriptions}
-"""
 
 
 class House:
@@ -37,21 +28,21 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.events, self.admin = free_ports(2)
         self.key = new_key()
-        self.process = ServiceProcess(folder / "skybridge.yaml", folder, self.admin)
-        self.client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.admin}", timeout=60)
-
-    async def start(self, subscriptions: str = "") -> None:
-        (self.folder / "skybridge.yaml").write_text(
-            CONFIGURATION.format(
-                folder=self.folder,
-                events=self.events,
-                admin=self.admin,
-                key=self.key,
-                subscriptions=subscriptions,
-            )
+        settings = configuration(
+            folder,
+            store={"encryption": {"key": self.key}},
+            brokers={"log": {"partitions": 4}},
+            routes=[route(key={"mapper": "partitionkey"})],
+            log={"level": "debug"},
         )
+        self.process = ServiceProcess(settings, folder)
+        self.client = httpx.AsyncClient(base_url=self.process.admin_url, timeout=60)
+
+    async def start(self, pasted: str = "") -> None:
+        """``pasted``: text at the end of the file, as a person would paste it."""
+        lines = [f"{name}: {json.dumps(value)}\n" for name, value in self.process.settings.items()]
+        self.process.file.write_text("".join(lines) + pasted)
         await asyncio.to_thread(self.process.start, {"SECRET": "hunter2-of-the-file"})
 
     async def stop(self) -> None:
@@ -63,7 +54,7 @@ class House:
     async def publish(self, first: int, count: int, keys: int = 3) -> None:
         async with httpx.AsyncClient(timeout=120) as client:
             answer = await client.post(
-                f"http://127.0.0.1:{self.events}/events",
+                f"{self.process.events_url}/events",
                 json=numbered(first, count, keys),
                 headers=BATCH,
             )

@@ -22,7 +22,9 @@ from app.brokers import rabbitmq
 from app.brokers.portable import PortableLog
 from app.cli import exits
 from child_service import run
-from service_process import ServiceProcess, free_ports
+from configuration import Settings, configuration, route
+from sending import event_headers
+from service_process import free_ports, serving
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 KINDS = [
@@ -64,9 +66,10 @@ class BrokerTopic:
 
     async def publish(self, name: str, **headers: str) -> dict[str, Any]:
         """One event, without a process of its own."""
-        event = {"ce-specversion": "1.0", "ce-id": name, "ce-source": "/s", "ce-type": "t"}
         async with self.client() as client:
-            answer = await client.post(f"{self.path}/records", headers={**event, **headers})
+            answer = await client.post(
+                f"{self.path}/records", headers=event_headers(name) | headers
+            )
             assert answer.status_code == 201, answer.text
             return answer.json()
 
@@ -128,41 +131,31 @@ def house(
     topics = [f"topics-{uuid4().hex[:8]}" for _ in range(TESTS)]
     if maker is not None:
         asyncio.run(make(maker, topics))
-    config, admin_port = configured(settings, topics, past=request.param != "rabbitmq")
-    file = folder / "skybridge.json"
-    file.write_text(json.dumps(config))
-    service = ServiceProcess(file, folder, admin_port)
-    service.start()
-    try:
-        admin = f"http://127.0.0.1:{admin_port}"
-        yield House(folder, admin, topics, request.param != "rabbitmq")
-    finally:
-        assert service.stop() == 0
+    past = request.param != "rabbitmq"
+    with serving(configured(folder, settings, topics, past=past), folder) as service:
+        yield House(folder, service.admin_url, topics, past)
 
 
 def configured(
-    settings: dict[str, Any], topics: Sequence[str], *, past: bool
-) -> tuple[dict[str, Any], int]:
-    """A configuration and its admin port. The subscription's sink is a port where nobody is."""
-    closed, admin, events = free_ports(3)
-    subscription = {
+    folder: Path, broker: dict[str, Any], topics: Sequence[str], *, past: bool
+) -> Settings:
+    """Return a configuration whose subscription's sink is a port where no one listens."""
+    (closed,) = free_ports(1)
+    hook = {
         "id": "hook",
         "source": {"broker": "main", "topics": topics},
         "sink": f"http://127.0.0.1:{closed}/nobody",
         "retry": {"schedule": ["1h"], "hold": 1},  # it never parks: its event stays the log's
         **({"start": "earliest"} if past else {}),
     }
-    return {
-        "version": 1,
-        "installation": "topics",
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": "./store.db"},
-        "brokers": {"main": settings},
-        "routes": [{"name": "all", "to": {"broker": "main", "topic": topics[0]}}],
-        "subscriptions": [subscription],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": 0},
-    }, admin
+    return configuration(
+        folder,
+        installation="topics",
+        brokers={"log": None, "main": broker},
+        routes=[route(topics[0], broker="main")],
+        subscriptions=[hook],
+        timeouts={"drain": None},
+    )
 
 
 @pytest.fixture
@@ -261,7 +254,7 @@ async def test_an_unknown_topic_and_a_record_that_is_too_large_are_told_alike(
 ) -> None:
     """spec.md 9: 404 naming both, 413; and nothing was made by asking."""
     async with place.client() as client:
-        event = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
+        event = event_headers("1")
         nowhere = f"/v1/topics/main/nope-{uuid4().hex[:8]}"
         for answer in [
             await client.get(nowhere),

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 
 from app.api.http.problems import status_of
 from app.brokers.kafka import shared_admin
-from app.brokers.kafka.questions import AdminClient
 from app.brokers.portable import PortableLog
 from app.errors import BrokerError
 from kafka_harness import open_calm_log
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.kafka]
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 
 
-class Counted(AdminClient):
+class Counted(AIOKafkaAdminClient):
     """Tells how many were opened, and how many are."""
 
     opened = 0
@@ -42,7 +42,7 @@ class Counted(AdminClient):
 def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Counted, "opened", 0)
     monkeypatch.setattr(Counted, "open", 0)
-    monkeypatch.setattr(shared_admin, "AdminClient", Counted)
+    monkeypatch.setattr(shared_admin, "AIOKafkaAdminClient", Counted)
 
 
 @pytest.fixture(scope="module")

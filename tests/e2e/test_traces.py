@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import Message
@@ -21,6 +19,7 @@ from opentelemetry.trace import SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from collector import Collector, Seen
+from configuration import configuration, route, subscription
 from posted import posted
 from service_process import ServiceProcess, free_ports
 from waiting import wait_until
@@ -53,50 +52,20 @@ class House:
         traces: dict[str, Any],
     ) -> None:
         self.topic = f"traced-{uuid4().hex[:8]}"
-        self.events, self.admin = free_ports(2)
-        config = {
-            "version": 1,
-            "installation": self.topic,
-            "server": {
-                "events": {"port": self.events},
-                "admin": {"port": self.admin},
-            },
-            "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-            "brokers": {"main": broker},
-            "routes": [{"name": "all", "to": {"broker": "main", "topic": self.topic}}],
-            "subscriptions": [
-                {
-                    "id": "billing",
-                    "source": {"broker": "main", "topics": [self.topic]},
-                    "start": "earliest",
-                    "handshake": "off",
-                    "sink": sink,
-                }
-            ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s", "drain": "2s"},
-            "telemetry": {"traces": traces},
-        }
-        path = folder / "skybridge.json"
-        path.write_text(json.dumps(config))
-        self.service = ServiceProcess(path, folder, self.admin)
+        settings = configuration(
+            folder,
+            installation=self.topic,
+            brokers={"log": None, "main": broker},
+            routes=[route(self.topic, broker="main")],
+            subscriptions=[subscription("billing", sink, self.topic, broker="main")],
+            timeouts={"drain": "2s"},
+            telemetry={"traces": traces},
+        )
+        self.service = ServiceProcess(settings, folder)
 
     def send(self, headers: dict[str, str]) -> None:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.events}/events",
-            b'{"price": 7}',
-            {
-                "ce-specversion": "1.0",
-                "ce-id": "e-1",
-                "ce-source": "/shop",
-                "ce-type": "com.example.order",
-                "ce-traceparent": OWN,
-                "content-type": "application/json",
-                **headers,
-            },
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            assert answer.status == 202
+        event = {"source": "/shop", "type": "com.example.order", "traceparent": OWN}
+        assert self.service.send("e-1", b'{"price": 7}', headers, **event)[0] == 202
 
 
 @pytest.fixture

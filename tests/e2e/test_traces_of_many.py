@@ -14,6 +14,7 @@ import pytest
 from collector import Collector, Seen
 from posted import posted
 from reload_service import ReloadService
+from service_process import ServiceProcess
 from waiting import wait_until
 
 pytestmark = pytest.mark.nightly
@@ -37,14 +38,9 @@ def webhook() -> Iterator[tuple[str, list[dict[str, str]]]]:
         yield f"{address}/hook", came
 
 
-def send(port: int, trace: str, span: str) -> None:
-    headers = {
-        "ce-specversion": "1.0", "ce-id": trace, "ce-source": "/s", "ce-type": "t",
-        "traceparent": f"00-{trace}-{span}-01",
-    }  # fmt: skip
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/events", b"{}", headers)
-    with urllib.request.urlopen(request, timeout=WITHIN) as answer:
-        assert answer.status == 202
+def send(service: ServiceProcess, trace: str, span: str) -> None:
+    headers = {"traceparent": f"00-{trace}-{span}-01"}
+    assert service.send(trace, headers=headers)[0] == 202
 
 
 def fetched(port: int) -> list[dict[str, Any]]:
@@ -100,13 +96,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     found = Told()
     with webhook() as (url, came), Collector() as collector:
         house = ReloadService(tmp_path_factory.mktemp("traced"))
-        house.settings["timeouts"] |= {"publish": "1m", "store": "1m"}
         house.settings["telemetry"] = {"traces": {"endpoint": collector.url}}
         house.settings["subscriptions"] = subscriptions(url)
         house.write()
         with house.running():
             for trace, span in SENDERS.items():
-                send(house.events, trace, span)
+                send(house.process, trace, span)
             wait_until(lambda: bool(came), "a request of both", WITHIN)
             while sum(map(len, found.pulled)) < 2:
                 found.pulled.append(fetched(house.admin))

@@ -14,6 +14,7 @@ from app.bindings.record import Record
 from app.delivery.verifying import verify
 from app.model.signing_key import read_key
 from app.runtime.clock import SystemClock
+from configuration import route
 from service import Service
 from strict_receiver import StrictReceiver
 from waiting import until
@@ -23,12 +24,8 @@ ORIGIN = "bridge.example.com"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw"
 BATCH = "application/cloudevents-batch+json; charset=utf-8"
 ROUTES = [
-    {
-        "name": "answers",
-        "filters": [{"prefix": {"type": "answer."}}],
-        "to": {"broker": "log", "topic": "answers"},
-    },
-    {"name": "all", "to": {"broker": "log", "topic": "events"}, "key": {"mapper": "partitionkey"}},
+    route("answers", name="answers", filters=[{"prefix": {"type": "answer."}}]),
+    route(key={"mapper": "partitionkey"}),
 ]
 
 Serve = Callable[..., Any]
@@ -39,27 +36,24 @@ async def serve(started: Callable[..., Any]) -> Serve:
     """A service with subscriptions given by id: settings, of which ``sink`` is one."""
 
     async def begin(**subscriptions: dict[str, Any]) -> Service:
-        whole = {
-            "routes": ROUTES,
-            "subscriptions": [
-                {
-                    "id": name,
-                    "source": {"broker": "log", "topics": ["events"]},
-                    "start": "earliest",
-                    "retry": {"schedule": ["50ms"] * 5, "hold": 5},
-                    **settings,
-                }
-                for name, settings in subscriptions.items()
-            ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"], "origin": ORIGIN},
-            "timeouts": {
-                "store": "60s",
-                "webhook_connect": "60s",
-                "not_ready": "0s",
-                "drain": "2s",
-            },
-        }
-        return await started(whole)
+        retry = {"schedule": ["50ms"] * 5, "hold": 5}
+        return await started(
+            {
+                "routes": ROUTES,
+                "subscriptions": [
+                    {
+                        "id": name,
+                        "source": {"broker": "log", "topics": ["events"]},
+                        "start": "earliest",
+                        "retry": retry,
+                        **settings,
+                    }
+                    for name, settings in subscriptions.items()
+                ],
+                "webhooks": {"origin": ORIGIN},
+                "timeouts": {"webhook_connect": "60s", "drain": "2s"},
+            }
+        )
 
     return begin
 
@@ -80,20 +74,8 @@ async def targets() -> AsyncIterator[Callable[..., Any]]:
 
 async def send(service: Service, numbers: range, keys: int = 3) -> None:
     """Each with its number as id; the key is its rest by ``keys``."""
-    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        for number in numbers:
-            headers = {
-                "ce-specversion": "1.0",
-                "ce-id": str(number),
-                "ce-source": "/s",
-                "ce-type": "t",
-                "ce-partitionkey": str(number % keys),
-                "content-type": "application/json",
-            }
-            answer = await client.post(
-                f"{service.events_url}/events", headers=headers, content=b"{}"
-            )
-            assert answer.status_code == 202, answer.text
+    for number in numbers:
+        await service.send(str(number), partitionkey=str(number % keys))
 
 
 def ids(request: Received) -> list[str]:

@@ -15,6 +15,7 @@ import trustme
 from app.delivery.verifying import verify
 from app.model.signing_key import read_key
 from app.runtime.clock import SystemClock
+from configuration import subscription
 from service import Service
 from strict_receiver import StrictReceiver
 from waiting import until
@@ -34,28 +35,17 @@ async def serve(started: Callable[..., Any]) -> Serve:
     async def begin(
         sink: str, webhooks: dict[str, Any] | None = None, within: str = "30s", **settings: Any
     ) -> Service:
-        whole = {
-            "routes": [{"name": "r", "to": {"broker": "log", "topic": "events"}}],
-            "subscriptions": [
-                {
-                    "id": "s",
-                    "source": {"broker": "log", "topics": ["events"]},
-                    "start": "earliest",
-                    "sink": sink,
-                    "retry": {"schedule": ["50ms"] * 5},
-                    **settings,
-                }
-            ],
-            "webhooks": {"allow_private": ["127.0.0.0/8", "hook.test"], "origin": ORIGIN}
-            | (webhooks or {}),
-            "timeouts": {
-                "store": "60s",
-                "not_ready": "0s",
-                "drain": "2s",
-                "webhook_handshake": within,
-            },
-        }
-        return await started(whole)
+        subscribed = subscription(
+            "s", sink, **{"handshake": "ask", "retry": {"schedule": ["50ms"] * 5}} | settings
+        )
+        allowed = ["127.0.0.0/8", "hook.test"]
+        return await started(
+            {
+                "subscriptions": [subscribed],
+                "webhooks": {"allow_private": allowed, "origin": ORIGIN} | (webhooks or {}),
+                "timeouts": {"drain": "2s", "webhook_handshake": within},
+            }
+        )
 
     return begin
 
@@ -76,20 +66,8 @@ async def receivers() -> AsyncIterator[Callable[..., Any]]:
 
 
 async def send(service: Service, count: int = 1, data: bool = True) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=120) as client:
-        for number in range(count):
-            headers = {
-                "ce-specversion": "1.0",
-                "ce-id": str(number),
-                "ce-source": "/s",
-                "ce-type": "t",
-            }
-            if data:
-                headers["content-type"] = "application/json"
-            answer = await client.post(
-                f"{service.events_url}/events", headers=headers, content=b'{"a":1}' if data else b""
-            )
-            assert answer.status_code == 202, answer.text
+    for number in range(count):
+        await service.send(str(number), '{"a":1}' if data else None)
 
 
 def status_of(service: Service) -> Any:

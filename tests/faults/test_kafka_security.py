@@ -273,7 +273,7 @@ async def test_a_service_that_is_kept_out_says_why_until_it_is_let_in(
     broker = {"bootstrap_servers": guarded.address("sasl"), "security": {"sasl": sasl}}
     service = PublishingService(tmp_path, broker, "orders")
     service.process.begin()
-    with service.ended():
+    with service.process.ended():
         async with httpx.AsyncClient(timeout=60) as client:
             await until_says(client, service, "SaslAuthenticationFailed")
             await asyncio.to_thread(guarded.set_password, "service", PASSWORD)

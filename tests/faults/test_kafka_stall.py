@@ -95,16 +95,16 @@ async def test_a_broker_that_stands_still_holds_no_sender_and_fills_no_memory(
     topic = await made(own_kafka.bootstrap_servers)
     broker = {"bootstrap_servers": own_kafka.bootstrap_servers}
     service = PublishingService(tmp_path, broker, topic)
-    with service.ended():
+    with service.process.ended():
         await asyncio.to_thread(service.process.start)
         senders = Senders(service.events)
         await senders.accepted(time.monotonic(), HEALED_WITHIN)
         await asyncio.sleep(1.0)  # buffers and pools have the size that they need
-        before = service.memory()
+        before = service.process.resident()
         own_kafka.pause()
         stood_still = time.monotonic()
         await asyncio.sleep(stalled)  # the length of the fault is the test's subject
-        grown = service.memory() - before
+        grown = service.process.resident() - before
         during = senders.asked_since(stood_still)  # what was stored before may be answered still
         own_kafka.resume()
         await senders.accepted(time.monotonic() + 0.1, HEALED_WITHIN)

@@ -38,8 +38,8 @@ def assert_kept(load: Load, delivered: dict[str, Any], stored: dict[str, Any]) -
 
 def assert_each_stored_once(load: Load, folder: Path) -> None:
     """Senders repeat everything, and what was on its way at a kill as well."""
-    setting = "deduplicate: {window: 1h}"
-    delivered, stored = end_and_verify(load, folder, ServiceProcess.kill, route=setting)
+    once = {"window": "1h"}
+    delivered, stored = end_and_verify(load, folder, ServiceProcess.kill, deduplicate=once)
     assert_kept(load, delivered, stored)
     assert stored["duplicated"] == 0
 

@@ -8,14 +8,15 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from service_process import ServiceProcess, free_ports
+from configuration import configuration, route, subscription
+from sending import BATCH
+from service_process import ServiceProcess
 from webhook_target import Received, WebhookTarget, status
 
 pytestmark = [pytest.mark.nightly, pytest.mark.fault]
@@ -32,7 +33,6 @@ SHORT_WAITS = ["50ms", "100ms", "200ms", "300ms", "500ms"]
 FIRST_WAITS = ["50ms", "100ms"]
 LONG_WAITS = [*FIRST_WAITS, *["24h"] * 50]  # each time it is enabled, one is not waited out
 TIMEOUT = 1.0
-BATCH = {"content-type": "application/cloudevents-batch+json"}
 
 
 class Load(NamedTuple):
@@ -89,39 +89,24 @@ class Endpoints:
         return broken
 
 
-def configuration(folder: Path, load: Load, url: str, events: int, admin: int) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "installation": "random",
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log"), "partitions": 4}},
-        "routes": [
-            {
-                "name": "all",
-                "to": {"broker": "log", "topic": "events"},
-                "key": {"mapper": "partitionkey"},
-            }
-        ],
-        "subscriptions": [
-            {
-                "id": f"endpoint-{number}",
-                "source": {"broker": "log", "topics": ["events"]},
-                "start": "earliest",
-                "filters": [{"exact": {"type": f"com.example.t{number}"}}],
-                "sink": f"{url}/{number}",
-                "timeout": f"{TIMEOUT:g}s",
-                "handshake": "off",
-                "retry": {
-                    "schedule": SHORT_WAITS if number % PATIENT else LONG_WAITS,
-                    "hold": 2,
-                },
-            }
+def settings(folder: Path, load: Load, url: str) -> dict[str, Any]:
+    return configuration(
+        folder,
+        installation="random",
+        brokers={"log": {"partitions": 4}},
+        routes=[route(key={"mapper": "partitionkey"})],
+        subscriptions=[
+            subscription(
+                f"endpoint-{number}",
+                f"{url}/{number}",
+                filters=[{"exact": {"type": f"com.example.t{number}"}}],
+                timeout=f"{TIMEOUT:g}s",
+                retry={"schedule": SHORT_WAITS if number % PATIENT else LONG_WAITS, "hold": 2},
+            )
             for number in range(load.endpoints)
         ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s"},
-    }
+        timeouts={"store": None, "publish": None, "drain": None},
+    )
 
 
 def made(first: int, load: Load) -> list[dict[str, Any]]:
@@ -187,29 +172,21 @@ class Operator:
         await self._client.aclose()
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[tuple[ServiceProcess, int, int, Path]]:
-    events, admin = free_ports(2)
-    file = tmp_path / "skybridge.json"
-    process = ServiceProcess(file, tmp_path, admin)
-    yield process, events, admin, file
-    if process.running:
-        process.kill()
-
-
-async def account(
-    load: Load, target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
-) -> None:
-    process, events, admin, file = service
+async def account(load: Load, target: WebhookTarget, folder: Path) -> None:
     target.answer = endpoints = Endpoints(load)
-    file.write_text(json.dumps(configuration(file.parent, load, target.url, events, admin)))
-    await asyncio.to_thread(process.start)
-    operator = Operator(f"http://127.0.0.1:{admin}")
+    process = ServiceProcess(settings(folder, load, target.url), folder)
+    with process.ended():
+        await asyncio.to_thread(process.start)
+        await judge(load, endpoints, process)
+
+
+async def judge(load: Load, endpoints: Endpoints, process: ServiceProcess) -> None:
+    operator = Operator(process.admin_url)
     enabling = asyncio.create_task(operator.enable_for_ever())
     async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         for first in range(0, load.events, 500):
             batch = json.dumps(made(first, load)).encode()
-            url = f"http://127.0.0.1:{events}/events"
+            url = f"{process.events_url}/events"
             posted = await client.post(url, content=batch, headers=BATCH)
             assert posted.status_code == 202, posted.text
     try:
@@ -283,14 +260,14 @@ def no_head_is_due(waiting: list[dict[str, Any]]) -> bool:
 
 
 async def test_endpoints_that_fail_at_random_lose_nothing(
-    target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
+    target: WebhookTarget, tmp_path: Path
 ) -> None:
-    await account(SHORT, target, service)
+    await account(SHORT, target, tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 async def test_fifty_endpoints_that_fail_at_random_lose_none_of_fifty_thousand(
-    target: WebhookTarget, service: tuple[ServiceProcess, int, int, Path]
+    target: WebhookTarget, tmp_path: Path
 ) -> None:
-    await account(FULL, target, service)
+    await account(FULL, target, tmp_path)

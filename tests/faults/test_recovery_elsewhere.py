@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -150,11 +149,10 @@ async def _the_next_moment() -> datetime:
 
 def _point(service: Service, servers: str, moment: datetime) -> None:
     """What an operator writes: the other cluster, and from when on."""
-    file = service.folder / "skybridge.json"
-    config = json.loads(file.read_text())
+    config = service.process.settings
     config["brokers"]["main"]["bootstrap_servers"] = servers
     config["subscriptions"][0]["start"] = {"time": moment.isoformat().replace("+00:00", "Z")}
-    file.write_text(json.dumps(config))
+    service.process.write()
 
 
 def _copy(source: str, target: str, topic: str, count: int) -> None:

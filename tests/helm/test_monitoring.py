@@ -13,7 +13,7 @@ import yaml
 
 import chart
 from pages import CHECKOUT, blocks
-from service_process import ServiceProcess, free_ports
+from service_process import ServeProcess, free_ports
 from waiting import wait_until
 
 ALERTS = yaml.safe_load((chart.CHART / "files/alerts.yaml").read_text())
@@ -94,7 +94,7 @@ def exported(tmp_path_factory) -> set[str]:
     """The names that a running service exports, samples or not."""
     folder = tmp_path_factory.mktemp("scraped")
     events, admin = free_ports(2)
-    service = ServiceProcess(None, folder, admin)
+    service = ServeProcess(None, folder, admin)
     service.begin(
         {
             "SKYBRIDGE_SERVER__EVENTS__PORT": str(events),

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from app.log.engine import Engine
 from app.log.settings import EngineSettings
 from app.model.message import Partition
+from configuration import configuration
 from service_process import ServiceProcess, free_ports
 from waiting import wait_until
 
@@ -21,18 +22,9 @@ SETTLED = 120  # seconds
 @pytest.mark.parametrize("records", [6_000, pytest.param(20_000, marks=pytest.mark.nightly)])
 async def test_an_idempotent_producer_survives_kills(tmp_path: Path, records: int) -> None:
     """The numbers of a batch are in the transaction of its records: what is sent again is known."""
-    events, admin, kafka = free_ports(3)
-    file = tmp_path / "skybridge.yaml"
-    file.write_text(f"""\
-version: 1
-server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
-store: {{kind: sqlite, path: {tmp_path}/store.db}}
-brokers:
-  log: {{kind: embedded, path: {tmp_path}/log, partitions: {PARTITIONS},
-         kafka_listener: "127.0.0.1:{kafka}"}}
-routes: [{{name: all, to: {{broker: log, topic: other}}}}]
-""")
-    service = ServiceProcess(file, tmp_path, admin)
+    (kafka,) = free_ports(1)
+    log = {"partitions": PARTITIONS, "kafka_listener": f"127.0.0.1:{kafka}"}
+    service = ServiceProcess(configuration(tmp_path, brokers={"log": log}), tmp_path)
     service.start()
     told: list[str] = []
     try:

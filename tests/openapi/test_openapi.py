@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from app.api.access.callers import Access
+from admin_app import admin_app, client_of
 from app.api.app import document, skeleton
-from given_service import admin_app
 
 FILE = Path(__file__).parents[2] / "openapi" / "openapi.json"
 
@@ -29,9 +26,7 @@ def test_checked_in_document_equals_what_the_code_describes(described: dict[str,
 
 async def test_served_document_equals_the_checked_in_one(described: dict[str, Any]) -> None:
     """What is read in the repository is what a running service answers."""
-    app = admin_app(None, allowed=Access(), stopped=asyncio.Event())
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with client_of(admin_app(None)) as client:
         served = (await client.get("/openapi.json")).json()
     assert served == described
 

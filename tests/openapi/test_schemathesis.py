@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from schemathesis import checks
 
 from app.store.encryption import new_key
-from service_process import ServiceProcess, free_ports
+from configuration import configuration, route
+from sending import event_headers
+from service_process import serving
 
 EXAMPLES = int(os.environ.get("SKYBRIDGE_SCHEMATHESIS_EXAMPLES", "12"))
 STREAMS = r"^/events|/tail$|/events$|/live$"  # the other listener; what goes on for ever
@@ -30,47 +32,32 @@ CHECKED = (
 )
 SOURCE = {"broker": "log", "topics": ["events"]}
 SINK = "http://127.0.0.1:9/"
-EVENT = {
-    "ce-specversion": "1.0",
-    "ce-id": "1",
-    "ce-source": "/s",
-    "ce-type": "t",
-    "skybridge-key": "k",
-}
-CONFIGURATION = """
-version: 1
-server: {{events: {{port: {events}}}, admin: {{port: {admin}}}}}
-store: {{kind: sqlite, path: {folder}/store.db, encryption: {{key: "{key}"}}}}
-brokers: {{log: {{kind: embedded, path: {folder}/log, partitions: 2}}}}
-routes:
-  - {{name: everything, to: {{broker: log, topic: events}}, key: {{mapper: attribute, attribute: source}}}}
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
-limits: {{subscriptions: 60}}
-timeouts: {{not_ready: 0, drain: 2s, webhook_dns: 200ms, webhook_connect: 200ms}}
-log: {{level: warning}}
-subscriptions:
-  - id: filed
-    source: {{broker: log, topics: [events]}}
-    sink: http://127.0.0.1:9/
-    timeout: 1s
-"""
+EVENT = event_headers("1") | {"skybridge-key": "k"}
 
 
 @pytest.fixture(scope="module")
 def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real service on the embedded log."""
     folder: Path = tmp_path_factory.mktemp("fuzzed")
-    events, port = free_ports(2)
-    config = folder / "skybridge.yaml"
-    config.write_text(CONFIGURATION.format(events=events, admin=port, folder=folder, key=new_key()))
-    service = ServiceProcess(config, folder, port)
-    service.start()
-    try:
-        yield f"http://127.0.0.1:{port}"
+    by_source = {"mapper": "attribute", "attribute": "source"}
+    filed = {"id": "filed", "source": SOURCE, "sink": SINK, "timeout": "1s"}
+    settings = configuration(
+        folder,
+        store={"encryption": {"key": new_key()}},
+        brokers={"log": {"partitions": 2}},
+        routes=[route(name="everything", key=by_source)],
+        limits={"subscriptions": 60},
+        timeouts={
+            "store": None, "publish": None, "drain": "2s",
+            "webhook_dns": "200ms", "webhook_connect": "200ms",
+        },
+        log={"level": "warning"},
+        subscriptions=[filed],
+    )  # fmt: skip
+    with serving(settings, folder) as service:
+        yield service.admin_url
         assert service.running, service.log.read_text()[-2000:]
         assert "Traceback" not in service.log.read_text()
-    finally:
-        service.stop()
 
 
 DOCUMENT = json.loads((Path(__file__).parents[2] / "openapi" / "openapi.json").read_text())

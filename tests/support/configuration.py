@@ -9,9 +9,10 @@ import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from app.config.load.loader import Loaded, load
+if TYPE_CHECKING:
+    from app.config.load.loader import Loaded
 
 Settings = dict[str, Any]
 
@@ -60,12 +61,17 @@ def route(
 
 
 def subscription(
-    name: str, sink: str, topic: str = "events", *, broker: str = "log", **more: Any
+    name: str,
+    sink: str | Mapping[str, Any],
+    topic: str = "events",
+    *,
+    broker: str = "log",
+    **more: Any,
 ) -> Settings:
-    """Return a subscription of one topic from its earliest event; the webhook is not asked for consent."""
-    usual = {"start": "earliest", "handshake": "off"}
+    """Return a subscription of one topic from its earliest event; a webhook is not asked for consent."""
+    usual = {"handshake": "off"} if isinstance(sink, str) else {}
     source = {"broker": broker, "topics": [topic]}
-    return {"id": name, "source": source, "sink": sink, **usual, **more}
+    return {"id": name, "source": source, "sink": sink, "start": "earliest", **usual, **more}
 
 
 def written(settings: Mapping[str, Any], folder: Path) -> Path:
@@ -77,4 +83,6 @@ def written(settings: Mapping[str, Any], folder: Path) -> Path:
 
 def loaded(file: Path, environ: Mapping[str, str] | None = None) -> Loaded:
     """Read a file as ``skybridge serve`` does. Raises BadConfiguration with every error."""
+    from app.config.load.loader import load
+
     return load(file, environ or {})

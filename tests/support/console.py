@@ -30,8 +30,6 @@ WITHIN_MS = (
 TOKEN = "the-token-of-the-console-tests"
 READER = "the-token-that-may-only-read"
 
-OpenPage = Callable[..., Page]
-
 
 class ConsoleService(ReloadService):
     """``ReloadService`` with the console: ``change`` its settings before ``running``, ``ask`` its API, ``post``

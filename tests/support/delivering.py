@@ -16,7 +16,7 @@ from webhook_target import to_loopback
 def supervisor_of(
     document: Mapping[str, Any], log: Log, store: Store, counters: Counters
 ) -> Supervisor:
-    """Of the one subscription that ``document`` is, to a target that is here; ``log`` is its broker."""
+    """Return a supervisor of one subscription to a webhook on loopback; ``log`` is its broker."""
     return Supervisor(
         [Subscription.model_validate(document)],
         {"log": log},

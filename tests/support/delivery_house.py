@@ -19,7 +19,9 @@ from uuid import uuid4
 
 import httpx
 
-from service_process import ServiceProcess, free_ports
+from configuration import configuration, route
+from sending import BATCH, STRUCTURED
+from service_process import ServiceProcess
 from waiting import until
 from webhook_target import Received, WebhookTarget, status
 
@@ -110,15 +112,10 @@ class Service:
     def __init__(self, folder: Path, house: House, sinks: dict[str, Any]) -> None:
         folder.mkdir()
         self.folder = folder
-        self._events_port, self.admin_port = free_ports(2)
-        config = folder / "skybridge.json"
-        config.write_text(json.dumps(self._config(house, sinks)))
-        self.process = ServiceProcess(config, folder, self.admin_port)
-        self.process.arguments += house.arguments
-
-    @property
-    def events_url(self) -> str:
-        return f"http://127.0.0.1:{self._events_port}"
+        settings = self._config(house, sinks)
+        self.process = ServiceProcess(settings, folder, *house.arguments)
+        self.admin_port = self.process.admin_port
+        self.events_url = self.process.events_url
 
     async def start(self) -> None:
         await asyncio.to_thread(self.process.start)
@@ -139,17 +136,15 @@ class Service:
             return answer.status_code
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
         for first in range(0, len(events), MOST_IN_A_BATCH):
             batch = json.dumps(events[first : first + MOST_IN_A_BATCH]).encode()
-            assert await self.post(batch, kind) == 202
+            assert await self.post(batch, BATCH) == 202
 
     async def publish_at_last(self, events: Sequence[dict[str, Any]]) -> None:
         """One after the other, each again until it is accepted."""
-        kind = {"content-type": "application/cloudevents+json"}
         async with asyncio.timeout(PATIENCE):
             for event in events:
-                while await self.post(json.dumps(event).encode(), kind) != 202:
+                while await self.post(json.dumps(event).encode(), STRUCTURED) != 202:
                     await asyncio.sleep(0.2)
 
     async def status(self) -> dict[str, Any]:
@@ -187,36 +182,29 @@ class Service:
         await until(is_so, "the status", turn=0.02)
 
     def _config(self, house: House, sinks: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "version": 1,
-            "installation": house.installation,
-            "server": {
-                "events": {"host": "127.0.0.1", "port": self._events_port},
-                "admin": {"host": "127.0.0.1", "port": self.admin_port},
-            },
-            "store": house.store,
-            "brokers": {"main": house.settings},
-            "routes": [
-                {
-                    "name": "all",
-                    "to": {"broker": "main", **house.to},
-                    "key": {"mapper": "partitionkey"},
-                }
+        retry = {"schedule": house.schedule, "hold": house.held_waits}
+        return configuration(
+            self.folder,
+            installation=house.installation,
+            store={"path": None, **house.store},
+            brokers={"log": None, "main": house.settings},
+            routes=[
+                route(to={"broker": "main", **house.to}, key={"mapper": "partitionkey"}),
             ],
-            "subscriptions": [
+            subscriptions=[
                 {
                     "id": name,
                     "source": {"broker": "main", "topics": [house.source]},
                     "start": "earliest",
                     "concurrency": CONCURRENCY,
-                    "retry": {"schedule": house.schedule, "hold": house.held_waits},
+                    "retry": retry,
                     **settings,
                 }
                 for name, settings in sinks.items()
             ],
-            "webhooks": {"allow_private": ["127.0.0.0/8"], **house.webhooks},
-            "timeouts": {"store": "60s", "publish": "180s", "not_ready": "0s"},
-        }
+            webhooks=dict(house.webhooks),
+            timeouts={"publish": "180s", "drain": None},
+        )
 
 
 class House:

@@ -9,32 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from service_process import SERVING, ServiceProcess, free_ports
+from configuration import configuration, route, subscription
+from service_process import ServiceProcess, free_ports
 from verifying import Load, acknowledged, stored, verifying
 from waiting import wait_until
 
 CONCURRENCY = 64  # deliveries in flight
 COMMIT_EVERY = 0.5  # seconds: the interval is 0.1, and a machine may be slow
-
-CONFIG = (
-    SERVING
-    + """brokers:
-  log: {{kind: embedded, path: {folder}/log}}
-routes:
-  - name: everything
-    to: {{broker: log, topic: events}}
-    {route}
-subscriptions:
-  - id: verifier
-    source: {{broker: log, topics: [events]}}
-    start: earliest
-    sink: http://127.0.0.1:{webhook}/
-    concurrency: {concurrency}
-    retry: {{schedule: [20ms, 50ms, 100ms, 1s, 1s, 1s], hold: 6}}
-webhooks: {{allow_private: ["127.0.0.0/8"]}}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
-"""
-)
 
 
 def end_and_verify(
@@ -42,33 +23,33 @@ def end_and_verify(
     folder: Path,
     end: Callable[[ServiceProcess], object],
     begin: Callable[[ServiceProcess], object] = ServiceProcess.start,
-    *,
-    route: str = "",
+    **more: Any,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The verifier's reports: of the webhook, and of the log's own file. ``end``: how the service ends at
-    ``load.kills`` random moments, ``begin``: how it comes up. ``route``: a setting more
-    of the route.
+    ``load.kills`` random moments, ``begin``: how it comes up. ``more``: settings of
+    the route.
     """
     seed = int(os.environ.get("SKYBRIDGE_SEED") or random.SystemRandom().randrange(10**9))
     print(f"SKYBRIDGE_SEED={seed}")
     moments = sorted(random.Random(seed).sample(range(1, load.events), load.kills))
-    events, admin, webhook = free_ports(3)
-    config, journal = folder / "skybridge.yaml", folder / "acknowledged"
-    config.write_text(
-        CONFIG.format(
-            installation="killed",
-            events=events,
-            admin=admin,
-            webhook=webhook,
-            folder=folder,
-            concurrency=CONCURRENCY,
-            route=route,
-        )
+    (webhook,), journal = free_ports(1), folder / "acknowledged"
+    verifier = subscription(
+        "verifier",
+        f"http://127.0.0.1:{webhook}/",
+        concurrency=CONCURRENCY,
+        retry={"schedule": ["20ms", "50ms", "100ms", "1s", "1s", "1s"], "hold": 6},
+    )
+    settings = configuration(
+        folder,
+        installation="killed",
+        routes=[route(name="everything", **more)],
+        subscriptions=[verifier],
+        timeouts={"drain": None},
     )
     journal.touch()
-    service = ServiceProcess(config, folder, admin)
+    service = ServiceProcess(settings, folder)
     begin(service)
-    with verifying(load, journal, events, webhook) as process:
+    with verifying(load, journal, service.events_port, webhook) as process:
         for moment in moments:
             wait_until(
                 lambda at=moment: acknowledged(journal) >= at, f"event {moment}", load.deadline

@@ -9,15 +9,11 @@ from typing import Any
 import msgspec
 
 from app.gateway.intakes import Intakes, Memory, OpenIntake
-from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
-from app.model.log_name import LogName
-from app.model.route import Route
-from app.routing.plan import Router
 from app.telemetry import Counters
-from listening import listening
+from listening import listening, publishing
 from publishers import KEY, SECRET, Sent
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
@@ -70,9 +66,7 @@ class IntakeHouse:
         self.clock = VirtualClock()
         self.counters = Counters()
         self.log: Any = ScriptedLog(at_once=at_once)
-        routes = [Route.model_validate(each) for each in ROUTES]
-        policy = PublishPolicy(router=Router(routes))
-        self.publisher = Publisher(policy, {LogName("log"): self.log}, self.counters)
+        self.publisher = publishing(ROUTES, self.log, self.counters)
         self.intakes = self._opened(intakes)
 
     def _opened(

@@ -9,24 +9,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from configuration import configuration
 from lacking import lacking
-from service_process import SERVING, ServiceProcess, free_ports
-
-CONFIG = (
-    SERVING
-    + """brokers:
-  log:
-    kind: embedded
-    path: {folder}/log
-    partitions: {partitions}
-    kafka_listener: "127.0.0.1:{kafka}"
-    topics: {{guarded: {{validate: cloudevents}}}}
-routes:
-  - name: everything
-    to: {{broker: log, topic: events}}
-timeouts: {{store: 60s, publish: 60s, not_ready: 0s}}
-"""
-)
+from service_process import ServiceProcess, free_ports
 
 
 class KafkaServing(ServiceProcess):
@@ -34,19 +19,14 @@ class KafkaServing(ServiceProcess):
     by being asked for."""
 
     def __init__(self, folder: Path, partitions: int = 1) -> None:
-        self.events_port, admin, self.kafka_port = free_ports(3)
-        config = folder / "skybridge.yaml"
-        config.write_text(
-            CONFIG.format(
-                installation="clients",
-                events=self.events_port,
-                admin=admin,
-                kafka=self.kafka_port,
-                folder=folder,
-                partitions=partitions,
-            )
-        )
-        super().__init__(config, folder, admin)
+        (self.kafka_port,) = free_ports(1)
+        log = {
+            "partitions": partitions,
+            "kafka_listener": f"127.0.0.1:{self.kafka_port}",
+            "topics": {"guarded": {"validate": "cloudevents"}},
+        }
+        settings = configuration(folder, installation="clients", brokers={"log": log})
+        super().__init__(settings, folder)
 
     @property
     def servers(self) -> str:

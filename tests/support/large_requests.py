@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from app.interfaces import Offered
 from app.runtime.clock import SystemClock
 from app.store import open_store
+from configuration import configuration, route
 from letters_service import a_letter, a_message, a_row, an_attempt
+from sending import BATCH, STRUCTURED
 
 S, D, T = "/v1/subscriptions", "/subscriptions", "/v1/topics/log/t0"
 PULLED, REPLAYED, CHANGED = "s0", "s1", "made"
 YAML = {"content-type": "application/yaml"}
 JSON = {"content-type": "application/json"}
 PATCH = {"content-type": "application/merge-patch+json"}
-CLOUDEVENT = {"content-type": "application/cloudevents+json"}
-BATCH = {"content-type": "application/cloudevents-batch+json"}
 MATCH = {"if-match": "*"}
 EVENT = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "com.example.order"}
 TOKENS = {"tokens": [f"no-such-lock-{number}" for number in range(1_000)]}
@@ -106,7 +106,7 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
         "offsets": Asked("GET", f"{T}/offsets?time=0"),
         "peek": Asked("GET", f"{T}/records?{page}&max_bytes=16777216&raw=true"),
         "tail": Asked("GET", f"{T}/tail?from=earliest&follow=false&raw=true"),
-        "produce": Asked("POST", f"{T}/records", large, CLOUDEVENT),
+        "produce": Asked("POST", f"{T}/records", large, STRUCTURED),
         "explain": Asked("POST", "/v1/explain", many, BATCH),
         "find_events": Asked("GET", "/v1/events?id=1"),
         "subscriptions": Asked("GET", S),
@@ -119,7 +119,7 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
         "subscription": Asked("GET", f"{S}/{CHANGED}"),
         "subscription_status": Asked("GET", f"{S}/{CHANGED}/status"),
         "subscription_allow": Asked("OPTIONS", f"{S}/{CHANGED}"),
-        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, CLOUDEVENT),
+        "test_subscription": Asked("POST", f"{S}/{CHANGED}:test", large, STRUCTURED),
         "pause_subscription": Asked("POST", f"{S}/{CHANGED}:pause", {"cause": "y" * DEEP}, JSON, (413,)),
         "resume_subscription": Asked("POST", f"{S}/{CHANGED}:resume", also=(409,)),
         "delete_subscription": Asked("DELETE", f"{S}/{CHANGED}"),
@@ -164,11 +164,9 @@ def largest(proposed: int = 5_000, events: int = 80) -> dict[str, Asked]:
 def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]:
     """A configuration with so many of each; ``PULLED`` has a pull sink."""
     others = [
-        {
-            "name": f"r{number}",
-            "filters": [{"prefix": {"type": f"com.other.{number}."}}],
-            "to": {"broker": "log", "topic": f"t{number}"},
-        }
+        route(
+            f"t{number}", name=f"r{number}", filters=[{"prefix": {"type": f"com.other.{number}."}}]
+        )
         for number in range(routes - 1)
     ]
     made = [
@@ -181,16 +179,12 @@ def settings(folder: Path, *, routes: int, subscriptions: int) -> dict[str, Any]
         for key, value in a_subscription(PULLED, sink={"pull": {}}).items()
         if key not in {"handshake", "ordering"}
     }
-    return {
-        "version": 1,
-        "server": {"events": {"port": 0}, "admin": {"port": 0}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}},
-        "routes": [*others, {"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "subscriptions": [{**pulled, "paused": False}, *made],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"not_ready": "0s", "store": "60s", "publish": "60s"},
-    }
+    return configuration(
+        folder,
+        routes=[*others, route()],
+        subscriptions=[{**pulled, "paused": False}, *made],
+        timeouts={"drain": None},
+    )
 
 
 async def fill(folder: Path, *, rows: int, subscriptions: int, body: bytes = b"{}") -> None:

@@ -3,42 +3,33 @@ store."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import topics_service
 from app.bindings.record import Record
 from app.interfaces import Attempt, DeadLetter, EventName, Parked, Waiting
 from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.store import open_store
-from app.telemetry import Counters
-from fake_log import FakeLog
-from virtual_clock import VirtualClock
 
 BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
-class Service:
+class Service(topics_service.Service):
     """What these ask of a service. ``names``: subscriptions that there are."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__()
         self.store: Any = open_store(folder / "store.db", timeout=60)
+        self.logs = {"log": self.log}
         self.names = ["billing", "mail"]
         self.routes: list[Route] = []
         self.paused: set[str] = set()
         self.remembered: list[Attempt] = []
-        self.log = FakeLog()
-        self.logs: dict[str, Any] = {"log": self.log}
-        self.kinds = {"log": "embedded"}
-        self.attested = {"log"}
-        self.manners: dict[str, Any] = {}
-        self.counters = Counters()
-        self.clock = VirtualClock()
         self.clock._now = 70_000_000.0  # letters were given up before now
-
-    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
 
     async def declared(self) -> Sequence[Subscription]:
         return [self._subscription(name) for name in self.names]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
 from app.gateway.resource import Done, EventsPolicy
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
+from app.model.log_name import LogName
+from app.model.route import Route
+from app.routing.plan import Router
 from app.telemetry import Counters
 from waiting import until
 
@@ -62,6 +66,16 @@ class Held(AtOnce):
         await until(lambda: len(self.due) >= count)
 
 
+def publishing(
+    routes: Sequence[Mapping[str, Any]], log: Any, counters: Counters, **settings: Any
+) -> Publisher:
+    """Return a publisher whose routes all lead to one log, which is called ``log``."""
+    router = Router([Route.model_validate(each) for each in routes])
+    others = {name: settings.pop(name) for name in tuple(settings) if name == "monotonic"}
+    policy = PublishPolicy(router=router, **settings)
+    return Publisher(policy, {LogName("log"): log}, counters, **others)
+
+
 @asynccontextmanager
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
     """A started server on a free port; ``settings`` of ``Limits`` and of ``EventsPolicy`` go there, the rest to the
@@ -81,6 +95,22 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
         yield server
     finally:
         await server.stop(0)
+
+
+def resource_of(server: EventsServer) -> Any:
+    """Return what counts bodies on their way, and knows the door."""
+    return server.resource
+
+
+def connection_of(server: EventsServer) -> Any:
+    """Return the only open connection."""
+    (connection,) = server._uvicorn.server_state.connections
+    return connection
+
+
+def tasks_of(server: EventsServer) -> Any:
+    """Return the tasks of ordinary requests that are in work."""
+    return server._uvicorn.server_state.tasks
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:

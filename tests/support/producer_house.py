@@ -21,18 +21,14 @@ from cryptography.x509.oid import NameOID
 from app.access.who import Producers
 from app.gateway.door import Addresses, Door
 from app.gateway.issuers import Issuers
-from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
 from app.interfaces import Clock
-from app.model.log_name import LogName
 from app.model.producer import Producer
 from app.model.quota import EventQuota
-from app.model.route import Route
-from app.routing.plan import Router
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from listening import listening
+from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 
@@ -104,9 +100,7 @@ async def producer_house(
     """``bounds``: limits of the listener."""
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
-    routes = Router([Route.model_validate(each) for each in ROUTES])
-    logs: Any = {LogName("log"): log}
-    publisher = Publisher(PublishPolicy(router=routes), logs, counters, monotonic=clock.monotonic)
+    publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
     addresses = None if address_quota is None else Addresses(address_quota)
     door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)

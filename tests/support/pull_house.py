@@ -13,7 +13,10 @@ from uuid import uuid4
 
 import httpx
 
-from service_process import ServiceProcess, free_ports
+from configuration import configuration, route, subscription
+from sending import BATCH
+from service_process import ServiceProcess
+from waiting import until
 
 PATIENCE = 240.0  # a bound: every wait ends with its condition
 SUBSCRIPTION = "billing"
@@ -35,40 +38,18 @@ class PullService:
         folder.mkdir()
         installation = f"e2e-{uuid4().hex[:12]}"
         topic = f"{installation}-events" if broker else "events"
-        events, admin = free_ports(2)
-        configuration = {
-            "version": 1,
-            "installation": installation,
-            "server": {"events": {"port": events}, "admin": {"port": admin}},
-            "store": store or {"kind": "sqlite", "path": "store.db"},
-            "brokers": {"log": broker or {"kind": "embedded", "path": "log"}},
-            "routes": [
-                {
-                    "name": "all",
-                    "to": {"broker": "log", "topic": topic},
-                    "key": {"mapper": "partitionkey"},
-                }
-            ],
-            "subscriptions": [
-                {
-                    "id": SUBSCRIPTION,
-                    "source": {"broker": "log", "topics": [topic]},
-                    "start": "earliest",
-                    "sink": {"pull": pull},
-                    **settings,
-                }
-            ],
-            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-        }
-        file = folder / "skybridge.json"
-        file.write_text(json.dumps(configuration))
-        program = ServiceProcess(file, folder, admin)
-        if role:
-            program.arguments += ["--role", role]
-        self.process = program
-        self.admin = f"http://127.0.0.1:{admin}"
+        whole = configuration(
+            folder,
+            installation=installation,
+            store={"path": None, **store} if store else {},
+            brokers={"log": {"path": None, **broker} if broker else {}},
+            routes=[route(topic, key={"mapper": "partitionkey"})],
+            subscriptions=[subscription(SUBSCRIPTION, {"pull": pull}, topic, **settings)],
+        )
+        self.process = ServiceProcess(whole, folder, *(("--role", role) if role else ()))
+        self.admin = self.process.admin_url
         self.verbs = f"{self.admin}/v1/subscriptions/{SUBSCRIPTION}"
-        self._events = f"http://127.0.0.1:{events}/events"
+        self._events = f"{self.process.events_url}/events"
         self.http = httpx.AsyncClient(trust_env=False, timeout=PATIENCE + 65)
 
     async def start(self) -> None:
@@ -83,8 +64,7 @@ class PullService:
             await self.kill()
 
     async def publish(self, events: Sequence[dict[str, Any]]) -> None:
-        kind = {"content-type": "application/cloudevents-batch+json"}
-        answer = await self.http.post(self._events, content=json.dumps(events), headers=kind)
+        answer = await self.http.post(self._events, content=json.dumps(events), headers=BATCH)
         assert answer.status_code == 202, answer.text
 
     async def receive(self, most: int = 100, wait: float = 0) -> list[dict[str, Any]]:
@@ -102,9 +82,10 @@ class PullService:
         return subscription
 
     async def until_status(self, **wanted: Any) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not wanted.items() <= (await self.status()).items():
-                await asyncio.sleep(0.05)
+        async def is_so() -> bool:
+            return wanted.items() <= (await self.status()).items()
+
+        await until(is_so, f"status {wanted}", turn=0.05)
 
 
 def id_of(received: dict[str, Any]) -> int:

@@ -18,7 +18,6 @@ from virtual_clock import VirtualClock
 from worker_doubles import a_subscription
 
 GROUP = "skybridge.test.billing"
-PULL: dict[str, Any] = {"sink": {"pull": {}}}
 
 
 class Patient:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import http.client
 import json
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -11,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from service_process import ServiceProcess, free_ports
+from configuration import Settings, configuration, route
+from service_process import ServiceProcess
 from waiting import wait_until
 
 WITHIN = 120.0
-Settings = dict[str, Any]
 
 
 class ReloadService:
@@ -23,36 +22,33 @@ class ReloadService:
 
     def __init__(self, folder: Path, *, watch: str = "0s") -> None:
         self.folder = folder
-        self.file = folder / "skybridge.yaml"
-        self.events, self.admin = free_ports(2)
-        self.settings: Settings = {
-            "version": 1,
-            "installation": "reload",
-            "server": {"events": {"port": self.events}, "admin": {"port": self.admin}},
-            "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-            "brokers": {"log": {"kind": "embedded", "path": str(folder / "log")}},
-            "routes": [{"name": "everything", "to": {"broker": "log", "topic": "events"}}],
-            "subscriptions": [],
-            "webhooks": {"allow_private": ["127.0.0.0/8"]},
-            "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s", "drain": "5s"},
-            "reload": {"watch": watch},
-        }
+        self.process = ServiceProcess(
+            configuration(
+                folder,
+                installation="reload",
+                routes=[route(name="everything")],
+                subscriptions=[],
+                reload={"watch": watch},
+            ),
+            folder,
+        )
+        self.file = self.process.file
+        self.events, self.admin = self.process.events_port, self.process.admin_port
         self._first = copy.deepcopy(self.settings)
-        self.write()
-        self.process = ServiceProcess(self.file, folder, self.admin)
+
+    @property
+    def settings(self) -> Settings:
+        return self.process.settings
 
     @contextmanager
     def running(self) -> Iterator[Self]:
-        try:
+        with self.process.ended():
             self.process.start()
             yield self
-        finally:
-            if self.process.running:
-                self.process.kill()
 
     def as_at_first(self) -> None:
         """In force again."""
-        self.settings = copy.deepcopy(self._first)
+        self.process.settings = copy.deepcopy(self._first)
         self.write()
         status, said = self.reload()
         assert status == 200, said
@@ -63,8 +59,7 @@ class ReloadService:
         self.write()
 
     def write(self) -> None:
-        """JSON is YAML, a setting a line."""
-        self.file.write_text(json.dumps(self.settings, indent=1))
+        self.process.write()
 
     def line_of(self, text: str) -> int:
         """The only line that has it."""
@@ -76,7 +71,7 @@ class ReloadService:
         return self.ask("POST", "/v1/config:reload")
 
     def hang_up(self) -> None:
-        self.process._process.send_signal(signal.SIGHUP)  # type: ignore[union-attr]
+        self.process.send_signal(signal.SIGHUP)
 
     def ask(
         self, method: str, path: str, body: object = None, token: str = ""
@@ -84,12 +79,12 @@ class ReloadService:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         if body is not None:
             headers["content-type"] = "application/json"
-        text = self._raw(self.admin, method, path, json.dumps(body) if body else None, headers)
-        return text[0], json.loads(text[1])
+        status, text = self.process.ask(method, path, json.dumps(body) if body else None, headers)
+        return status, json.loads(text)
 
     def metrics(self) -> str:
         """As Prometheus gets them."""
-        return self._raw(self.admin, "GET", "/metrics", None, {})[1]
+        return self.process.ask("GET", "/metrics")[1]
 
     def metric(self, name: str) -> dict[str, float]:
         """By what stands behind its name."""
@@ -113,11 +108,8 @@ class ReloadService:
 
     def post(self, number: int = 1, kind: str = "t") -> tuple[int, Any]:
         """One event on a connection of its own. Status, and where it is stored."""
-        headers = {
-            "ce-specversion": "1.0", "ce-id": str(number), "ce-source": "/s", "ce-type": kind,
-            "skybridge-key": "k", "prefer": "return=representation",
-        }  # fmt: skip
-        status, text = self._raw(self.events, "POST", "/events", "{}", headers)
+        headers = {"skybridge-key": "k", "prefer": "return=representation"}
+        status, text = self.process.send(str(number), headers=headers, type=kind)
         return status, json.loads(text) if text else None
 
     def topic_of_next(self) -> str:
@@ -125,14 +117,3 @@ class ReloadService:
         assert status == 200, receipts
         topic: str = receipts[0]["topic"]
         return topic
-
-    def _raw(
-        self, port: int, method: str, path: str, body: str | None, headers: Mapping[str, str]
-    ) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN)
-        try:
-            connection.request(method, path, body, dict(headers))
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from app.api.running import Reload
 
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
@@ -23,13 +24,13 @@ from app.features.brokers.component import BrokersComponent
 from app.features.storage.component import StorageComponent
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.interfaces import LetterChoice, Store
-from app.model.judgement import Judgement
 from app.model.message import Partition
 from app.runtime.clock import SystemClock
 from app.runtime.compose import compose
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from configuration import written
+from sending import event_headers
 
 PATIENCE = 120.0  # seconds for one answer
 
@@ -82,7 +83,7 @@ class Service:
     def counters(self) -> Counters:
         return self._service.counters
 
-    async def reload(self) -> Judgement:
+    async def reload(self) -> Reload:
         """Read the file again, as ``POST /v1/config:reload`` does."""
         return await self._service.reloader.reload("api")
 
@@ -136,12 +137,6 @@ async def running(
         yield service
     finally:
         await service.stop()
-
-
-def event_headers(id_: str, **attributes: str) -> dict[str, str]:
-    """Return the attributes of an event as the headers of binary mode."""
-    usual = {"specversion": "1.0", "id": id_, "source": "/s", "type": "t"}
-    return {f"ce-{name}": text for name, text in {**usual, **attributes}.items()}
 
 
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:

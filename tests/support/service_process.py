@@ -15,22 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from configuration import Settings, merged, written
 from forked import FORKER, Forked
+from sending import event_headers
 from waiting import wait_until
 
 READY_WITHIN = 240.0  # seconds; beside busy neighbours an interpreter takes its time
 FIRST_PORT, ENOUGH_PORTS = 12_000, 5_000
 STOPS_WITHIN = 120.0  # the drain bound of the service, and what a busy machine adds
-
-SERVING = """
-version: 1
-installation: {installation}
-server:
-  events: {{host: 127.0.0.1, port: {events}}}
-  admin: {{host: 127.0.0.1, port: {admin}}}
-store: {{kind: sqlite, path: {folder}/store.db}}
-"""
-"""How a configuration begins; both ports and the folder are filled in."""
 
 
 def _begun_elsewhere() -> Iterator[int]:
@@ -54,7 +46,7 @@ _PORTS = _begun_elsewhere()
 
 
 def free_ports(count: int) -> list[int]:
-    """Free on loopback, all different: all are held until all are chosen."""
+    """Return different free ports of loopback; all are held until all are chosen."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:
@@ -69,61 +61,37 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def one_subscription(folder: Path, sink: str, events: int, admin: int) -> dict[str, Any]:
-    """A configuration of one route and one subscription on the embedded log; ports of both listeners."""
-    return {
-        "version": 1,
-        "server": {"events": {"port": events}, "admin": {"port": admin}},
-        "store": {"kind": "sqlite", "path": str(folder / "store.db")},
-        "brokers": {"log": {"kind": "embedded", "path": str(folder / "log"), "partitions": 1}},
-        "routes": [{"name": "all", "to": {"broker": "log", "topic": "events"}}],
-        "subscriptions": [
-            {
-                "id": "billing",
-                "source": {"broker": "log", "topics": ["events"]},
-                "start": "earliest",
-                "handshake": "off",
-                "sink": sink,
-            }
-        ],
-        "webhooks": {"allow_private": ["127.0.0.0/8"]},
-        "timeouts": {"store": "60s", "publish": "60s", "not_ready": "0s"},
-    }
+def with_ports(settings: Mapping[str, Any]) -> Settings:
+    """Return the settings with a free port for each listener whose port is 0."""
+    ports = iter(free_ports(2))
+    server = settings["server"]
+    return merged(settings, {
+        "server": {
+            name: {"port": server[name]["port"] or next(ports)} for name in ("events", "admin")
+        }
+    })  # fmt: skip
 
 
-@contextmanager
-def serving(settings: dict[str, Any], folder: Path) -> Iterator[ServiceProcess]:
-    """Up until the block ends."""
-    config = folder / "skybridge.json"
-    config.write_text(json.dumps(settings))
-    service = ServiceProcess(config, folder, settings["server"]["admin"]["port"])
-    service.start()
-    try:
-        yield service
-    finally:
-        service.stop()
+class ServeProcess:
+    """``skybridge serve`` on a file that was written elsewhere, or on none.
 
-
-class ServiceProcess:
-    """One service on one configuration. Its standard error goes to ``<folder>/service.log``.
-
-    It is forked from a process that has imported its modules already (``forked``). ``program``: what is run
-    instead, with ``arguments``, from the next start on.
+    Its standard error goes to ``<folder>/service.log``. It is forked from a process that has imported its modules
+    already (``forked``); ``program`` is what is run instead, with ``arguments``, from the next start on.
     """
 
     def __init__(
-        self,
-        config: Path | None,
-        folder: Path,
-        admin_port: int,
-        program: Sequence[str] = (),
+        self, config: Path | None, folder: Path, admin_port: int, program: Sequence[str] = ()
     ) -> None:
         self.arguments = ["serve"] if config is None else ["serve", "--config", str(config)]
         self.program = program
-        self._folder = folder
-        self._admin_port = admin_port
+        self.folder = folder
+        self.admin_port = admin_port
         self._process: subprocess.Popen[bytes] | Forked | None = None
         self.log = folder / "service.log"
+
+    @property
+    def admin_url(self) -> str:
+        return f"http://127.0.0.1:{self.admin_port}"
 
     @property
     def pid(self) -> int:
@@ -136,53 +104,138 @@ class ServiceProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self, environ: Mapping[str, str] | None = None) -> None:
-        """Returns when ``/readyz`` says so."""
+        """Start, and return when ``/readyz`` answers 200."""
         self.begin(environ)
         wait_until(self.ready, f"ready service (see {self.log})", READY_WITHIN)
 
     def begin(self, environ: Mapping[str, str] | None = None) -> None:
-        """Start, and do not wait: it may have a reason not to be ready."""
+        """Start without waiting: the service may have a reason not to be ready."""
         env = {**os.environ, **(environ or {})}
         with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = {"stdin": nothing.fileno(), "stdout": log.fileno(), "stderr": log.fileno()}
             if self.program:
                 command = [*self.program, *self.arguments]
-                self._process = subprocess.Popen(command, cwd=self._folder, env=env, **files)
+                self._process = subprocess.Popen(command, cwd=self.folder, env=env, **files)
             else:
-                self._process = FORKER.start(self.arguments, cwd=self._folder, env=env, **files)
+                self._process = FORKER.start(self.arguments, cwd=self.folder, env=env, **files)
 
     def ready(self) -> bool:
-        """Raises RuntimeError for one that has ended by itself."""
+        """Return whether ``/readyz`` answers 200. Raises RuntimeError if the process has ended."""
         if self._process is not None and self._process.poll() is not None:
             raise RuntimeError(f"the service ended by itself:\n{self.log.read_text()[-2000:]}")
         return self.answers("/readyz") == 200
 
     def answers(self, path: str) -> int | None:
-        """The status of a GET on the admin listener; None when nobody answers."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._admin_port, timeout=60)
+        """Return the status of a GET on the admin listener, or None if nothing answers."""
         try:
-            connection.request("GET", path)
-            return connection.getresponse().status
+            return self.ask("GET", path)[0]
         except OSError:
             return None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | str | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        port: int | None = None,
+    ) -> tuple[int, str]:
+        """Return status and text of an answer of the admin listener, or of another ``port``."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.admin_port, timeout=60)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
         finally:
             connection.close()
 
-    def kill(self) -> None:
-        """SIGKILL: no last words."""
-        self._end(signal.SIGKILL)
+    def get(self, path: str) -> Any:
+        """Return the JSON that the admin listener answers, whatever its status."""
+        return json.loads(self.ask("GET", path)[1])
 
-    def stop(self) -> int:
-        """SIGTERM, and its exit code."""
-        return self._end(signal.SIGTERM)
+    def resident(self) -> int:
+        """Return the resident memory in bytes."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
-    def _end(self, sign: signal.Signals) -> int:
+    def send_signal(self, sign: signal.Signals) -> None:
         if self._process is None:
             raise RuntimeError("the service was not started")
         self._process.send_signal(sign)
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """Kill the service at the end of the block if it still runs."""
+        try:
+            yield
+        finally:
+            if self.running:
+                self.kill()
+
+    def kill(self) -> None:
+        """End the process with SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """End the process with SIGTERM and return its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, sign: signal.Signals) -> int:
+        self.send_signal(sign)
+        assert self._process is not None
         try:
             return self._process.wait(STOPS_WITHIN)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
             raise
+
+
+class ServiceProcess(ServeProcess):
+    """One service on settings of the test's own. ``settings`` are what ``write`` puts into ``file``."""
+
+    def __init__(self, settings: Mapping[str, Any], folder: Path, *arguments: str) -> None:
+        """Write the settings into ``folder/skybridge.yaml``, with free ports in place of 0.
+
+        Args:
+            arguments: of ``skybridge serve``, after the file.
+        """
+        self.settings = with_ports(settings)
+        self.file = folder / "skybridge.yaml"
+        self.write()
+        server = self.settings["server"]
+        super().__init__(self.file, folder, server["admin"]["port"])
+        self.arguments += arguments
+        self.events_port: int = server["events"]["port"]
+
+    @property
+    def events_url(self) -> str:
+        return f"http://127.0.0.1:{self.events_port}"
+
+    def write(self) -> None:
+        """Write the settings as they are now; the service is not notified."""
+        written(self.settings, self.file.parent)
+
+    def send(
+        self,
+        id_: str,
+        data: bytes | str | None = "{}",
+        headers: Mapping[str, str] | None = None,
+        **attributes: str,
+    ) -> tuple[int, str]:
+        """Send one event in binary mode on a connection of its own; return status and text."""
+        named = {**event_headers(id_, **attributes), **(headers or {})}
+        if data is not None:
+            named.setdefault("content-type", "application/json")
+        return self.ask("POST", "/events", data, named, port=self.events_port)
+
+
+@contextmanager
+def serving(settings: Mapping[str, Any], folder: Path, *arguments: str) -> Iterator[ServiceProcess]:
+    """Run a service until the block ends; it has to end in order."""
+    service = ServiceProcess(settings, folder, *arguments)
+    with service.ended():
+        service.start()
+        yield service
+        assert service.stop() == 0

@@ -8,17 +8,12 @@ from typing import Any
 from app.telemetry import Counters
 from fake_log import FakeLog
 from memory_store import MemoryStore
+from sending import event_headers
 from virtual_clock import VirtualClock
 
 TOPIC = "/v1/topics/log/events"
 GROUP = "skybridge.shop.billing"
-EVENT = {
-    "ce-specversion": "1.0",
-    "ce-id": "7",
-    "ce-source": "/s",
-    "ce-type": "t",
-    "content-type": "application/json",
-}
+EVENT = event_headers("7") | {"content-type": "application/json"}
 
 
 class Service:
@@ -32,7 +27,7 @@ class Service:
         self.manners: dict[str, Any] = {}
         self.counters = Counters()
         self.clock = VirtualClock()
-        self.store = MemoryStore()
+        self.store: Any = MemoryStore()
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         return {GROUP: "billing"} if (broker, topic) == ("log", "events") else {}

@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-PATIENCE = 240.0  # seconds; no claim, only a bound: every wait ends with its condition
+PATIENCE = 240.0  # seconds; a bound and no claim: every wait ends with its condition
 
 Value = TypeVar("Value")
 
 
 async def until(
-    condition: Callable[[], Awaitable[Value] | Value],
+    condition: Callable[[], Any],
     what: str = "",
     within: float = PATIENCE,
     turn: float = 0.01,
-) -> Value:
+) -> Any:
     """Await until a condition, plain or asynchronous, is true, and return its value.
 
     Args:
@@ -32,7 +32,7 @@ async def until(
     deadline = time.monotonic() + within
     while True:
         found = condition()
-        value: Value = await found if inspect.isawaitable(found) else found
+        value = await found if inspect.isawaitable(found) else found
         if value:
             return value
         _check(deadline, what, within)

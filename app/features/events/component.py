@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.access.who import Producers
 from app.config.model.config import Config
@@ -15,7 +15,6 @@ from app.features.events.intakes import IntakesComponent
 from app.features.events.producers import ProducersComponent, door_of
 from app.features.events.routes import RoutesComponent, RoutesInForce
 from app.features.listening import limits_of, tls_of
-from app.features.spools import SpoolsComponent
 from app.features.tracing import system_of
 from app.filters.cesql.expression import Failed
 from app.gateway.allowed_origins import Senders
@@ -31,6 +30,9 @@ from app.model.log_name import LogName
 from app.routing.plan import Router
 from app.telemetry import Counters, FilterErrors
 from app.telemetry.traces import traces
+
+if TYPE_CHECKING:
+    from app.features.spools import SpoolsComponent
 
 
 class Policy(NamedTuple):

@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.callers import Access
-from given_service import admin_app
+from admin_app import admin_app, client_of
 from topics_service import Service
 
 
@@ -29,7 +28,5 @@ def stopped() -> asyncio.Event:
 @pytest.fixture
 async def client(service: Any, stopped: asyncio.Event) -> AsyncIterator[httpx.AsyncClient]:
     """Of whatever service the module makes."""
-    app = admin_app(service, allowed=Access(), stopped=stopped)
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with client_of(admin_app(service, stopped=stopped)) as client:
         yield client

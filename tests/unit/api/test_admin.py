@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+import topics_service
+from admin_app import admin_app, client_of
 from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access.callers import Access
@@ -32,11 +34,8 @@ from app.model.metadata import Health, LogMetadata
 from app.model.producer import Producer
 from app.model.route import Route, Target
 from app.model.subscription_status import SubscriptionStatus
-from app.telemetry import LABEL_BOUND, Counters
+from app.telemetry import LABEL_BOUND
 from fake_log import FakeLog
-from given_service import admin_app
-from memory_store import MemoryStore
-from virtual_clock import VirtualClock
 
 EVENT = Record(
     b"k\xff",
@@ -54,20 +53,14 @@ FOREIGN = Record(None, (("x", None),), b"no event")
 _READY = RoleReadiness(ready=True, causes=[])
 
 
-class Service:
+class Service(topics_service.Service):
     installation = "shop"
     roles = ("gateway", "worker")
 
     def __init__(self) -> None:
+        super().__init__()
+        self.logs = {"log": self.log}
         self.routes = (Route(name="all", to=(Target(broker="log", topic="events"),)),)
-        self.log = FakeLog()
-        self.logs: dict[str, Any] = {"log": self.log}
-        self.kinds = {"log": "embedded"}
-        self.attested = {"log"}
-        self.manners: dict[str, Any] = {}
-        self.store = MemoryStore()
-        self.counters = Counters()
-        self.clock = VirtualClock()
         self.started_at = self.clock.monotonic()
         self.roles_now = {"gateway": _READY, "worker": _READY}
         self.groups: list[Any] = []
@@ -156,8 +149,7 @@ def _client(
     stopped: asyncio.Event | None = None,
     base: str = "http://127.0.0.1",
 ) -> httpx.AsyncClient:
-    app = admin_app(service, allowed=Access.by(token), stopped=stopped or asyncio.Event())
-    return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=base)
+    return client_of(admin_app(service, Access.by(token), stopped), base)
 
 
 async def test_ready_service_answers_200_with_each_role(client: httpx.AsyncClient) -> None:

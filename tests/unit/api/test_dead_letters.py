@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.callers import Access
+from admin_app import admin_app, client_of
 from app.api.http import parameters
 from app.bindings.amqp_table import from_table
 from app.bindings.record import Record
 from app.interfaces import LetterChoice
 from app.model.message import Message, Partition
 from app.model.route import Route
-from given_service import admin_app
 from letters_service import BEGIN_MS, Service, a_letter, a_message, a_row, an_attempt
 
 PATH = "/v1/dead-letters"
@@ -41,7 +39,7 @@ def present() -> Present:
 
 @pytest.fixture(scope="module")
 def app(present: Present) -> Any:
-    return admin_app(present, allowed=Access(), stopped=asyncio.Event())
+    return admin_app(present)
 
 
 @pytest.fixture
@@ -54,8 +52,7 @@ async def service(tmp_path: Path, present: Present) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def client(service: Service, app: Any) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+    async with client_of(app) as client:
         yield client
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_app import given_by
 from app.api.access.callers import Access, AccessToken
 from app.api.access.guard import TokenGuard
 from app.api.asked.readiness import RoleReadiness
 from app.api.front import Front
-from given_service import given_by
 
 HEAVY = {
     "aio_pika", "aiokafka", "aiormq", "alembic", "apsw", "cramjam", "cryptography", "fastapi", "fastavro",

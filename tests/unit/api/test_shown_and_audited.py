@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,13 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_app import admin_app, client_of
 from app.api.access import audit_trail
 from app.api.access.callers import Access, AccessToken
 from app.bindings.record import Record
 from app.interfaces import Attempt, AuditChoice, EventName
 from app.model.message import Partition
 from app.model.scopes import SCOPES
-from given_service import admin_app
 from letters_service import Service as LettersService
 from letters_service import a_letter
 from topics_service import EVENT, TOPIC, Service
@@ -43,11 +42,8 @@ async def asking(
     service: Any, name: str = "", mask: tuple[str, ...] = ()
 ) -> AsyncIterator[httpx.AsyncClient]:
     allowed = Access(TOKENS if name else (), mask)
-    app = admin_app(service, allowed=allowed, stopped=asyncio.Event())
     headers = {"authorization": f"Bearer {name}"} if name else {}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1", headers=headers
-    ) as client:
+    async with client_of(admin_app(service, allowed), headers=headers) as client:
         yield client
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.access.callers import Access
+from admin_app import admin_app
 from app.api.topics import records
 from app.api.topics.follow import Tail
 from app.bindings.record import Record
@@ -18,7 +18,6 @@ from app.errors import BrokerUnavailable
 from app.gateway.server import HttpServer
 from app.model.message import Partition
 from app.model.metadata import LogMetadata
-from given_service import admin_app
 from topics_service import EVENT, TOPIC, Service
 
 
@@ -130,7 +129,7 @@ async def test_a_broker_that_goes_away_ends_a_tail_with_the_problem(
 
 async def test_a_tail_is_left_behind_by_nobody(service: Service) -> None:
     """A client that goes ends its stream: else each closed browser would ask the broker for ever."""
-    app = admin_app(service, allowed=Access(), stopped=asyncio.Event())
+    app = admin_app(service)
     server = HttpServer(app)
     closed = asyncio.Event()
     metadata = service.log.metadata

@@ -16,11 +16,10 @@ import uvicorn
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.api.access.callers import Access
+from admin_app import admin_app
 from app.cli import dead_letters, exits, printing, redrive_progress
 from app.cli.commands import app
 from app.interfaces import LetterChoice
-from given_service import admin_app
 from letters_service import Service, a_letter, a_message, a_row, an_attempt
 from waiting import wait_until
 
@@ -34,7 +33,7 @@ class Served:
         self.service = Service(folder)
         self.url = ""
         self._loop = asyncio.new_event_loop()
-        application = admin_app(self.service, allowed=Access(), stopped=asyncio.Event())
+        application = admin_app(self.service)
         self._server = uvicorn.Server(
             uvicorn.Config(application, port=0, log_level="error", lifespan="off", ws="none")
         )

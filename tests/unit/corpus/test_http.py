@@ -14,15 +14,13 @@ from app.bindings.record import ContentMode, Decoded
 from app.bindings.transcode import Writing
 from app.errors import Fault, InvalidEvent, SenderError
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher, PublishPolicy
-from app.model.log_name import LogName
-from app.model.route import Route
-from app.routing.plan import Router
+from app.gateway.publish import Publisher
 from app.telemetry import Counters
+from configuration import route
 from corpus import Case, assert_faults, assert_form, assert_is, assert_same, cases
 from corpus_requests import body_of, decode, decode_message, request_bytes
 from every import of_every
-from listening import listening
+from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection
 from scripted_log import ScriptedLog
 
@@ -127,9 +125,7 @@ async def test_every_request_through_a_socket_has_its_status_and_faults() -> Non
 def publisher(log: Any, switches: dict[str, Any]) -> Publisher:
     settings = dict(switches)
     limits = Limits(batch_events=settings.pop("max_batch", Limits().batch_events))
-    route = Route.model_validate({"name": "all", "to": {"broker": "log", "topic": "t"}})
-    policy = PublishPolicy(router=Router([route]), limits=limits or Limits(), **settings)
-    return Publisher(policy, {LogName("log"): log}, Counters())
+    return publishing([route("t")], log, Counters(), limits=limits, **settings)
 
 
 async def answer_to(port: int, case: Case) -> RawAnswer:

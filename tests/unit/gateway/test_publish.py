@@ -451,7 +451,8 @@ async def test_a_relaxed_route_is_counted_and_told_by_its_broker() -> None:
     bench = Bench()
     route = {"name": "relaxed", "to": {"broker": "a", "topic": "t"}, "durability": "relaxed"}
     logs: Any = {LogName("a", 1): bench.a}
-    bench.publisher = Publisher(Router([Route.model_validate(route)]), logs, bench.counters)
+    policy = PublishPolicy(router=Router([Route.model_validate(route)]))
+    bench.publisher = Publisher(policy, logs, bench.counters)
     for fate in (None, BrokerUnavailable("away")):
         bench.publish(single("any"))
         bench.a.settle(-1, fate)

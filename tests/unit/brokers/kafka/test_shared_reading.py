@@ -122,11 +122,6 @@ class House:
     def standing(self) -> int | None:
         return self.member._owned[PLACE].position
 
-    async def until_at(self, offset: int) -> None:
-        async with asyncio.timeout(60):
-            while self.standing() != offset:
-                await asyncio.sleep(0)
-
 
 @pytest.fixture
 async def house(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[House]:

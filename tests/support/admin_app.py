@@ -1,4 +1,4 @@
-"""The parts of a made-up service, as the API asks for them."""
+"""The admin API over a service that is made up. The only module of the tests that knows how the API is made."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import httpx
+
 from app.api.access.callers import Access
-from app.api.access.guard import TokenGuard
 from app.api.asked.brokers import Brokers
 from app.api.asked.process import Process
 from app.api.asked.readiness import Readiness
@@ -66,10 +67,19 @@ def given_by(service: Any) -> Given:
     return given
 
 
-def admin_app(service: Any, *, allowed: Access, stopped: asyncio.Event) -> TokenGuard:
-    """Return the admin application of a service."""
-    given = given_by(service)
-    recorder = Recorder(
-        given.of(Subscriptions), given.of(Store), given.of(Counters), given.of(Clock), stopped
-    )
-    return create_app(given, allowed=allowed, stopped=stopped, recorder=recorder)
+def admin_app(
+    service: Any, allowed: Access | None = None, stopped: asyncio.Event | None = None
+) -> Any:
+    """Return the ASGI application. ``allowed``: who may ask, by default everyone on loopback."""
+    given, stopped = given_by(service), stopped or asyncio.Event()
+    parts = (given.of(Subscriptions), given.of(Store), given.of(Counters), given.of(Clock))
+    recorder = Recorder(*parts, stopped)
+    return create_app(given, allowed=allowed or Access(), stopped=stopped, recorder=recorder)
+
+
+def client_of(
+    app: Any, base: str = "http://127.0.0.1", headers: dict[str, str] | None = None
+) -> httpx.AsyncClient:
+    """Return a client that calls the application without a socket."""
+    transport = httpx.ASGITransport(app=app)
+    return httpx.AsyncClient(transport=transport, base_url=base, headers=headers)
