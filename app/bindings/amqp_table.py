@@ -33,14 +33,14 @@ def from_table(
     ``time_ms``  the timestamp property, in milliseconds since the epoch.
     ``content_encoding``  that property, which becomes a header: no other broker has one.
     """
-    natives = {
-        name: value
-        for name, value in table.items()
-        if name != KEY_HEADER and not isinstance(value, str | None)
-    }
-    headers = tuple((name, _bytes_of(value)) for name, value in table.items() if name != KEY_HEADER)
-    headers = coded(headers, content_encoding)
     key = _bytes_of(table.get(KEY_HEADER))
+    others = {name: value for name, value in table.items() if name != KEY_HEADER}
+    if (
+        key is None and table.get(KEY_HEADER) is not None
+    ):  # a list or a table, which decoding refuses
+        others = dict(table)
+    natives = {name: value for name, value in others.items() if not isinstance(value, str | None)}
+    headers = coded(((name, _bytes_of(value)) for name, value in others.items()), content_encoding)
     return Record(key, headers, body, content_type, natives or NO_NATIVES, message_id, time_ms)
 
 

@@ -6,6 +6,7 @@ foreign, and stays beside it: bytes that have one are never passed on as if they
 
 from __future__ import annotations
 
+import reprlib
 import zlib
 from collections.abc import Iterable
 
@@ -27,7 +28,13 @@ _CHARSETS = frozenset(
 
 def coding_in(record: Record) -> bytes:
     """Return what a message says of its coding; ``b""`` where it has none."""
-    named = [value for name, value in record.headers if _is_coding(name) and value is not None]
+    named = []
+    for name, value in record.headers:
+        if _is_coding(name):
+            if value is not None:
+                named.append(value)
+            elif name in record.natives:  # a list or a table, which is no coding that can be undone
+                return reprlib.repr(record.natives[name]).encode()
     if not named:
         return b""
     words = (word.strip() for word in b",".join(named).split(b","))

@@ -20,6 +20,7 @@ from app.bindings.modes import WireType, wire_type
 from app.bindings.older import older_headers
 from app.bindings.profile import Profile, Words, apart_from, strict
 from app.bindings.reading import read
+from app.bindings.reading_headers import no_text
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.spellings import Spelling, bare, nested, prefix_of, prefixed, spelling
 from app.bindings.transcode import Writing, as_document, in_version, is_binary
@@ -182,6 +183,9 @@ def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT
     """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
     (415) for formats that are refused.
     """
+    if KEY_HEADER in record.natives:
+        at = f"header {KEY_HEADER}"
+        raise InvalidEvent([no_text(at, record.natives[KEY_HEADER], _WORDS.values)])
     plain = None if record.natives else _read_plainly(record)
     return plain or read(record, profile(leniency), bound)
 

@@ -27,6 +27,7 @@ from app.bindings.reading_headers import (
     Headers,
     attributes_given,
     claims,
+    no_text,
     read_headers,
     without_quotes,
 )
@@ -108,6 +109,10 @@ def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None
         return wire_type(record.content_type.encode("utf-8", "surrogateescape"))
     for is_content_type in profile.content_types:
         named = [(name, value) for name, value in headers if is_content_type(name)]
+        for name, value in named:
+            if not isinstance(value, bytes | None):
+                at = f"{profile.words.place} {name}"
+                raise InvalidEvent([no_text(at, value, profile.words.content_type)])
         found = {_unquoted(value, profile) for _, value in named if isinstance(value, bytes)}
         if len(found) > 1 or (found and len(named) > 1 and not profile.leniency.repeats):
             at = f"{profile.words.place} {named[0][0]}"

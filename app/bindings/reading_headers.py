@@ -134,6 +134,12 @@ def _read_value(value: Value, at: str, profile: Profile) -> str | Fault:
         return not_utf8(at, profile.words.values)
 
 
+def no_text(at: str, value: object, rule: str) -> Fault:
+    """Return the fault of a header that must be a string and is a list, a table or another type."""
+    kind = type(value).__name__
+    return Fault("wrong-type", f"{at} is not a string, but of type {kind}.", at, rule)
+
+
 def _read_native(value: Native, at: str, profile: Profile) -> str | Fault:
     text = native_text(value) if profile.natives else None
     if text is not None:

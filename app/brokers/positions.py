@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
-
-_DIGITS = 19  # of the greatest offset
+from app.model.position import is_offset
 
 
 def offset_of(position: str) -> int:
     """The number in a position of ours; any other text is out of range by itself."""
-    if not position.isdecimal() or len(position) > _DIGITS:
+    if not is_offset(position):
         raise PositionOutOfRange(f"{position!r} is not a position: an offset is a number")
     return int(position)
 
 
 def checked(partition: Partition, position: str, earliest: int, latest: int) -> int:
     """The offset, where the partition holds it. Raises PositionOutOfRange (rule 10)."""
-    is_offset = position.isdecimal() and len(position) <= _DIGITS
-    if not is_offset or not earliest <= int(position) <= latest:
+    if not is_offset(position) or not earliest <= int(position) <= latest:
         raise out_of_range(partition, position, str(earliest), str(latest))
     return int(position)
 

@@ -48,8 +48,9 @@ def _translated(error: Exception) -> int:
     from app.errors import BrokerUnavailable, SetupError
 
     if isinstance(error, SetupError):
-        if hasattr(error, "findings"):  # a configuration: every line that is wrong
-            printing.print_error(str(error))
+        findings = getattr(error, "findings", None)
+        if findings is not None:  # a configuration: every line that is wrong
+            printing.print_error(getattr(error, "head", ""), details=map(str, findings))
         else:
             where = f"{error.setting}: " if error.setting else ""
             printing.print_error(f"{where}{error.args[0]}", error.cure)

@@ -56,8 +56,10 @@ def run(
     errors = sum(finding.level == "error" for finding in findings)
     if not as_json:
         for line in well:
-            printing.err().print(line, markup=False)
-        printing.err().print(f"{file}: {errors} errors, {len(findings) - errors} warnings")
+            printing.err().print(printing.one_line(line), markup=False)
+        printing.err().print(
+            f"{printing.one_line(str(file))}: {errors} errors, {len(findings) - errors} warnings"
+        )
     if errors:
         raise typer.Exit(exits.FAILED)
 
@@ -76,13 +78,16 @@ def _print(file: Path, finding: Finding) -> None:
     colour = "red" if finding.level == "error" else "yellow"
     where = finding.place.variable or f"{file}:{finding.line or 1}"
     console = printing.out()
-    setting = f" {finding.setting}:" if finding.setting else ""
+
+    def shown(text: str) -> str:
+        return escape(printing.one_line(text))
+
+    setting = f" {shown(finding.setting)}:" if finding.setting else ""
     console.print(
-        f"{escape(where)}: [bold {colour}]{finding.level}[/]{escape(setting)} "
-        f"{escape(finding.message)}"
+        f"{shown(where)}: [bold {colour}]{finding.level}[/]{setting} {shown(finding.message)}"
     )
     if finding.cure:
-        console.print(f"    [green]cure[/] {escape(finding.cure)}")
+        console.print(f"    [green]cure[/] {shown(finding.cure)}")
 
 
 def _print_json(file: Path, finding: Finding) -> None:

@@ -160,14 +160,17 @@ def lines_of(text: str) -> str:
     return printable_lines(text)
 
 
-def print_error(message: str, cure: str = "") -> None:
-    """What is wrong and how to mend it, on standard error."""
+def print_error(message: str, cure: str = "", details: Iterable[str] = ()) -> None:
+    """Print what is wrong and how to mend it on standard error. Each argument is one line: names in it, which may come
+    from outside, begin no other."""
     from rich.markup import escape
 
     console = err()
-    console.print(f"[bold red]error[/] {escape(message)}")
+    console.print(f"[bold red]error[/] {escape(one_line(message))}")
+    for each in details:
+        console.print(f"  {escape(one_line(each))}")
     if cure:
-        console.print(f"[bold green]cure[/]  {escape(cure)}")
+        console.print(f"[bold green]cure[/]  {escape(one_line(cure))}")
 
 
 def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:

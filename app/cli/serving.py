@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.telemetry.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -85,9 +87,9 @@ def _announce(service: Service) -> None:
     elif service.console.shown:
         _tell("console", service.console.missing)
     for line in _routes(config) if service.events_url else ():
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     for line in _subscriptions(config) if "worker" in service.roles else ():
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     if service.events_url and (request := example(config, service.events_url)):
         print(file=sys.stderr)
         _tell("try", f"{request}\n")

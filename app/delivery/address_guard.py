@@ -95,7 +95,7 @@ def may_reach(
         None where the addresses that the name has will decide.
     """
     if is_literal(host):
-        return allowed(host, host, allow_private, plain=plain)
+        return not host.endswith(".") and allowed(host, host, allow_private, plain=plain)
     if host_allowed(host, allow_private):
         return True
     if proxied:
@@ -105,7 +105,7 @@ def may_reach(
 
 def is_literal(host: str) -> bool:
     """Return True for an address rather than a name, also in the spellings that only resolvers know (``127.1``,
-    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read."""
+    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read, and a full stop at the end."""
     if is_address(host):
         return True
     last = host.rstrip(".").rpartition(".")[2]
@@ -134,8 +134,9 @@ def _host_named(host: str, patterns: Iterable[str]) -> bool:
 
 def _judged(address: str) -> IPv4Address | IPv6Address | None:
     """The address that traffic would really reach; None for what is no address."""
+    text = _bare(address)
     try:
-        parsed = ip_address(_bare(address).partition("%")[0])
+        parsed = ip_address(text.partition("%")[0] if ":" in text else text)
     except ValueError:
         return None
     if isinstance(parsed, IPv6Address):

@@ -15,10 +15,12 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 import msgspec
 from yarl import URL
 
-from app.delivery.address_guard import host_allowed
+from app.delivery.address_guard import host_allowed, is_address, is_literal
 
 _HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
 _NO_CODE = "%(?![0-9A-Fa-f]{2})"
+_LABEL = re.compile(r"[-A-Za-z0-9_]+")
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
 _PATH_TAKES = "-A-Za-z0-9._~!$&'()*+,;=:@/%"
 _FOREIGN_PATH = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}]+")
 _FOREIGN_QUERY = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}?]+")
@@ -51,9 +53,14 @@ class TargetUrl(msgspec.Struct, frozen=True):
         return f"{self.scheme}://{self.authority}{self.target}"
 
 
+class BadHost(ValueError):
+    """The host is no address, and no name that could be looked up. ``args[0]``: why."""
+
+
 @lru_cache(maxsize=64)
 def read_url(text: str) -> TargetUrl:
-    """Read an http or https URL. Raises ValueError in words that repeat nothing of it: it may hold a secret."""
+    """Read an http or https URL. Raises ValueError in words that repeat nothing of it: it may hold a secret. Raises
+    BadHost for a host that no request could be sent to, whatever a name server says."""
     try:
         url = URL(text)
         port = url.port
@@ -62,6 +69,8 @@ def read_url(text: str) -> TargetUrl:
     host = url.raw_host or ""
     if url.scheme not in {"http", "https"} or port is None or not _HOST.fullmatch(host):
         raise ValueError("not a URL to post to")
+    if fault := _fault_of_host(host, bracketed="[" in _split(text)[1]):
+        raise BadHost(fault)
     login, _, path, query = _split(text)
     return TargetUrl(
         scheme=url.scheme,
@@ -71,6 +80,25 @@ def read_url(text: str) -> TargetUrl:
         target=_encoded(_FOREIGN_PATH, path or "/", "%20") + _encoded(_FOREIGN_QUERY, query, "+"),
         login=None if login is None else _login(login),
     )
+
+
+def _fault_of_host(host: str, *, bracketed: bool) -> str:
+    """Return why a host is neither an address nor a name of DNS (RFC 1035 2.3.4); empty if it may be one."""
+    if bracketed or ":" in host:
+        return "" if is_address(host) and ":" in host else "it is no IPv6 address"
+    if is_literal(host):
+        return ""  # the guard judges its spelling
+    name = host.removesuffix(".")
+    if len(name) > _LONGEST_NAME:
+        return f"it has more than {_LONGEST_NAME} characters"
+    for label in name.split("."):
+        if not 0 < len(label) <= _LONGEST_LABEL:
+            return (
+                f"a part between full stops is empty or has more than {_LONGEST_LABEL} characters"
+            )
+        if not _LABEL.fullmatch(label):
+            return "it has characters other than letters, digits, hyphens and underscores"
+    return ""
 
 
 def foreign_characters(text: str) -> str:
@@ -95,7 +123,10 @@ def named_by(entries: Iterable[str], url: str) -> bool:
             if host_allowed(read.host, (entry,)):
                 return True
             continue
-        named = read_url(entry.removesuffix("*"))
+        try:
+            named = read_url(entry.removesuffix("*"))
+        except ValueError:  # ``check`` has told
+            continue
         if read.text == named.text and not entry.endswith("*"):
             return True
         begins = entry.endswith("*") or "/" not in entry.partition("://")[2]

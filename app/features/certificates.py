@@ -11,7 +11,7 @@ from pathlib import Path
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
 from app.model.subscription import Subscription
-from app.tls import end_in_use
+from app.tls import end_in_use, read_regular
 from app.tls.faults import certificates_in
 
 
@@ -41,7 +41,7 @@ class Expiries:
         version = stat.st_mtime_ns, stat.st_size
         known = self._read.get(path)
         if known is None or known[0] != version:
-            chain = certificates_in(path.read_bytes())
+            chain = certificates_in(read_regular(path))
             known = version, min(each.not_valid_after_utc.timestamp() for each in chain)
             self._read[path] = known
         return known[1]

@@ -22,6 +22,7 @@ from app.model.secret import is_sendable
 from app.sinks.credentials import NoToken
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import Mask
+from app.tls import read_text
 
 if TYPE_CHECKING:
     from app.brokers.kafka import TokenSource
@@ -58,7 +59,7 @@ def _of_file(path: Path) -> TokenSource:
     """Read for each connection: a few bytes of a local file, mostly in memory."""
 
     async def source() -> str:
-        return await asyncio.to_thread(lambda: path.read_text("utf-8").strip())
+        return await asyncio.to_thread(lambda: read_text(path).strip())
 
     return source
 

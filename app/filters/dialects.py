@@ -39,6 +39,7 @@ def can_fail(filters: Sequence[Filter]) -> bool:
     return any(map(attrgetter("sql"), _every(filters)))
 
 
+_AT_ONCE = 4  # units whose compilation takes two milliseconds at most
 _OF_UNIT = 64  # characters of an expression that count as one filter
 
 
@@ -50,6 +51,11 @@ def units_of(filters: Sequence[Filter]) -> int:
         texts = one.exact or one.prefix or one.suffix
         units += len(texts) if texts else 1 + len(one.sql or "") // _OF_UNIT
     return units
+
+
+def are_long(filters: Sequence[Filter]) -> bool:
+    """Return True if the event loop must not compile these filters."""
+    return units_of(filters) > _AT_ONCE
 
 
 def _every(filters: Sequence[Filter]) -> list[Filter]:

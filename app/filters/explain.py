@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 import msgspec
 
@@ -10,7 +10,7 @@ from app.event.value import CloudEvent
 from app.filters.cesql.decision import decide
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.values import clipped
-from app.filters.dialects import compile_filter, units_of, written
+from app.filters.dialects import are_long, compile_filter, units_of, written
 from app.filters.model import DIALECTS, Filter
 
 
@@ -31,6 +31,9 @@ class Verdict(msgspec.Struct, frozen=True):
     inner: tuple[Verdict, ...] = ()
 
 
+Work = Callable[[], None]
+"""A part of a computation that is too long for the event loop, and may run in any thread."""
+
 Explain = Callable[[CloudEvent], Verdict]
 
 _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
@@ -39,11 +42,6 @@ _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
     "not": lambda passes: not all(passes),
 }
 """From the results of the inner filters to that of the filter."""
-
-
-def explain_filters(filters: Sequence[Filter], event: CloudEvent) -> tuple[Verdict, ...]:
-    """Return a verdict for each filter, also behind one that has failed."""
-    return tuple(explain_filter(one, event) for one in filters)
 
 
 def explain_filter(one: Filter, event: CloudEvent) -> Verdict:
@@ -62,9 +60,24 @@ class Explainer:
         self.units = units_of(filters)
 
     def __call__(self, event: CloudEvent) -> tuple[Verdict, ...]:
+        """Return a verdict for each filter, also behind one that has failed."""
+        self.compile()
+        return tuple([explain(event) for explain in self._compiled or ()])
+
+    def steps(self, event: CloudEvent) -> Generator[int | Work, None, tuple[Verdict, ...]]:
+        """Return the same verdicts. Yield the units of each step, or the next step itself where it is long."""
+        if not are_long(self._filters):
+            verdicts = self(event)
+            yield self.units + 1
+            return verdicts
+        found: list[Verdict] = []
+        yield lambda: found.extend(self(event))
+        return tuple(found)
+
+    def compile(self) -> None:
+        """Compile the filters, unless that has been done."""
         if self._compiled is None:
             self._compiled = tuple(map(compile_explanation, self._filters))
-        return tuple([explain(event) for explain in self._compiled])
 
 
 def compile_explanation(one: Filter) -> Explain:

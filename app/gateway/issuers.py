@@ -20,6 +20,7 @@ from app.access.quota import Allowance, Quota
 from app.delivery.target_url import target_extension
 from app.model.producer import JwtRule
 from app.telemetry.tasks import ended
+from app.tls import read_regular
 
 if TYPE_CHECKING:
     from app.access.signatures import Keys
@@ -115,7 +116,7 @@ class Issuer:
 
 def from_file(path: Path) -> Fetch:
     async def fetch() -> bytes:
-        return await asyncio.to_thread(path.read_bytes)
+        return await asyncio.to_thread(read_regular, path)
 
     return fetch
 

@@ -56,6 +56,7 @@ class Certificates:
             key=settings.key,
             ca=settings.client_ca,
             ca_part="client_ca",
+            signs=True,
         )
         self._tried = Tried(pems, partial(_contexts, pems))
 

@@ -42,5 +42,5 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ready(self) -> bool:
         """A target at fault comes back by itself and is no reason to say otherwise: only a subscription
-        that has not begun, has given up, or is disabled (W5), which a person must end, is (rule 10)."""
+        that has not begun, has stopped, or is disabled (W5), which a person must end, is (rule 10)."""
         return self.state in {"running", "paused"}

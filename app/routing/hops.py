@@ -10,7 +10,7 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
-from app.filters.explain import Explainer, Verdict
+from app.filters.explain import Explainer, Verdict, Work
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.order import lane_words
@@ -19,8 +19,8 @@ from app.routing.publications import USUAL, Manner, writing_of
 
 T = TypeVar("T")
 
-Steps = Generator[int, None, T]
-"""Yields the number of filters that were evaluated since the last time, and returns the result at the end."""
+Steps = Generator[int | Work, None, T]
+"""Yields the number of filters that were evaluated since the last time, or a step for a thread; returns the result."""
 
 HOPS = 8  # mirrors that are followed, one behind the other
 FOLLOWED = 256  # and of one place: mirrors that read each other's topics have ways without number
@@ -122,8 +122,7 @@ class Follower:
                 id=subscription.id, wants=False, sink=subscription.sink_text, fault=str(error)
             )
         explain_all = self._explain[subscription.id]
-        filters = explain_all(decoded.event)
-        yield explain_all.units + 1
+        filters = yield from explain_all.steps(decoded.event)
         wants = all(each.passes for each in filters)
         onward, fault = None, ""
         if wants:

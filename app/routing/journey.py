@@ -97,10 +97,12 @@ class Guide:
         steps = self.steps(decoded, request_key, route, as_from, filtered=filtered)
         while True:
             try:
-                next(steps)
+                step = next(steps)
             except StopIteration as end:
                 journey: Journey = end.value
                 return journey
+            if not isinstance(step, int):
+                step()
 
     def steps(
         self,
@@ -178,8 +180,7 @@ class Guide:
                 chosen = is_named and not filtered
                 verdicts.append(RouteVerdict(name, chosen, asked=False))
                 continue
-            filters = explain_all(event)
-            yield explain_all.units + 1
+            filters = yield from explain_all.steps(event)
             found = all(each.passes for each in filters)
             verdicts.append(RouteVerdict(name, found, asked=True, filters=filters))
         return tuple(verdicts)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from app.model.secret import FileSecret, Mark, is_sendable
-from app.tls import mark_of
+from app.tls import mark_of, read_text
 
 LOOK_AGAIN = 1.0  # seconds between looks at a file
 
@@ -62,7 +61,7 @@ class LiveSecret:
 
     def _read(self) -> None:
         try:
-            text = Path(self.path).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+            text = read_text(self.path).removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
             _log.error("%s stays as it was: %s", self.path, type(error).__name__)
             return

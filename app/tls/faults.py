@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from app.errors import SetupError
+from app.tls.regular import NotRegular, copy_of, read_regular
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _BEGIN = b"-----BEGIN "
 _CERTIFICATES = (b"CERTIFICATE-----",)
 _KEYS = (b"PRIVATE KEY-----",)
+_NO_AUTHORITY = "holds no certificate of an authority"
 _READABLE = "let the user of Skybridge read it"
 
 
@@ -32,6 +34,8 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
     ``setting``   names them in messages: ``brokers.main.security.tls``.
     ``cert``      the chain of our certificate, leaf first; ``key`` may be in the same file.
     ``ca``        the authorities to trust; ``ca_part`` is what the setting calls them.
+    ``signs``     whether peers prove themselves with certificates that these authorities signed: a file without any
+                  authority is refused then.
     ``password``  of the key, for settings that have one; "" for all others: an encrypted key is refused.
     """
 
@@ -42,6 +46,7 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
     cert_part: str = "cert"
     key_part: str = "key"
     ca_part: str = "ca"
+    signs: bool = False
     password: str = ""
 
     @property
@@ -53,12 +58,17 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
         for a pass phrase, because it always gets a callback."""
         self.load_pair(context)
         if self.ca is not None:
-            context.load_verify_locations(self.ca)
+            authorities = copy_of(self.ca)
+            context.load_verify_locations(authorities.path)
+            if self.signs and not context.get_ca_certs() and _lacks_authority(self.ca):
+                raise OSError(_NO_AUTHORITY)
 
     def load_pair(self, context: ssl.SSLContext) -> None:
         """As ``load``, without the authorities."""
         if self.cert is not None:
-            context.load_cert_chain(self.cert, self.key, password=self._pass_phrase)
+            cert = copy_of(self.cert)
+            key = cert if self.key is None else copy_of(self.key)
+            context.load_cert_chain(cert.path, key.path, password=self._pass_phrase)
 
     def refusal(self, error: OSError) -> SetupError:
         """Return ``error`` in an operator's words: setting, file, what is wrong, cure."""
@@ -114,10 +124,14 @@ def _parts(pems: Pems) -> Iterator[tuple[str, Path]]:
 def _unreadable(pems: Pems) -> Iterator[PemFault]:
     for part, path in _parts(pems):
         try:
-            path.read_bytes()
+            read_regular(path)
         except FileNotFoundError:
             cure = "name a readable PEM file"
             yield PemFault(part=part, message=f"{path} does not exist", cure=cure)
+        except NotRegular:
+            message = f"{path} is not a regular file"
+            cure = "name a file: a pipe or a device cannot be read again"
+            yield PemFault(part=part, message=message, cure=cure)
         except OSError as error:
             words = error.strerror or type(error).__name__
             yield PemFault(part=part, message=f"{path} cannot be read: {words}", cure=_READABLE)
@@ -138,6 +152,14 @@ def _refused(pems: Pems, error: OSError) -> list[PemFault]:
         found.append(_no_pem(pems.ca_part, pems.ca, "certificate", "openssl x509 -inform DER"))
     elif pems.ca is not None and not _certificates(pems.ca):
         found.append(_damaged(pems.ca_part, pems.ca, "certificate"))
+    elif pems.ca is not None and pems.signs and _lacks_authority(pems.ca):
+        found.append(
+            PemFault(
+                part=pems.ca_part,
+                message=f"{pems.ca} {_NO_AUTHORITY}: no certificate of a client can be verified",
+                cure="name the certificate of the authority that signs the certificates of the clients",
+            )
+        )
     if not found:
         part, path = next(_parts(pems))
         found.append(
@@ -157,7 +179,7 @@ def _of_key(pems: Pems, chain: Sequence[Certificate]) -> Iterator[PemFault]:
     if not _has(path, _KEYS):
         yield _no_pem(part, path, "private key", "openssl pkey -inform DER")
         return
-    if not pems.password and b"ENCRYPTED" in path.read_bytes():
+    if not pems.password and b"ENCRYPTED" in read_regular(path):
         yield PemFault(
             part=part,
             message=f"{path} is encrypted, and Skybridge has no pass phrase for it",
@@ -234,7 +256,7 @@ def _broken_link(chain: Sequence[Certificate]) -> int:
 
 
 def _has(path: Path, endings: Sequence[bytes]) -> bool:
-    content = path.read_bytes()
+    content = read_regular(path)
     return _BEGIN in content and any(each in content for each in endings)
 
 
@@ -260,7 +282,7 @@ def _damaged(part: str, path: Path, kind: str, words: str = "") -> PemFault:
 
 def _certificates(path: Path) -> list[Certificate]:
     """Return the certificates of a file; none where one of them cannot be read."""
-    return certificates_in(path.read_bytes())
+    return certificates_in(read_regular(path))
 
 
 def certificates_in(content: bytes) -> list[Certificate]:
@@ -272,6 +294,19 @@ def certificates_in(content: bytes) -> list[Certificate]:
         return []
 
 
+def _lacks_authority(path: Path) -> bool:
+    """Return True if no certificate of a file may sign others, and none is its own issuer, which verifies itself alone."""
+    from cryptography.x509 import BasicConstraints, ExtensionNotFound  # noqa: PLC0415 - as above
+
+    def signs(found: Certificate) -> bool:
+        try:
+            return found.extensions.get_extension_for_class(BasicConstraints).value.ca
+        except (ExtensionNotFound, ValueError):
+            return False
+
+    return not any(each.issuer == each.subject or signs(each) for each in _certificates(path))
+
+
 def _public_of(path: Path, password: str) -> bytes | None:
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
@@ -279,7 +314,7 @@ def _public_of(path: Path, password: str) -> bytes | None:
     )
 
     try:
-        key = load_pem_private_key(path.read_bytes(), password.encode() or None)
+        key = load_pem_private_key(read_regular(path), password.encode() or None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     return _der(key.public_key())

@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from weakref import WeakValueDictionary
 
 from app.tls.faults import Pems, certificates_in
+from app.tls.regular import copy_of, read_regular
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ class Tried(Generic[T]):
         for left in reversed(range(_READS)):
             marks = self._marks()
             made = self._make()
-            chain = b"" if self._pems.cert is None else self._pems.cert.read_bytes()
+            chain = b"" if self._pems.cert is None else read_regular(self._pems.cert)
             if marks == self._marks() or not left:
                 return marks, chain, made
         raise AssertionError("it is tried at least once")
@@ -158,7 +159,9 @@ class ClientContext(ssl.SSLContext):
 
 
 def _client(pems: Pems, *, verify_host: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=None if pems.ca is None else str(pems.ca))
+    authorities = None if pems.ca is None else copy_of(pems.ca)
+    cafile = None if authorities is None else str(authorities.path)
+    context = ssl.create_default_context(cafile=cafile)
     pems.load_pair(context)
     context.check_hostname = verify_host
     return context

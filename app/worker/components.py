@@ -8,6 +8,7 @@ from collections.abc import Callable
 from app.bindings.content_coding import without_coding
 from app.bindings.table import BINDINGS
 from app.delivery.lanes import Lanes
+from app.filters.selection import Selection
 from app.interfaces import Clock, Log, Notify, Sink, Store, silence
 from app.model.message import Partition
 from app.model.pull import Pull
@@ -38,7 +39,7 @@ HAND_OVER = 4.0  # seconds; a log waits 5 s, and what is settled later than that
 
 
 class Components:
-    """``group`` is the consumer group, ``kind`` that of the source's broker. ``copies``: the log of the
+    """``group`` is the consumer group, ``selection`` the compiled filters, ``kind`` that of the source's broker. ``copies``: the log of the
     subscription's dead-letter topic. ``hand_over``: seconds to wait for attempts on the wire when a partition is
     taken from us."""
 
@@ -52,6 +53,7 @@ class Components:
         *,
         group: str,
         attempts: AttemptLog,
+        selection: Selection,
         kind: str = "embedded",
         copies: Log | None = None,
         jitter: Callable[[], float] = random.random,
@@ -77,11 +79,11 @@ class Components:
         decode = BINDINGS[kind].decode
         self.reader = reader = DeliveryReader(
             subscription,
+            selection,
             lambda record: decode(record, bound=budget.content),
             content=lambda record: without_coding(record, budget.content),
             names=BINDINGS[kind].names,
             lasting=lasting,
-            failed=attempts.filter_failed,
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)

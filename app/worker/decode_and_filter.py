@@ -11,7 +11,6 @@ from app.bindings.record import Decoded, Record
 from app.delivery.lane_id import lane_id
 from app.delivery.plan import SETTLE
 from app.errors import SenderError
-from app.filters.cesql.expression import Failed, ignore
 from app.filters.selection import Selection
 from app.interfaces import ConsumerFilter, EventName, Parked
 from app.model.message import Message
@@ -24,22 +23,22 @@ from app.worker.delivery import Delivery, Origin, Verdict
 class DeliveryReader:
     """Of one subscription: decodes, filters, and finds the lane.
 
+    ``selection``  its filters, compiled.
     ``decode``   of the binding of its source's broker.
     ``names``    of that binding: what a record that is no event is found by.
     ``content``  a record without its content coding, where that is undone.
     ``lasting``  whether positions are the same when a message is delivered again.
-    ``failed``   is called for each filter expression that fails.
     """
 
     def __init__(
         self,
         subscription: Subscription,
+        selection: Selection,
         decode: Callable[[Record], Decoded],
         *,
         content: Callable[[Record], Record] = without_coding,
         lasting: bool = True,
         names: Callable[[Record], Mapping[str, str]] = lambda _: {},
-        failed: Failed = ignore,
     ) -> None:
         self._decode = decode
         self._names = names
@@ -47,7 +46,7 @@ class DeliveryReader:
         self._wraps = subscription.on_foreign == "wrap"
         self._broker = subscription.source.broker
         self._lasting = lasting
-        self._selection = Selection(subscription.filters, failed)
+        self._selection = selection
         self._skip_foreign = subscription.on_foreign == "skip"
         self._ordered = subscription.ordering != "none"
         self._by_producer = subscription.ordering == "per_producer_key"

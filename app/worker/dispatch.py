@@ -54,15 +54,9 @@ class Dispatcher:
         own nothing from then on, without a word, so the dispatcher is restarted."""
         try:
             await self._halt_if_asked()
-            subscription = self._subscription
-            consumer = await self._components.log.subscribe(
-                self._components.group,
-                subscription.source.topics,
-                start_at(subscription.start),
-                client_id=f"skybridge-{subscription.id}",
-                wanted=self._components.reader.consumer_filter(self._attempts.passed_over),
-            )
-            self._consumer = consumer
+            consumer = self._consumer = await self._subscribe()
+            if consumer is None:
+                return
             try:
                 await self._work(consumer)
             finally:
@@ -73,6 +67,28 @@ class Dispatcher:
             self._part.leave()
             self._state = "stopped"
             self._stopped.set()
+
+    async def _subscribe(self) -> Consumer | None:
+        """Join the group. Return None, halted, if the start is outside of the log."""
+        subscription = self._subscription
+        try:
+            return await self._components.log.subscribe(
+                self._components.group,
+                subscription.source.topics,
+                start_at(subscription.start),
+                client_id=f"skybridge-{subscription.id}",
+                wanted=self._components.reader.consumer_filter(self._attempts.passed_over),
+            )
+        except PositionOutOfRange as error:
+            cure = "set start to a position that is held, a time, earliest or latest"
+            self._halt_at(f"{error}; {cure}")
+            return None
+
+    def _halt_at(self, cause: str) -> None:
+        """Deliver nothing more until a person changes the subscription (rule 10)."""
+        self._components.gate.halt(f"position out of range: {cause}")
+        self._report.trouble = self._components.gate.halted
+        _log.error("subscription %s stops: %s", self._subscription.id, self._report.trouble)
 
     async def stop(self, drain: float) -> None:
         """Take nothing more, give attempts on the wire ``drain`` seconds, settle, leave (rule 11)."""
@@ -156,9 +172,7 @@ class Dispatcher:
             try:
                 await self._turn(consumer)
             except PositionOutOfRange as error:
-                self._components.gate.halt(f"position out of range: {error}")
-                self._report.trouble = self._components.gate.halted
-                _log.error("%s stops: %s", self._subscription.id, self._components.gate.halted)
+                self._halt_at(f"{error}; delete the subscription and create it with another start")
                 return
 
     async def _turn(self, consumer: Consumer) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from msgspec.structs import replace
 
 from app.delivery.backoff import doubling
+from app.filters.dialects import are_long
+from app.filters.selection import Selection
 from app.interfaces import Clock, Sink
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
 from app.sinks.pull_queue import Wakeups
+from app.telemetry.slices import in_thread
 from app.telemetry.tasks import FAILURES, cause_of
 from app.worker.attempts import AttemptLog
 from app.worker.dispatch import Dispatcher
@@ -45,7 +49,7 @@ class SupervisedDispatcher:
     sink: Sink
     attempts: AttemptLog
     group: str
-    _make: Callable[[SupervisedDispatcher], Dispatcher]
+    _make: Callable[[SupervisedDispatcher, Selection], Dispatcher]
     _clock: Clock
     _jitter: Callable[[], float]
     _wakeups: Wakeups
@@ -53,6 +57,7 @@ class SupervisedDispatcher:
     def __post_init__(self) -> None:
         self.dispatcher: Dispatcher | None = None
         self._task: asyncio.Task[None] | None = None
+        self._selection: Selection | None = None
         self._restarts = 0
         self._death = ""
         self._ending = False
@@ -94,12 +99,20 @@ class SupervisedDispatcher:
             status = self.dispatcher.status()
         return replace(status, restarts=self._restarts)
 
+    async def _selected(self) -> Selection:
+        """Return the filters, compiled once for all restarts; long ones in a thread."""
+        if self._selection is None:
+            filters = self.subscription.filters
+            select = partial(Selection, filters, self.attempts.filter_failed)
+            self._selection = await in_thread(select) if are_long(filters) else select()
+        return self._selection
+
     async def _keep(self) -> None:
         """Until its dispatcher ends by itself: it was stopped, or asks for a person."""
         deaths = 0
         while True:
             begun = self._clock.monotonic()
-            self.dispatcher = self._make(self)
+            self.dispatcher = self._make(self, await self._selected())
             self._death = ""
             try:
                 await self.dispatcher.run()

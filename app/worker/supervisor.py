@@ -14,6 +14,7 @@ from heapq import merge
 from itertools import chain, islice
 
 from app.errors import SetupError, StoreUnavailable
+from app.filters.selection import Selection
 from app.interfaces import (
     Attempt,
     Clock,
@@ -280,7 +281,7 @@ class Supervisor:
                     cure=f"name one of: {', '.join(self._logs) or 'none is configured'}",
                 )
 
-    def _dispatcher(self, run: SupervisedDispatcher) -> Dispatcher:
+    def _dispatcher(self, run: SupervisedDispatcher, selection: Selection) -> Dispatcher:
         subscription = run.subscription
         target = subscription.dead_letter
         return Dispatcher(
@@ -292,6 +293,7 @@ class Supervisor:
                 self._clock,
                 group=run.group,
                 attempts=run.attempts,
+                selection=selection,
                 kind=self._kinds.get(subscription.source.broker, "embedded"),
                 copies=None if target is None else self._logs[target.broker],
                 notify=self._notify,

@@ -18,6 +18,7 @@ from app.bindings.record import Record
 from app.bindings.transcode import Writing
 from app.brokers import embedded, kafka, pulsar, rabbitmq
 from app.brokers.portable import Bounds, PortableLog
+from app.filters.selection import Selection
 from app.model.message import Message
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST
@@ -154,6 +155,7 @@ async def mirroring(
             SystemClock(),
             group=f"skybridge.pairs.{subscription.id}",
             attempts=AttemptLog(subscription.id, counters),
+            selection=Selection(subscription.filters),
             kind=source.name,
             jitter=random.random,
         )

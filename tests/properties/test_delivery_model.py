@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from app.errors import StoreUnavailable
+from app.filters.selection import Selection
 from app.interfaces import DeadLetter, LetterChoice, Outgoing, Sink, SinkAnswer
 from app.model.message import Partition
 from app.telemetry import Counters
@@ -126,6 +127,7 @@ class Worker(Sink):
                 world.clock,
                 group=GROUP,
                 attempts=AttemptLog("billing", Counters()),
+                selection=Selection(()),
                 jitter=world.chance.random,
                 hand_over=1.0,
             )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from app.bindings.record import Record
+from app.filters.selection import Selection
 from app.interfaces import Offered, Store
 from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
@@ -73,6 +74,7 @@ class Pulling:
                 self.clock,
                 group=GROUP,
                 attempts=OfferLog("billing", self.counters),
+                selection=Selection(subscription.filters),
                 copies=self.copies if "dead_letter" in settings else None,  # type: ignore[arg-type]
                 notify=lambda kind, name, _: self.told.append((kind, name)),
                 jitter=lambda: 0.5,

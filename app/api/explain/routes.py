@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -23,6 +24,7 @@ from app.errors import BrokerError
 from app.interfaces import Log
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
+from app.telemetry.slices import in_thread
 
 ProducersDep = Annotated[KnownProducers, uses(KnownProducers)]
 
@@ -65,13 +67,9 @@ async def explain(
 ) -> Response:
     """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
-    guide = Guide(
-        routing.routes,
-        await subscriptions.declared(),
-        routing.resources,
-        brokers.kinds,
-        brokers.manners,
-    )
+    declared = await subscriptions.declared()
+    given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
+    guide = await in_thread(partial(Guide, *given))
     _demand_few(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
     rights = None if producer is None else _rights(producers, producer)

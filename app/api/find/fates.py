@@ -18,7 +18,7 @@ from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import Ages
 from app.errors import StoreUnavailable
-from app.filters.explain import Explainer, Verdict, explain_filters
+from app.filters.explain import Explainer, Verdict
 from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Store, Waiting
 from app.model.message import Partition
 from app.model.metadata import GroupLag
@@ -26,6 +26,7 @@ from app.model.pull import Pull
 from app.model.spool import spool_topic
 from app.model.subscription import Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.routing.hops import Steps
 
 Committed = Mapping[tuple[str, str, int], str]
 """By subscription, topic and partition: the position of the first message that is not known to be finished."""
@@ -39,12 +40,13 @@ _GONE = (
 
 
 class Now(NamedTuple):
-    """What is asked once for all events. ``drained``: of each spool, by broker and topic."""
+    """What is asked once for all events. ``explain``: by subscription; ``drained``: of each spool, by broker and topic."""
 
     store: Store
     shown: Shown
     now_ms: int
     subscriptions: Sequence[Subscription]
+    explain: Mapping[str, Explainer]
     entries: Mapping[str, Entry]
     states: Mapping[str, SubscriptionStatus]
     committed: Committed
@@ -68,6 +70,7 @@ async def asked(
         shown,
         now_ms,
         declared,
+        {each.id: Explainer(each.filters) for each in declared},
         {each.id: each for each in entries},
         {each.id: each for each in states},
         {
@@ -148,9 +151,10 @@ class _Fate:
     async def view(self, slices: Slices) -> FateView:
         newest = self._rows.attempts[-ATTEMPTS:]
         attempts = await slices.each((views.attempt(each, self._now.shown) for each in newest), ROW)
-        filters = () if self._subscription is None else self._subscription.filters
-        await slices.spend(ROW + Explainer(filters).units)
-        found = await self._known() or self._by_attempts() or self._computed()
+        await slices.spend(ROW)
+        found = await self._known() or self._by_attempts()
+        if found is None:
+            found = await slices.run(self._computed())
         return self._view(attempts, **found)
 
     def _view(
@@ -282,11 +286,12 @@ class _Fate:
         detail = f"attempt {last.number} {what}" + self._hindered()
         return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
 
-    def _computed(self) -> dict[str, Any]:
+    def _computed(self) -> Steps[dict[str, Any]]:
         subscription, sighting = self._subscription, self._sighting
         if subscription is None or sighting is None:
             return {"fate": "unknown", "computed": True, "detail": "there is no row of it any more"}
-        verdicts = explain_filters(subscription.filters, sighting.decoded.event)
+        explain = self._now.explain[subscription.id]
+        verdicts = yield from explain.steps(sighting.decoded.event)
         failing = next((each for each in verdicts if not each.passes), None)
         if failing is not None:
             return self._filtered(failing)

@@ -8,6 +8,7 @@ of it at each subscription; here it is put together.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -54,6 +55,7 @@ from app.model.spool import spooled_route
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
+from app.telemetry.slices import in_thread
 
 SpoolsDep = Annotated[Spools, uses(Spools)]
 
@@ -106,13 +108,12 @@ async def find_events(
     sources = sorted(
         dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
     )
-    guide = Guide(
-        routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners
-    )
-    ways, of_source = (
-        _Ways(guide, [each.name for each in routing.routes], slices),
-        await rows.by_source(slices),
-    )
+    given = (
+        routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
+    )  # fmt: skip
+    guide = await in_thread(partial(Guide, *given))
+    ways = _Ways(guide, [each.name for each in routing.routes], slices)
+    of_source = await rows.by_source(slices)
     events = [
         await _event(
             brokers,

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from app.telemetry.slices import Turns
+from app.telemetry.slices import Turns, in_thread
 
 T = TypeVar("T")
 Item = TypeVar("Item")
@@ -25,15 +25,18 @@ _KIB = 10  # binary digits
 class Slices(Turns):
     """The slices of one request."""
 
-    async def run(self, steps: Generator[int, None, T]) -> T:
-        """Return what the steps return. Each yields the units that it took."""
+    async def run(self, steps: Generator[int | Callable[[], None], None, T]) -> T:
+        """Return what the steps return. Each yields the units that it took, or a long step to run in a thread."""
         while True:
             try:
-                units = next(steps)
+                step = next(steps)
             except StopIteration as end:
                 found: T = end.value
                 return found
-            await self.spend(units)
+            if isinstance(step, int):
+                await self.spend(step)
+            else:
+                await in_thread(step)
 
     async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
         """Return the items of a lazy computation, of which each takes so many units."""

@@ -12,7 +12,7 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api.access.operations import By, router
-from app.api.access.parts import RegistryDep, SubscriptionsDep, WakeupsDep
+from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep
 from app.api.asked.registry import Entry, Registry
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
@@ -21,6 +21,7 @@ from app.api.http.problems import Refused
 from app.api.http.slices import Slices
 from app.api.subscriptions.routes import Id, allow, answered, entry_of, made
 from app.api.subscriptions.schemas import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
+from app.api.subscriptions.start_positions import demand_held
 from app.errors import SenderError
 from app.model.draft import from_draft, to_draft
 
@@ -49,6 +50,7 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     openapi_extra=DRAFT_BODY,
 )
 async def create(
+    brokers: BrokersDep,
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
     wakeups: WakeupsDep,
@@ -58,7 +60,7 @@ async def create(
     """Create. The id is generated; an id in the body is ignored."""
     document = await _document(registry, request)
     document.pop("id", None)
-    entry = await made(registry, subscriptions, wakeups, document)
+    entry = await made(brokers, registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, _draft_of(entry), made_at=PATH)
 
@@ -99,13 +101,18 @@ async def retrieve(registry: RegistryDep, id: Id) -> Response:
     openapi_extra=DRAFT_BODY,
 )
 async def update(
-    registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
+    brokers: BrokersDep,
+    registry: RegistryDep,
+    request: Request,
+    id: Id,
+    if_match: IfMatch = None,
 ) -> Response:
     """Update. The draft has no ETags; `If-Match` is optional."""
     entry = await entry_of(registry, id)
     _draft_of(entry)
     Conditions(if_match).check(entry)
     document = await _document(registry, request)
+    await demand_held(brokers, document, entry.document)
     changed = await registry.change(entry, document)
     return answered(changed, _draft_of(changed), before=entry)
 

@@ -11,7 +11,8 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -45,11 +46,13 @@ from app.bindings.record import Decoded
 from app.errors import BrokerError
 from app.event.value import CloudEvent
 from app.filters.explain import Explainer
+from app.filters.model import Filter
 from app.filters.selection import Selection
 from app.interfaces import Log
 from app.model.message import Message
 from app.model.subscription import Subscription
 from app.routing.order import lane_words
+from app.telemetry.slices import in_thread
 
 FILTERED, FILTER_ERROR = "filtered", "filter_error"  # as the worker's counters name them
 
@@ -89,7 +92,8 @@ async def events(
     end = stopped if on else already()
     tails = await _tails(log, subscription, start, last_event_id, end)
     kind = VerdictStream if explain else EventStream
-    return streamed(kind(brokers, subscription, tails).lines(follow(tails, end)))
+    filters = await in_thread(partial(_compiled, subscription.filters))
+    return streamed(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
 
 
 def _readable(brokers: Brokers, subscription: Subscription) -> Log:
@@ -140,19 +144,37 @@ def resume_points(text: str) -> dict[str, StartPoints]:
     return found
 
 
+class _Filters(NamedTuple):
+    """The filters of a subscription, compiled to select events and to explain the selection."""
+
+    selection: Selection
+    explain: Explainer
+
+
+def _compiled(filters: Sequence[Filter]) -> _Filters:
+    explain = Explainer(filters)
+    explain.compile()
+    return _Filters(Selection(filters), explain)
+
+
 class EventStream:
     """Written as it is read: a reader that is slow slows the reading, and no more than a message is held
     here for it."""
 
-    def __init__(self, brokers: Brokers, subscription: Subscription, tails: Sequence[Tail]) -> None:
+    def __init__(
+        self,
+        brokers: Brokers,
+        subscription: Subscription,
+        tails: Sequence[Tail],
+        filters: _Filters,
+    ) -> None:
         self._reading = Reading(brokers, subscription)
-        self._selection = Selection(subscription.filters)
+        self._selection, self._explain = filters
         self._skips = subscription.on_foreign == "skip"
         self._kind = brokers.kinds[subscription.source.broker]
         self._tails = tails
         self._spoke = time.monotonic()
         self._slices = Slices()
-        self._explain = Explainer(subscription.filters)
         self._units = self._explain.units
 
     async def lines(self, items: AsyncGenerator[Item, None]) -> AsyncGenerator[bytes, None]:
@@ -161,7 +183,7 @@ class EventStream:
         try:
             async with aclosing(items):
                 async for item in items:
-                    block = self._written(item)
+                    block = await self._written(item)
                     await self._slices.spend(ROW + self._units + (len(block) >> 10))
                     if block:
                         yield block
@@ -169,14 +191,14 @@ class EventStream:
         except BrokerError as error:
             yield self._block("problem", msgspec.json.encode(problems.of_broker(error)))
 
-    def _written(self, item: Item) -> bytes:
+    async def _written(self, item: Item) -> bytes:
         if isinstance(item, Message):
-            return self._event(item) or self._sign_of_life()
+            return await self._event(item) or self._sign_of_life()
         if item is None:
             return b": nothing new\n" + self._block()
         return self._block("gap", gap_json(item))
 
-    def _event(self, message: Message) -> bytes:
+    async def _event(self, message: Message) -> bytes:
         """Empty for what the subscription does not want."""
         decoded = self._reading.read(message)
         if self._skips if decoded is None else not self._selection.holds(decoded.event):
@@ -199,18 +221,27 @@ class EventStream:
 class VerdictStream(EventStream):
     """Every record, wanted or not, with what each filter says of it: the filters as they are now."""
 
-    def __init__(self, brokers: Brokers, subscription: Subscription, tails: Sequence[Tail]) -> None:
-        super().__init__(brokers, subscription, tails)
+    def __init__(
+        self,
+        brokers: Brokers,
+        subscription: Subscription,
+        tails: Sequence[Tail],
+        filters: _Filters,
+    ) -> None:
+        super().__init__(brokers, subscription, tails, filters)
         self._subscription = subscription
 
-    def _event(self, message: Message) -> bytes:
+    async def _event(self, message: Message) -> bytes:
         place = {
             "topic": message.partition.topic,
             "partition": message.partition.number,
             "position": message.position,
         }
         decoded = self._reading.read(message)
-        told = self._foreign() if decoded is None else self._judged(decoded, message.record.key)
+        if decoded is None:
+            told = self._foreign()
+        else:
+            told = await self._judged(decoded, message.record.key)
         return self._block("verdict", msgspec.json.encode({**place, **told}))
 
     def _foreign(self) -> dict[str, object]:
@@ -218,9 +249,9 @@ class VerdictStream(EventStream):
         fault = f"the record is no CloudEvent; on_foreign: {self._subscription.on_foreign}"
         return {"event": None, "verdict": verdict, "lane": None, "fault": fault, "filters": []}
 
-    def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
+    async def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
         event = decoded.event
-        filters = self._explain(event)
+        filters = await self._slices.run(self._explain.steps(event))
         attributes = event.attributes
         return {
             "event": {name: attributes.get(name) for name in ("id", "source", "type")},

@@ -13,7 +13,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app.api.access.operations import By, Router, To, router
-from app.api.access.parts import RegistryDep, SubscriptionsDep, WakeupsDep, uses
+from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep, uses
 from app.api.asked.brokers import Brokers
 from app.api.asked.registry import Entry, Registry
 from app.api.asked.subscriptions import Subscriptions
@@ -32,6 +32,7 @@ from app.api.subscriptions.schemas import (
     WARNING,
 )
 from app.api.subscriptions.standings import Standings
+from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import shortened
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
@@ -73,6 +74,7 @@ routes = router(PATH, tags=["subscriptions"])
     openapi_extra=REQUEST_BODY,
 )
 async def create(
+    brokers: BrokersDep,
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
     wakeups: WakeupsDep,
@@ -82,7 +84,7 @@ async def create(
     """Create a subscription, with the id of the document or a generated one. If this process
     delivers, `start: latest` begins before the answer."""
     document = await bodies.read_object(request, registry.largest_document)
-    entry = await made(registry, subscriptions, wakeups, document)
+    entry = await made(brokers, registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, entry.document, made_at=PATH)
 
@@ -149,6 +151,7 @@ async def status(registry: RegistryDep, standings: StandingsDep, id: Id) -> Stan
     openapi_extra=REQUEST_BODY,
 )
 async def replace(
+    brokers: BrokersDep,
     registry: RegistryDep,
     subscriptions: SubscriptionsDep,
     wakeups: WakeupsDep,
@@ -163,9 +166,13 @@ async def replace(
     conditions = Conditions(if_match, if_none_match)
     conditions.check(entry)
     if entry is None and if_none_match is not None:
-        new = await made(registry, subscriptions, wakeups, {**document, "id": _same(document, id)})
+        new = await made(
+            brokers, registry, subscriptions, wakeups, {**document, "id": _same(document, id)}
+        )
         return answered(new, new.document, made_at=PATH)
-    return await _changed(registry, entry or await entry_of(registry, id), conditions, document)
+    return await _changed(
+        brokers, registry, entry or await entry_of(registry, id), conditions, document
+    )
 
 
 @routes.operation(
@@ -177,7 +184,7 @@ async def replace(
     openapi_extra=PATCH_BODY,
 )
 async def patch(
-    registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
+    brokers: BrokersDep, registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
 ) -> Response:
     """Change some settings (RFC 7396): members replace members, null resets a member to its
     default."""
@@ -185,7 +192,9 @@ async def patch(
     entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
     conditions.check(entry)
-    return await _changed(registry, entry, conditions, bodies.merged(entry.document, change))
+    return await _changed(
+        brokers, registry, entry, conditions, bodies.merged(entry.document, change)
+    )
 
 
 @routes.operation(
@@ -258,10 +267,15 @@ def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
 
 
 async def _changed(
-    registry: Registry, entry: Entry, conditions: Conditions, document: dict[str, Any]
+    brokers: Brokers,
+    registry: Registry,
+    entry: Entry,
+    conditions: Conditions,
+    document: dict[str, Any],
 ) -> Response:
     if entry.origin == "api":
         conditions.demand()
+    await demand_held(brokers, document, entry.document)
     changed = await registry.change(entry, document)
     return answered(changed, changed.document, before=entry)
 
@@ -278,9 +292,14 @@ def _broker(entry: Entry) -> object:
 
 
 async def made(
-    registry: Registry, subscriptions: Subscriptions, wakeups: Wakeups, document: dict[str, Any]
+    brokers: Brokers,
+    registry: Registry,
+    subscriptions: Subscriptions,
+    wakeups: Wakeups,
+    document: dict[str, Any],
 ) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
+    await demand_held(brokers, document)
     entry = await registry.make(document)
 
     async def state() -> str | None:

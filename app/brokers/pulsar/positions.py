@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 from pulsar import MessageId
 
 from app.errors import PositionOutOfRange
+from app.model.position import LEDGER_ENTRY
 
-_POSITION = re.compile(r"(\d{1,18}):(\d{1,18})(?::(\d{1,9}))?", re.ASCII)
 _LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12  # 63 together: a signed integer of a database
 NOT_BATCHED = -1
 
@@ -55,7 +54,7 @@ def place_of(message_id: Any) -> Position:
 
 def read_position(text: str) -> Position:
     """Raises PositionOutOfRange: text that no message ever had is outside of every log."""
-    match = _POSITION.fullmatch(text)
+    match = LEDGER_ENTRY.fullmatch(text)
     if match is None:
         raise PositionOutOfRange(f"{text!r} is not a position of Pulsar: ledger:entry, or :batch")
     ledger, entry, batch = match.groups()

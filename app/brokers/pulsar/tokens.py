@@ -15,6 +15,7 @@ from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.security import RENEW_BEFORE, WORDS, OAuth2, TokenGrant, TokenRefusal
 from app.errors import SetupError
 from app.libraries.httpx_client import httpx
+from app.tls import read_regular
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ def _words(answer: httpx.Response) -> str:
 
 def _read(path: Path) -> _Credentials:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Credentials)
+        return msgspec.json.decode(read_regular(path), type=_Credentials)
     except (OSError, msgspec.MsgspecError) as error:
         raise SetupError(
             f"the credentials for Pulsar cannot be read: {error}",

@@ -10,6 +10,7 @@ from app.errors import SetupError
 from app.model.route import DataSchema, Route
 from app.routing.data_schema import Check, compile_check
 from app.routing.plan import Resources
+from app.tls import read_regular
 
 
 def load_resources(routes: Iterable[Route]) -> Resources:
@@ -29,7 +30,7 @@ def load_check(setting: DataSchema, at: str) -> Check:
 
 def _read(file: Path, at: str) -> bytes:
     try:
-        return file.read_bytes()
+        return read_regular(file)
     except OSError as error:
         raise SetupError(
             f"{file} cannot be read: {error.strerror}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from app.config.lint.report import Report, check_characters, check_lasts
+from app.config.lint.report import Report, check_characters, check_host, check_lasts
 from app.config.lint.servers import Body, bodies, check_tls_files
 from app.config.load.finding import Path, written
 from app.config.model.brokers import (
@@ -174,6 +174,7 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
 
 def _secret_url(report: Report, setting: Path, url: str) -> None:
     check_characters(report, setting, url)
+    check_host(report, setting, url)
     if url.startswith("http:") and not _all_local(_authority(url)):
         report.warning(setting, "the client's secret crosses the network without TLS", "use https")
 

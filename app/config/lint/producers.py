@@ -7,12 +7,13 @@ from pathlib import Path as FilePath
 
 from app.access.rights import compile_patterns
 from app.access.who import digest_of, header_of, san_of
-from app.config.lint.report import Report, check_characters
+from app.config.lint.report import Report, check_characters, check_host
 from app.config.load.finding import Path, did_you_mean
 from app.gateway.port import is_loopback
 from app.model.producer import JwtRule, Producer
 from app.model.quota import EventQuota
 from app.model.secret import FileSecret
+from app.tls import read_regular
 
 MIN_KEY = 20  # characters of a key, which nobody may guess
 _CURE_KEY = "make one: skybridge producers key new"
@@ -137,6 +138,7 @@ def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
     name = host[0] or host[2]
     if rule.jwks is None:
         check_characters(report, (*path, "issuer"), rule.issuer)
+        check_host(report, (*path, "issuer"), rule.issuer)
     if rule.jwks is None and rule.issuer.startswith("http://") and not is_loopback(name):
         report.error(
             (*path, "issuer"),
@@ -151,7 +153,7 @@ def _keys_can_be_read(report: Report, path: Path, file: FilePath) -> None:
     try:
         from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
 
-        usable = bool(Keys(file.read_bytes()))
+        usable = bool(Keys(read_regular(file)))
     except OSError as error:
         report.error(path, f"cannot be read: {error.strerror}", "check path and rights")
     except ValueError as error:

@@ -10,9 +10,10 @@ from urllib.parse import quote
 from app.config.load.finding import Finding, Path, did_you_mean, written
 from app.config.load.loader import Loaded
 from app.config.model.brokers import EmbeddedBroker
-from app.delivery.target_url import foreign_characters
+from app.delivery.target_url import BadHost, foreign_characters, read_url
 from app.errors import SetupError
 
+HOST_CURE = "write a name as hooks.example.org, or an address as 192.0.2.1 or [2001:db8::1]"
 _SHOWN = 5  # characters of a URL that a finding names
 _FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, not used
 
@@ -92,6 +93,16 @@ class Report:
                 place=self.loaded.place(*path),
             )
         )
+
+
+def check_host(report: Report, path: Path, url: str) -> None:
+    """Check the host of a URL that is no target of subscriptions."""
+    try:
+        read_url(url)
+    except BadHost as error:
+        report.error(path, f"names a host that cannot be looked up: {error}", HOST_CURE)
+    except ValueError:
+        pass  # the model says more
 
 
 def check_characters(report: Report, setting: Path, url: str) -> None:

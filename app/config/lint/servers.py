@@ -103,6 +103,7 @@ def check_tls_files(report: Report, owner: Path, tls: Strict | None) -> None:
             key=files.get("key"),
             ca=files.get(ca_part),
             ca_part=ca_part,
+            signs=ca_part == "client_ca",
         )
         for fault in faults_of(pems) if report.looks else ():
             tell = report.error if fault.fatal else report.warning

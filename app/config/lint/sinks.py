@@ -10,11 +10,11 @@ from __future__ import annotations
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from app.config.lint.report import Report, check_characters
+from app.config.lint.report import HOST_CURE, Report, check_characters, check_host
 from app.config.lint.servers import check_tls_files
 from app.config.load.finding import Path
 from app.delivery.address_guard import host_allowed, is_address, is_literal, may_reach
-from app.delivery.target_url import TargetUrl, read_url
+from app.delivery.target_url import BadHost, TargetUrl, read_url
 from app.gateway.port import is_loopback
 from app.model.subscription import Subscription
 from app.model.webhook import OAuth2
@@ -49,6 +49,9 @@ def check_target(report: Report, path: Path, sink: str) -> None:
     """Check a URL that requests go to, by the reader and the guard that the sinks use."""
     try:
         url = read_url(sink)
+    except BadHost as error:
+        report.error(path, f"names a host that cannot be looked up: {error}", HOST_CURE)
+        return
     except ValueError:
         report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
         return
@@ -66,6 +69,7 @@ def _reach(report: Report, path: Path, url: TargetUrl) -> None:
     """Refuse what the guard will refuse at delivery, whatever the name resolves to."""
     plain = url.scheme == "http"
     may = _may_reach(report, url.host, plain=plain)
+    refused_without_dot = _may_reach(report, url.host.rstrip("."), plain=plain) is False
     if may is None and plain:
         report.warning(
             path,
@@ -74,7 +78,7 @@ def _reach(report: Report, path: Path, url: TargetUrl) -> None:
         )
     elif may is not False:
         return
-    elif is_literal(url.host) and not is_address(url.host):
+    elif is_literal(url.host) and not (is_address(url.host) and refused_without_dot):
         report.error(
             path,
             f"the address {url.host} is in a spelling that the guard of webhooks refuses",
@@ -108,6 +112,10 @@ def _is_network(text: str) -> bool:
 
 def check_webhooks(report: Report) -> None:
     _callback(report)
+    for n, entry in enumerate(report.config.webhooks.configurable_targets or ()):
+        if "://" in entry:
+            path: Path = ("webhooks", "configurable_targets", n)
+            check_host(report, path, entry.removesuffix("*"))
     for n, subscription in enumerate(report.config.subscriptions):
         if isinstance(subscription.sink, str):
             at: Path = ("subscriptions", n)
@@ -163,6 +171,7 @@ def _callback(report: Report) -> None:
         return
     at: Path = ("webhooks", "callback")
     check_characters(report, at, callback)
+    check_host(report, at, callback)
     if "?" in callback or "#" in callback:
         report.warning(
             at, "has a query or fragment: the path of a callback would go into it", "leave it out"

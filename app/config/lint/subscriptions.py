@@ -6,7 +6,9 @@ from app.config.lint.reach import feeds, may_both_match, may_have_no_key
 from app.config.lint.report import Report
 from app.config.load.finding import Path
 from app.config.model.brokers import RabbitBroker
+from app.model.position import impossible
 from app.model.route import Exchange, Route, Target
+from app.model.start import Start
 from app.model.subscription import Subscription
 from app.routing.places import QUEUE, is_place
 from app.routing.templates import not_a_spool
@@ -93,13 +95,24 @@ def _start(report: Report, n: int, subscription: Subscription) -> None:
     """A queue has no past: what is in it is what there is. A stream has one."""
     settings = report.config.brokers.get(subscription.source.broker)
     if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
-        return
-    if not isinstance(subscription.start, str):
+        _positions(report, n, subscription)
+    elif not isinstance(subscription.start, str):
         report.error(
             ("subscriptions", n, "start"),
             "a RabbitMQ queue begins with its present messages: it has neither positions nor times",
             "write latest or earliest, or set queue_type: stream on the broker",
         )
+
+
+def _positions(report: Report, n: int, subscription: Subscription) -> None:
+    start, kind = subscription.start, _kind(report, subscription.source.broker)
+    for number, text in (start.position or {}).items() if isinstance(start, Start) else ():
+        if reason := impossible(kind, number, text):
+            report.error(
+                ("subscriptions", n, "start", "position", number),
+                reason,
+                "name a position that the log holds, a time, earliest or latest",
+            )
 
 
 def _shared_queues(report: Report, n: int, subscription: Subscription) -> None:

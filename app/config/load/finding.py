@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from app.errors import SetupError
+from app.telemetry.printable import printable
 
 Path = tuple[str | int, ...]
 """Where a setting stands in the document: ``("routes", 0, "to")``."""
@@ -27,7 +28,7 @@ NOWHERE = Location()
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """``setting`` is the path as text (``routes[0].to[0].broker``), ``cure`` what to do about it.
+    """``setting`` is the path as text (``routes[0].to[0].broker``), ``cure`` what to do about it. As text it is one line.
     No finding ever contains a value that came out of ``${env:}``, ``${file:}`` or a secret setting.
     """
 
@@ -46,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         start = " ".join(part for part in (where and f"{where}:", self.level) if part)
         setting = f" {self.setting}:" if self.setting else ":"
         cure = f" Cure: {self.cure}" if self.cure else ""
-        return f"{start}{setting} {self.message}{cure}"
+        return printable(f"{start}{setting} {self.message}{cure}")
 
 
 class BadConfiguration(SetupError):
@@ -61,10 +62,15 @@ class BadConfiguration(SetupError):
             line=first.line,
         )
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """Where the findings are, and how many."""
         count = len(self.findings)
-        head = f"{self.source or 'configuration'}: {count} error{'s' if count > 1 else ''}"
-        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+        source = printable(self.source) or "configuration"
+        return f"{source}: {count} error{'s' if count > 1 else ''}"
+
+    def __str__(self) -> str:
+        return "\n".join([self.head, *(f"  {finding}" for finding in self.findings)])
 
 
 def written(path: Path) -> str:

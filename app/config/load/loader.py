@@ -18,6 +18,7 @@ from app.config.load.secrets import escaped, resolve
 from app.config.model.config import Config
 from app.model.places import value_at
 from app.model.subscription import Subscription
+from app.tls import read_regular
 
 WITHOUT_FILE: Mapping[str, Any] = {
     "version": 1,
@@ -181,7 +182,7 @@ def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loa
 def content(path: FilePath) -> bytes:
     """Raises BadConfiguration for a file that cannot be read."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         message = f"the file cannot be read: {error.strerror}"
         cure = "name another with --config, or write one with skybridge init"

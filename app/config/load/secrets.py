@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path as FilePath
 from typing import Any
 
 from app.config.load.document import Document
 from app.config.load.finding import Path, did_you_mean
 from app.model.secret import FileText
-from app.tls import mark_of
+from app.tls import mark_of, read_text
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
 
@@ -136,7 +135,7 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
 def _content(name: str) -> str:
     """Without the line end that editors leave behind the last line."""
     try:
-        return FilePath(name).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+        return read_text(name).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
         raise Unresolved(f"file {name} is not UTF-8", "save it as UTF-8") from None
     except OSError as error:

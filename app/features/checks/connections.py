@@ -15,6 +15,8 @@ from app.errors import InUse, SetupError, SkybridgeError
 from app.features.brokers.logs import open_logs
 from app.features.brokers.targets import written_places
 from app.features.storage.stores import check_store_connection
+from app.model.position import not_held
+from app.model.start import Start
 
 Level = Literal["error", "warning"]
 FAREWELL = 1.0  # seconds for a broker that is away to be let go
@@ -114,7 +116,7 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
         for path, topic in sources
         if topic in lacking
     ]
-    return found + await _warnings(loaded, log, sources)
+    return found + await _warnings(loaded, log, sources) + await _starts(loaded, log)
 
 
 async def _warnings(
@@ -131,6 +133,27 @@ async def _warnings(
         for path, topic in sources
         for warning in await log.driver.inspect([topic])
     ]
+
+
+async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
+    """Start positions that are not held now. A subscription that has begun needs them no more."""
+    found = []
+    kind = loaded.config.brokers[log.name].kind
+    for n, each in enumerate(loaded.config.subscriptions):
+        start = each.start
+        if each.source.broker != log.name or not isinstance(start, Start) or not start.position:
+            continue
+        for topic in (await log.metadata(each.source.topics)).topics:
+            found += [
+                _finding(
+                    loaded,
+                    "warning",
+                    ("subscriptions", n, "start", "position", number),
+                    f"{reason}: a subscription that has not begun yet would stop",
+                )
+                for number, reason in not_held(kind, start.position, topic)
+            ]
+    return found
 
 
 def _sources(config: Config, broker: str) -> Iterator[tuple[Path, str]]:

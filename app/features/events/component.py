@@ -29,6 +29,7 @@ from app.interfaces import Clock, Log
 from app.model.log_name import LogName
 from app.routing.plan import Router
 from app.telemetry import Counters, FilterErrors
+from app.telemetry.slices import in_thread
 from app.telemetry.traces import traces
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class EventsComponent(Component[Policy]):
         since the logs are open."""
         config = self._config
         if self._spools is not None and self._spools.routes != routes_with_spools(config):
-            self.apply(self._made(config, self._spools.routes))
+            making = partial(self._made, config, self._spools.routes)
+            self.apply(await in_thread(making))
         await self._server.start()
 
     async def stop(self, drain: float) -> None:
@@ -108,13 +110,9 @@ class EventsComponent(Component[Policy]):
 
     async def prepare(self, change: Change) -> Policy:
         spools = () if self._spools is None else self._spools.routes
-        return self._policy(
-            change.config,
-            change.of(self._routes),
-            change.of(self._producers),
-            change.of(self._intakes),
-            spools,
-        )
+        config, routes = change.config, change.of(self._routes)
+        router = await in_thread(partial(self._router, routes, tuple(spools)))
+        return self._policy(config, router, change.of(self._producers), change.of(self._intakes))
 
     def apply(self, prepared: Policy) -> None:
         self._config = prepared.config
@@ -126,18 +124,12 @@ class EventsComponent(Component[Policy]):
 
     def _made(self, config: Config, spools: Collection[str]) -> Policy:
         routes = RoutesInForce(self._routes.routes, self._routes.resources)
-        return self._policy(config, routes, self._producers.now, self._intakes.now, spools)
+        router = self._router(routes, spools)
+        return self._policy(config, router, self._producers.now, self._intakes.now)
 
-    def _policy(
-        self,
-        config: Config,
-        routes: RoutesInForce,
-        producers: Producers,
-        intakes: Intakes,
-        spools: Collection[str],
-    ) -> Policy:
-        limits, events = limits_of(config), config.server.events
-        router = Router(
+    def _router(self, routes: RoutesInForce, spools: Collection[str]) -> Router:
+        """Compile the routes and their filters. ``spools``: routes that publish by way of one."""
+        return Router(
             *routes,
             self._brokers.kinds,
             self._brokers.manners,
@@ -145,6 +137,15 @@ class EventsComponent(Component[Policy]):
             invalid=partial(self._counters.add, "events_invalid"),
             spools=spools,
         )
+
+    def _policy(
+        self,
+        config: Config,
+        router: Router,
+        producers: Producers,
+        intakes: Intakes,
+    ) -> Policy:
+        limits, events = limits_of(config), config.server.events
         publishing = PublishPolicy(
             router=router,
             limits=limits,

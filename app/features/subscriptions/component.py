@@ -249,7 +249,11 @@ async def _try_sinks(sink_for: SinkFor, change: Change) -> None:
 
 def _fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
     causes = [_hindered(each) for each in subscriptions if not each.ready or each.cause]
-    return all(each.ready or each.state == "broken" for each in subscriptions), causes
+    return all(each.ready or each.state in _ASKING for each in subscriptions), causes
+
+
+_ASKING = frozenset({"broken", "stopped"})
+"""States that ask for a person, and are no reason to take the process out of service."""
 
 
 def _hindered(each: SubscriptionStatus) -> str:

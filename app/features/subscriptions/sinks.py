@@ -78,7 +78,8 @@ def replies_for(
     spools = [
         each.name for each in routes if log_of(each, each.to[0])._replace(spooled=each.name) in logs
     ]
-    router = Router(routes, load_resources(routes), kinds, manners_of(config), spools=spools)
+    unfiltered = [route.model_copy(update={"filters": ()}) for route in routes]  # none is asked
+    router = Router(unfiltered, load_resources(routes), kinds, manners_of(config), spools=spools)
     return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from app.api.http.start_points import StartPoint
 from app.api.subscriptions import event_stream
-from app.api.subscriptions.event_stream import EventStream, resume_point
+from app.api.subscriptions.event_stream import EventStream, _compiled, resume_point
 from app.api.topics.follow import Tail, follow
 from app.bindings.record import Record
 from app.errors import PositionOutOfRange
@@ -173,7 +173,7 @@ async def test_any_subscription_can_be_looked_on(service, client):
 def a_stream(service: PullService, subscription: Any) -> tuple[EventStream, list[Tail]]:
     start = {0: StartPoint("0"), 1: StartPoint("0")}
     tails = [Tail(service.log, "events", start, asyncio.Event())]  # type: ignore[arg-type]
-    return EventStream(service, subscription, tails), tails  # type: ignore[arg-type]
+    return EventStream(service, subscription, tails, _compiled(subscription.filters)), tails  # type: ignore[arg-type]
 
 
 async def test_a_reader_that_is_slow_slows_the_reading(service):

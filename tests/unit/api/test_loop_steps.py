@@ -12,7 +12,20 @@ import pytest
 from app.api.access.operations import RULES
 from app.api.http.slices import Slices
 from app.telemetry.slices import SLICE
-from large_requests import Asked, Made, body_of, events, fill, largest, settings
+from large_requests import (
+    CLOUDEVENT,
+    EVENT,
+    JSON,
+    Asked,
+    Made,
+    S,
+    a_subscription,
+    body_of,
+    events,
+    fill,
+    largest,
+    settings,
+)
 from loop_steps import counted_steps
 from service import Service, running
 
@@ -41,6 +54,54 @@ def asked_of(url: str, made: Made, asked: Asked) -> tuple[int, bytes]:
         return answer.status, answer.read()
     finally:
         client.close()
+
+
+LONG = {
+    "sql": f"type IN ({', '.join(['0'] * 2_500)}) OR TRUE"
+}  # about the longest expression, and always true
+
+
+def long_subscription(name: str) -> dict[str, object]:
+    """Return one that is never out of work: it cannot send, or it may read only what is not there."""
+    about = {"paused": False, "start": "earliest", "reply": "r0"}
+    return {**a_subscription(name, filters=[LONG] * 7), **about}
+
+
+@pytest.fixture
+async def filtering(tmp_path: Path) -> AsyncIterator[Service]:
+    """A service with a route whose filters are long too, which takes replies."""
+    whole = settings(tmp_path, routes=2, subscriptions=2)
+    whole["routes"][0]["filters"] = [{"exact": {"type": "other"}}, *[LONG] * 7]
+    async with running(whole, tmp_path) as service:
+        yield service
+
+
+async def test_a_stored_subscription_with_long_filters_is_compiled_in_no_step_of_the_loop(
+    filtering: Service,
+) -> None:
+    """As it is made, as its records are read, looked for, explained and streamed, and as the file is read again."""
+    asks = [
+        Asked("POST", S, long_subscription("long"), JSON),
+        Asked("POST", "/v1/explain", EVENT, CLOUDEVENT),
+        Asked("GET", "/v1/events?id=1"),
+        Asked("GET", f"{S}/long/events?start=earliest&follow=false&explain=true"),
+        Asked("POST", f"{S}/long:pause", {"cause": "looked at"}, JSON),
+        Asked("POST", f"{S}/long:resume"),
+        Asked("POST", "/v1/config:reload"),
+    ]
+    for _ in range(3):
+        one = Asked("POST", "/events", EVENT, CLOUDEVENT)
+        assert (await asyncio.to_thread(asked_of, filtering.events_url, Made(), one))[0] == 202
+    beyond: dict[str, object] = {}
+    with counted_steps() as steps:
+        for asked in asks:
+            steps.begin()
+            status, answer = await asyncio.to_thread(asked_of, filtering.admin_url, Made(), asked)
+            assert status < 300, (asked.path, status, answer[:500])
+            await asyncio.sleep(0.1)
+            if steps.longest > CALLS:
+                beyond[asked.path] = steps.longest, steps.where.most_common(6)
+    assert beyond == {}
 
 
 async def test_no_operation_makes_many_calls_between_two_turns_of_the_loop(

@@ -11,7 +11,7 @@ import pytest
 
 from app.bindings import kafka, pulsar, rabbitmq, wrapping
 from app.bindings.amqp_table import from_table
-from app.bindings.content_coding import without_coding
+from app.bindings.content_coding import coding_in, without_coding
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
@@ -142,3 +142,50 @@ def test_a_record_that_is_wrapped_says_its_coding() -> None:
     again = kafka.decode(kafka.encode(decoded, Writing(), None))
     assert again.event.data == b"\x1b"
     assert pulsar.decode(pulsar.encode(decoded, Writing(), None)).event.data == b"\x1b"
+
+
+@pytest.mark.parametrize("value", [["gzip"], {"coding": "gzip"}, [], 1.5, b"gzip"])
+def test_a_header_that_is_no_text_is_a_coding_too(value: Any) -> None:
+    """A list or a table is never passed on as if the body had no coding."""
+    headers: dict[str, Any] = {f"ce-{name}": text for name, text in EVENT.items()}
+    record = from_table({**headers, "Content-Encoding": value}, None, zipped(BODY))
+    if value == b"gzip":
+        assert rabbitmq.decode(record).event.data == BODY
+        return
+    with pytest.raises(SenderError) as refusal:
+        rabbitmq.decode(record)
+    assert refusal.value.code == "unsupported-content-encoding"
+    assert repr(value) in str(refusal.value)
+    assert coding_in(record)
+
+
+def test_the_property_goes_before_a_list() -> None:
+    record = from_table({"content-encoding": ["br"]}, None, zipped(BODY), content_encoding="gzip")
+    assert without_coding(record).body == BODY
+
+
+@pytest.mark.parametrize("name", ["content-type", "Content-Type", "x-skybridge-key"])
+@pytest.mark.parametrize("value", [["text/plain"], {"a": "b"}, 1.5])
+def test_a_header_that_decides_and_is_no_text_makes_the_message_foreign(
+    name: str, value: Any
+) -> None:
+    """Else the event would lose its type or its key without a word."""
+    headers: dict[str, Any] = {f"ce-{each}": text for each, text in EVENT.items()}
+    record = from_table({**headers, name: value}, None, BODY)
+    with pytest.raises(SenderError, match="is not a string") as refusal:
+        rabbitmq.decode(record)
+    assert name in str(refusal.value)
+
+
+def test_a_content_type_beside_the_property_may_be_anything() -> None:
+    headers: dict[str, Any] = {f"ce-{each}": text for each, text in EVENT.items()}
+    record = from_table({**headers, "content-type": ["x"]}, "application/json", BODY)
+    assert rabbitmq.decode(record).event.data == BODY
+
+
+@pytest.mark.parametrize(
+    ("value", "key"), [("k", b"k"), (b"\xff", b"\xff"), (7, b"7"), (None, None)]
+)
+def test_a_key_that_has_a_text_is_one(value: Any, key: bytes | None) -> None:
+    record = from_table({"x-skybridge-key": value}, None, BODY)
+    assert (record.key, record.headers) == (key, ())

@@ -121,3 +121,45 @@ async def test_behind_a_proxy_names_by_plain_http_must_be_named(errors: Told) ->
 def test_a_url_that_parsers_read_differently_never_passes(errors: Told) -> None:
     urls = [url for url in CONFUSIONS.values() if url.startswith("http")]
     assert all(errors(urls, "{}").values())
+
+
+@pytest.mark.parametrize("host", ["a..b.example", "127.0.0.1%00", "*.example", "$$HOST", "x" * 64])
+async def test_a_host_that_cannot_be_looked_up_is_refused_at_the_desk(
+    errors: Told, host: str
+) -> None:
+    """A subscription of it would wait for ever; the sinks refuse it by the same reader."""
+    url = f"https://{host}:1/"
+    (found,) = errors([url], "{allow_private: ['127.0.0.0/8']}")[url]
+    assert "names a host that cannot be looked up" in found
+    plain = url.replace("$$", "$")
+    assert await refused([plain], allow_private=("127.0.0.0/8",)) == {plain: True}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "webhooks: {callback: 'https://a..b/'}",
+        "webhooks: {configurable_targets: ['https://a..b/*']}",
+        (
+            "subscriptions: [{id: s, source: {broker: log, topics: [t]}, sink: 'https://a.example',"
+            " auth: {kind: oauth2, token_endpoint: 'https://a..b/', client_id: a, client_secret: b}}]"
+        ),
+        "producers: [{name: p, jwt: {issuer: 'https://a..b', audience: a, match: {sub: s}}}]",
+    ],
+)
+def test_other_urls_with_such_a_host_are_errors(
+    lint_text: Callable[..., list[str]], settings: str
+) -> None:
+    found = [each for each in lint_text(f"{ROUTE}{settings}\n") if each.startswith("error")]
+    assert any("names a host that cannot be looked up" in each for each in found), found
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1.", "127.0.0.1..", "127.0.0.9."])
+async def test_a_full_stop_behind_an_address_is_refused_although_it_is_allowed(
+    errors: Told, host: str
+) -> None:
+    """No look-up finds it, and it is no address."""
+    url = f"https://{host}:1/"
+    (found,) = errors([url], "{allow_private: ['127.0.0.0/8']}")[url]
+    assert "is in a spelling that the guard of webhooks refuses" in found
+    assert await refused([url], allow_private=("127.0.0.0/8",)) == {url: True}

@@ -50,6 +50,8 @@ def test_what_is_of_rfc_3986_is_not_touched(rest: str) -> None:
         ("https://[::FFFF:127.0.0.1]:1", "::ffff:7f00:1", 1, "[::ffff:7f00:1]:1", None),
         ("https://[fe80::1%25eth0]:1", "fe80::1%eth0", 1, "[fe80::1]:1", None),
         ("https://127.0.0.1./", "127.0.0.1.", 443, "127.0.0.1", None),
+        ("https://h.example./", "h.example.", 443, "h.example", None),
+        ("https://a_b.-c.example", "a_b.-c.example", 443, "a_b.-c.example", None),
         ("https://\uff11\uff12\uff17.0.0.1/", "127.0.0.1", 443, "127.0.0.1", None),
         ("https://u:p%40@h", "h", 443, "h", b"u:p@"),
         ("https://@h", "h", 443, "h", None),
@@ -77,6 +79,21 @@ def test_host_and_login(
 def test_what_is_no_url_of_a_target_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(ValueError, match=r"^not a URL to post to$"):
         read_url(text)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost..", ".localhost", "a..b.example", "x" * 64),
+        *("127.0.0.1%00", "*.example", "$HOST", "(a).example", "[v1.a]", "a,b", "[::1].", "a~b"),
+        *(".".join(["a" * 63] * 4), ".", "xn--a.b\u3002.c", "a%2e%2e"),
+    ],
+)
+def test_a_host_that_no_name_server_can_know_is_refused(host: str) -> None:
+    """By the one reader of the API, ``check`` and the sinks."""
+    with pytest.raises(ValueError) as refusal:
+        read_url(f"https://{host}/")
+    assert host not in str(refusal.value) or host == "."
 
 
 @pytest.mark.parametrize(

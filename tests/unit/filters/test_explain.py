@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.event.value import CloudEvent, DataForm
 from app.filters.dialects import compile_filters
-from app.filters.explain import Verdict, explain_filter, explain_filters
+from app.filters.explain import Explainer, Verdict, explain_filter
 from app.filters.model import Filter
 from cesql_making import made
 from cesql_table import EVENT, event_of
@@ -145,7 +145,7 @@ def test_the_verdicts_are_those_of_the_hot_path() -> None:
     for case in made(1_000, seed=11):
         event = event_of(case.event)
         filters = [Filter(sql=case.expression)]
-        (verdict,) = explain_filters(filters, event)
+        (verdict,) = Explainer(filters)(event)
         assert verdict.passes is compile_filters(filters)(event)
         assert verdict.decided_by
         assert verdict.because
@@ -156,8 +156,8 @@ def test_the_part_that_decided_decides_alone(seed: int) -> None:
     """Where the whole is true or false without an error and has no NOT in it, so is the part."""
     (case,) = made(1, seed)
     event = event_of(case.event)
-    (whole,) = explain_filters([Filter(sql=case.expression)], event)
-    (part,) = explain_filters([Filter(sql=whole.decided_by)], event)
+    (whole,) = Explainer([Filter(sql=case.expression)])(event)
+    (part,) = Explainer([Filter(sql=whole.decided_by)])(event)
     assert part.decided_by == whole.decided_by
     assert part.because == whole.because
 

@@ -47,3 +47,23 @@ def written(folder: Path) -> Loaded:
     file = folder / "sky.yaml"
     file.write_text(YAML.format(folder=folder))
     return load(file, {})
+
+
+async def test_a_start_that_is_not_held_is_a_warning(tmp_path: Path) -> None:
+    """It matters only to a subscription that has not begun."""
+    file = tmp_path / "sky.yaml"
+    start = '{position: {0: "4", 9: "0"}}'
+    source, sink = "{broker: log, topics: [events]}", "https://example.org/"
+    file.write_text(
+        YAML.format(folder=tmp_path)
+        + f"subscriptions: [{{id: s, source: {source}, sink: '{sink}', start: {start}}}]\n"
+    )
+    loaded = load(file, {})
+    log = open_logs(loaded.config)["log"]
+    await log.start()
+    await log.create_topic("events", 8)
+    await log.stop()
+    found, _ = await check_connections(loaded, 60.0)
+    assert [each.level for each in found] == ["warning", "warning"]
+    assert "events/0 holds positions 0 to 0, not '4'" in found[0].message
+    assert "has no partition 9" in found[1].message

@@ -235,7 +235,7 @@ async def test_the_log_of_a_relaxed_route_is_no_broker_of_its_own(document: Any)
         ("disabled", False),
         ("starting", False),
         ("restarting", False),
-        ("stopped", False),
+        ("stopped", True),
     ],
 )
 async def test_worker_is_ready_when_each_subscription_has_begun_and_none_gave_up(

@@ -62,12 +62,15 @@ async def test_nobody_is_called(
 ) -> None:
     port = listeners[0].port
     for host in FAMILIES[family].hosts:
+        refused = (
+            "bad-request" if "%6c" in host else "blocked-address"
+        )  # no name has a percent code
         for scheme in ("https", "http"):
             url = f"{scheme}://{host}:{port}/"
-            assert (await poster.post(url, EVENT, 2.0)).fault == "blocked-address", url
+            assert (await poster.post(url, EVENT, 2.0)).fault == refused, url
             answer, _ = await poster.ask(url, EVENT, 2.0)
-            assert answer.fault == "blocked-address", url
-            with pytest.raises(OSError, match="blocked-address"):
+            assert answer.fault == refused, url
+            with pytest.raises(OSError, match=refused):
                 await through(poster)(url, {}, ("id", "secret"), 2.0)
     assert [target.connections for target in listeners] == [0] * len(listeners)
 

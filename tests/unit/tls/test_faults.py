@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from app.tls import PemFault, Pems, faults_of
 from pairs import Pair, replace
@@ -158,3 +162,62 @@ def test_files_that_are_not_there_or_cannot_be_read(pair: Pair, tmp_path: Path) 
 def test_a_key_that_may_not_be_read(pair: Pair) -> None:
     pair.key.chmod(0)
     assert only(found(pair)) == ("key", True, f"{pair.key} cannot be read: Permission denied")
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+@pytest.mark.parametrize("part", ["cert", "key", "ca"])
+def test_a_pipe_is_named_and_not_waited_for(pair: Pair, pipe: Path, part: str) -> None:
+    """To open it would wait until somebody writes to it."""
+    files = {"cert": pair.cert, "key": pair.key, "ca": pair.cert, part: pipe}
+    said = f"{pipe} is not a regular file"
+    assert only(faults_of(Pems(setting="s.tls", **files))) == (part, True, said)
+
+
+def of_clients(pair: Pair, ca: Path) -> list[PemFault]:
+    pems = Pems(
+        setting="s.tls", cert=pair.cert, key=pair.key, ca=ca, ca_part="client_ca", signs=True
+    )
+    return faults_of(pems)
+
+
+def test_authorities_of_clients_that_are_none(pair: Pair, tmp_path: Path) -> None:
+    """A certificate that an authority signed verifies nobody's."""
+    leaf = tmp_path / "leaf.crt"
+    replace(leaf, pair.issue().cert_chain_pems[0].bytes())
+    part, fatal, said = only(of_clients(pair, leaf))
+    assert (part, fatal) == ("client_ca", True)
+    assert said.startswith(f"{leaf} holds no certificate of an authority")
+    assert found(pair, leaf) == []  # a target may be known by its own certificate
+
+
+def test_authorities_of_clients(pair: Pair, tmp_path: Path) -> None:
+    """One authority beside another certificate is enough; so is a client that signed itself."""
+    bundle, authority = tmp_path / "bundle.crt", trustme.CA()
+    leaf = authority.issue_cert("client.example").cert_chain_pems[0].bytes()
+    replace(bundle, leaf + authority.cert_pem.bytes())
+    assert of_clients(pair, bundle) == []
+    replace(bundle, self_signed())
+    assert of_clients(pair, bundle) == []
+
+
+def self_signed() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return made.public_bytes(serialization.Encoding.PEM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import ssl
 from pathlib import Path
 
@@ -136,3 +137,33 @@ def test_files_that_cannot_be_used_at_the_start_are_an_error_with_setting_file_a
     assert refused.value.setting == "server.admin.tls"
     assert str(pair.key) in str(refused.value)
     assert "replace certificate and key together" in refused.value.cure
+
+
+def test_a_pipe_in_the_place_of_a_file_leaves_the_old_one_in_use(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For every way in which a context is made of the files."""
+    pems = Pems(setting="s.tls", cert=pair.cert, key=pair.key, ca=pair.cert)
+    client = tried.ClientContext(pems)
+    copies = Tried(pems, lambda: Copies(pems))
+    listener = Certificates(Tls(certificate=pair.cert, key=pair.key))
+    pair.cert.unlink()
+    os.mkfifo(pair.cert)
+    client.look()
+    assert not copies.look()
+    assert not listener._tried.look()
+    assert client.generation == 0
+    assert caplog.text.count(f"{pair.cert} is not a regular file") == 3
+
+
+def test_authorities_that_are_none_leave_the_old_ones_in_use(
+    pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ca = tmp_path / "ca.crt"
+    replace(ca, trustme.CA().cert_pem.bytes())
+    listener = Certificates(Tls(certificate=pair.cert, key=pair.key, client_ca=ca))
+    replace(ca, pair.issue().cert_chain_pems[0].bytes())
+    assert not listener._tried.look()
+    assert f"client_ca {ca} holds no certificate of an authority" in caplog.text
+    with pytest.raises(SetupError, match="holds no certificate of an authority"):
+        Certificates(Tls(certificate=pair.cert, key=pair.key, client_ca=ca))

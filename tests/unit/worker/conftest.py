@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from app.filters.selection import Selection
 from app.model.message import Partition
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters
@@ -50,6 +51,7 @@ class Rig:
                 self.clock,
                 group=GROUP,
                 attempts=self.attempts,
+                selection=Selection(subscription.filters, self.attempts.filter_failed),
                 kind=kind,
                 copies=self.copies if "dead_letter" in settings else None,
                 jitter=lambda: JITTER,

@@ -8,6 +8,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
+from app.filters.selection import Selection
 from app.model.message import Message, Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
@@ -32,8 +33,8 @@ ORIGIN = cast("Origin", None)  # nothing is asked of it here
 def a_reader(counters: Counters, *filters: dict[str, object]) -> tuple[DeliveryReader, AttemptLog]:
     attempts = AttemptLog("billing", counters)
     subscription = a_subscription(filters=list(filters))
-    decode = BINDINGS["kafka"].decode
-    return DeliveryReader(subscription, decode, failed=attempts.filter_failed), attempts
+    selection = Selection(subscription.filters, attempts.filter_failed)
+    return DeliveryReader(subscription, selection, BINDINGS["kafka"].decode), attempts
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,23 @@ async def test_a_position_out_of_range_is_not_begun_anew():
     await house.stop()
 
 
+async def test_a_start_outside_of_the_log_stops_the_subscription_and_names_the_cure():
+    """Rule 10: it would be out of range at each restart."""
+    house = House(a_subscription())
+
+    async def refused(*_, **__):
+        raise PositionOutOfRange("events/0 holds positions 3 to 9, not 10")
+
+    house.log.subscribe = refused
+    await house.begin()
+    await until(lambda: house.states == {"billing": "stopped"})
+    await house.clock.advance(600)
+    (status,) = house.supervisor.status()
+    assert (status.state, status.restarts) == ("stopped", 0)
+    assert "holds positions 3 to 9, not 10; set start to" in status.cause
+    await house.stop()
+
+
 @pytest.mark.parametrize(
     ("setting", "settings"),
     [

@@ -9,6 +9,7 @@ import pytest
 from app.bindings.record import Record
 from app.bindings.table import BINDINGS
 from app.delivery.lane_id import lane_id
+from app.filters.selection import Selection
 from app.model.message import Message, Partition
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery, Origin
@@ -26,7 +27,8 @@ ORIGIN = cast("Origin", None)  # nothing is asked of it here
 
 def a_reader(*, lasting: bool = True, **settings: object) -> DeliveryReader:
     subscription = a_subscription(on_foreign="wrap", **settings)
-    return DeliveryReader(subscription, BINDINGS["kafka"].decode, lasting=lasting)
+    selection = Selection(subscription.filters)
+    return DeliveryReader(subscription, selection, BINDINGS["kafka"].decode, lasting=lasting)
 
 
 def test_a_record_that_is_no_event_becomes_one() -> None:

@@ -1,0 +1,55 @@
+"""Positions as texts, by the kind of broker: which texts a log of that kind can have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from app.model.metadata import TopicMetadata
+
+LEDGER_ENTRY = re.compile(r"(\d{1,18}):(\d{1,18})(?::(\d{1,9}))?", re.ASCII)
+"""Position of Pulsar: ledger, entry, and the place in a batch."""
+
+LARGEST_PARTITION = (1 << 31) - 1
+
+_OFFSET = re.compile(r"\d{1,19}", re.ASCII)
+_LARGEST = (1 << 63) - 1
+
+
+def is_offset(text: str) -> bool:
+    """Return True for the number of a record in a partition: 0 to 2**63 - 1."""
+    return _OFFSET.fullmatch(text) is not None and int(text) <= _LARGEST
+
+
+def impossible(kind: str, number: int, text: str) -> str:
+    """Return why no log of that kind has this position in partition ``number``; empty if one may."""
+    if not 0 <= number <= LARGEST_PARTITION:
+        return f"{number} is not the number of a partition: they begin at 0"
+    if kind == "pulsar":
+        return "" if LEDGER_ENTRY.fullmatch(text) else f"{_shown(text)} is not LEDGER:ENTRY"
+    return "" if is_offset(text) else f"{_shown(text)} is not an offset: 0 to {_LARGEST}"
+
+
+def not_held(
+    kind: str, positions: Mapping[int, str], topic: TopicMetadata
+) -> Iterator[tuple[int, str]]:
+    """Yield partition and reason of each position that the topic does not hold now. A topic whose partitions are not
+    known may hold any, and Pulsar alone can compare its positions."""
+    held = {each.number: each for each in topic.partitions}
+    for number, text in positions.items() if held else ():
+        found = held.get(number)
+        if found is None:
+            yield number, f"topic {topic.name} has no partition {number}, but {len(held)} of them"
+        elif kind != "pulsar" and not _between(found.earliest, text, found.latest):
+            ends = f"{found.earliest} to {found.latest}"
+            yield number, f"{topic.name}/{number} holds positions {ends}, not {_shown(text)}"
+
+
+def _between(earliest: str, text: str, latest: str) -> bool:
+    if not all(map(is_offset, (earliest, text, latest))):
+        return True
+    return int(earliest) <= int(text) <= int(latest)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")  # noqa: PLR2004 - twice the longest offset
