@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-from app.api.running import Reload
 
+from app.api.status.configured import Reload
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
