@@ -87,6 +87,10 @@ check: install ## lint, format, types, import contracts, spelling, one version e
 	$(BIN)/codespell
 	$(PY) -m pytest -q -p no:randomly tests/docs/test_versions.py
 
+.PHONY: words
+words: install ## words that slow a reader down, counted by folder (ARGS=app/api: list those of a folder, ARGS=--lower)
+	@$(PY) -m words_count $(ARGS)
+
 .PHONY: bench
 bench: install servers ## CPU per event beside plain floors (ARGS="--short", "--http", "--write docs/figures.md"): docs/guides/bench.md
 	$(PY) tests/bench/run.py $(ARGS)

@@ -8,7 +8,10 @@ log commits it, or its row is deleted), retry later, dead-letter, or release to 
 
 ============== ====== ==============================================================================
 cli            shell  the commands; each imports its heavy parts inside itself
-runtime        shell  builds the parts from a configuration, runs the roles, owns the signals
+runtime        shell  the service: an ordered list of components, their reload, the signals;
+                      ``compose`` names them all
+features       shell  what a service can do, one component each: brokers, store, events, subscriptions,
+                      spools, Kafka listeners, admin listener; and what commands do with a configuration
 config         shell  the one YAML file: model, lines, secrets, lint, schema
 gateway        shell  the events listener: the hot path, and the HTTP server of both listeners
 api            shell  the admin listener (FastAPI): subscriptions, pulling, parked events, dead letters,

@@ -98,26 +98,35 @@ class Caller:
     ``limited``  its events have to be held against ``rights``.
     """
 
-    __slots__ = ("allowance", "limited", "name", "rights", "tally")
+    __slots__ = ("_quota", "allowance", "limited", "name", "rights", "tally")
 
-    def __init__(self, name: str, rights: Rights, quota: Quota | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        rights: Rights,
+        quota: Quota | None = None,
+        *,
+        before: Caller | None = None,
+    ) -> None:
+        """``before``: the same caller under other settings. Its counts are shared from now on, and its quota holds
+        until ``take_effect``."""
         self.name = name
         self.rights = rights
         self.limited = rights.limited
-        self.allowance = None if quota is None else Allowance(quota)
-        self.tally = Tally()
+        self._quota = quota
+        shared: Allowance | None = None if before is None else before.allowance
+        self.allowance: Allowance | None = None if quota is None else shared or Allowance(quota)
+        self.tally: Tally = Tally() if before is None else before.tally
 
     @classmethod
-    def of(cls, producer: Producer) -> Caller:
+    def of(cls, producer: Producer, before: Caller | None = None) -> Caller:
         quota = None if producer.quota is None else quota_of(producer.quota)
-        return cls(producer.name, Rights(producer.name, producer.may), quota)
+        return cls(producer.name, Rights(producer.name, producer.may), quota, before=before)
 
-    def follow(self, before: Caller, now: float) -> None:
-        """Go on counting where ``before``, the same caller under other settings, is."""
-        self.tally = before.tally
-        if self.allowance is not None and before.allowance is not None:
-            before.allowance.become(self.allowance.quota, now)
-            self.allowance = before.allowance
+    def take_effect(self, now: float) -> None:
+        """Apply the quota to what this caller has used so far."""
+        if self.allowance is not None and self._quota is not None:
+            self.allowance.apply(self._quota, now)
 
     def debt(self, now: float) -> float:
         """Seconds until what was charged beyond its quota is paid."""

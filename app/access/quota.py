@@ -40,8 +40,8 @@ class Allowance:
         self._full_at = -math.inf
         self._use(quota)
 
-    def become(self, quota: Quota, now: float) -> None:
-        """From now on. The events that were taken before stay taken."""
+    def apply(self, quota: Quota, now: float) -> None:
+        """Apply another quota from now on. The events that were taken before stay taken."""
         missing = self.reset(now) * self.quota.rate
         self._use(quota)
         self._full_at = now + missing / quota.rate

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.access.caller import Caller
@@ -78,8 +79,11 @@ class Producers:
     that carry keys, beside Authorization;
     ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
 
-    def __init__(self, producers: Sequence[Producer]) -> None:
-        self.callers = {each.name: Caller.of(each) for each in producers}
+    def __init__(
+        self, producers: Sequence[Producer], before: Mapping[str, Caller] = MappingProxyType({})
+    ) -> None:
+        """``before``: the callers of the configuration that this one replaces, by name."""
+        self.callers = {each.name: Caller.of(each, before.get(each.name)) for each in producers}
         self.bearers = {
             digest_of(BEARER + key.get_secret_value().encode()): self.callers[each.name]
             for each in producers
@@ -110,11 +114,10 @@ class Producers:
         )
         self.posts = any(each.posts for each in producers)
 
-    def follow(self, before: Producers, now: float) -> None:
-        """Quotas and counts go on."""
-        for name, caller in self.callers.items():
-            if (known := before.callers.get(name)) is not None:
-                caller.follow(known, now)
+    def take_effect(self, now: float) -> None:
+        """Apply the quotas of these producers; what each has used stays used."""
+        for caller in self.callers.values():
+            caller.take_effect(now)
 
     def by_key(self, header: bytes, digest: bytes) -> Caller | None:
         """In a header of its own."""

@@ -9,8 +9,9 @@ deliveries      ``/v1/attempts``, ``/v1/parked``, ``/v1/dead-letters``
 topics          ``/v1/topics``: metadata, records, tail, produce
 find            ``/v1/events``: the whole way of one event
 explain         ``/v1/explain``: what an event would meet
-status          probes, attention, ``/v1/history``, ``/v1/config``
-access          callers, sessions, operations and their scopes, reach of bound tokens, ``/v1/audit``
+status          probes, ``/status``, ``/metrics``, ``/v1/history``, ``/v1/config``
+asked           what several resources ask of a service: small protocols, grouped by who answers them
+access          callers, sessions, operations and their scopes, parts as a caller reaches them, ``/v1/audit``
 openapi         the OpenAPI document and its page
 http            problems, bodies, parameters, preconditions, slices: what all resources share
 =============== ====================================================================================

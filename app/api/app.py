@@ -6,30 +6,27 @@ import asyncio
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi import APIRouter, Depends, FastAPI, Response
+from fastapi.responses import HTMLResponse
 from starlette.routing import BaseRoute
 
 from app import __version__
-from app.api import answers, views
-from app.api.access import audit, guard, logins
-from app.api.access.audit_trail import Trail
-from app.api.access.operations import Here, To, router
+from app.api.access import audit, logins
 from app.api.deliveries import attempts, dead_letters, parked
 from app.api.explain import routes as explain
 from app.api.find import routes as find
 from app.api.http import parameters, problem_handlers
-from app.api.http.bodies import JSON, json_answer
+from app.api.http.bodies import JSON
+from app.api.http.given import Given
 from app.api.http.slices import OnceInThread
 from app.api.openapi import docs_page
 from app.api.openapi.document import complete, with_events
 from app.api.pull import routes as pull
-from app.api.pull.receive import HandingOut
-from app.api.running import Running
-from app.api.status import configuration, history, probes
+from app.api.status import configuration, history
+from app.api.status import routes as status
 from app.api.subscriptions import draft, event_stream, replays, verbs
 from app.api.subscriptions import routes as subscriptions
 from app.api.topics import produce, records
@@ -40,52 +37,8 @@ DESCRIPTION = (
     "listener, on loopback unless it has a token, answers everything else."
 )
 
-routes = router(tags=["operators"])
 
-
-@routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
-async def health() -> Response:
-    """The process runs and its event loop answers. Needs no token."""
-    return _response(probes.ALIVE)
-
-
-@routes.operation(
-    "GET /readyz",
-    "readiness",
-    responses={503: {"model": answers.Readiness, "description": "Not ready: the causes."}},
-    response_model=answers.Readiness,
-)
-async def ready(
-    running: Here,
-    request: Request,
-    role: Annotated[
-        Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
-    ] = None,
-) -> Response:
-    """Whether each role is ready, and if not, why. Without the scope `read` only the status is
-    answered.
-
-    With `role`, a restarting subscription does not take a gateway out of service."""
-    return _response(await probes.probed(running, role, looks=guard.may_look(request.scope)))
-
-
-@routes.operation("GET /status", "status", response_model=answers.Status)
-async def status(running: Here, shown: To) -> Response:
-    """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
-    return json_answer(await views.status(running, shown))
-
-
-@routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
-async def measure(running: Here) -> Response:
-    """Prometheus text."""
-    return _response(await probes.measure(running))
-
-
-def _response(answer: probes.Answer) -> Response:
-    return Response(answer.body, answer.status, media_type=answer.media_type)
-
-
-def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
+def describe(given: Given, stopped: asyncio.Event) -> FastAPI:
     """The application without its guard. ``stopped`` ends its streams."""
     app = FastAPI(
         title="Skybridge",
@@ -95,9 +48,7 @@ def describe(running: Running, stopped: asyncio.Event, trail: Trail) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    app.state.running, app.state.stopped = running, stopped
-    app.state.trail = trail
-    app.state.hands = HandingOut(running, stopped)
+    app.state.given, app.state.stopped = given, stopped
     problem_handlers.install(app)
     app.router.routes.extend(_operations())
     app.include_router(_self_description(app), dependencies=[Depends(parameters.known_only)])
@@ -118,8 +69,8 @@ def _operations() -> Sequence[BaseRoute]:
     """Those of every service: they hold nothing of one, and to look at their parameters takes longer than all
     else of an application."""
     router = APIRouter(dependencies=[Depends(parameters.known_only)])
-    router.include_router(routes)
     for each in (
+        status,
         logins,
         history,
         records,
@@ -145,8 +96,7 @@ def _operations() -> Sequence[BaseRoute]:
 
 def skeleton() -> FastAPI:
     """The application of no service, for its description alone."""
-    nobody = cast("Running", None)
-    return describe(nobody, asyncio.Event(), Trail(nobody))
+    return describe(Given(), asyncio.Event())
 
 
 def document(app: FastAPI) -> dict[str, Any]:

@@ -14,35 +14,50 @@ from typing import Any
 from app.api.access.audit_trail import Outcomes, Trail
 from app.api.access.callers import Access, caller_of
 from app.api.access.guard import LIVENESS, READINESS, Asgi, Scope, TokenGuard, may_look
+from app.api.asked.brokers import Brokers
+from app.api.asked.readiness import Readiness
+from app.api.http.given import Given
 from app.api.http.slices import OnceInThread
-from app.api.running import Running
+from app.api.status.asked import Measured
 from app.api.status.probes import ALIVE, Answer, measure, probed
 from app.api.status.recorder import Recorder
 from app.errors import SkybridgeError
+from app.interfaces import Clock, Notify, Store
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
 
 METRICS = "/metrics"
 _ROLES = {b"": None, b"role=gateway": "gateway", b"role=worker": "worker"}
 
 
 def create_app(
-    running: Running,
+    given: Given,
     *,
     allowed: Access,
     stopped: asyncio.Event,
-    recorder: Recorder | None = None,
+    recorder: Recorder,
 ) -> TokenGuard:
     """``stopped`` ends streams that would otherwise go on for ever. ``recorder``: one that somebody runs."""
-    trail = Trail(running)
+    trail = Trail(given.of(Store), given.of(Clock), given.of(Notify))
 
     def application() -> Asgi:
         from app.api.app import describe  # noqa: PLC0415 - see the top
+        from app.api.pull.receive import HandingOut  # noqa: PLC0415
 
-        app = describe(running, stopped, trail)
-        app.state.recorder = recorder or Recorder(running, stopped)
-        app.state.guard = guard
+        app = describe(given, stopped)
+        app.state.trail, app.state.recorder, app.state.guard = trail, recorder, guard
+        app.state.hands = HandingOut(
+            given.of(Brokers),
+            given.of(Store),
+            given.of(Wakeups),
+            given.of(Counters),
+            given.of(Clock),
+            given.of(Notify),
+            stopped,
+        )
         return app
 
-    guard = TokenGuard(Outcomes(Front(running, application), trail), allowed)
+    guard = TokenGuard(Outcomes(Front(given, application), trail), allowed)
     return guard
 
 
@@ -50,8 +65,8 @@ class Front:
     """A plain ASGI layer. ``make`` makes the application behind it: once, in a thread; after a failure again, for
     the next request."""
 
-    def __init__(self, running: Running, make: Callable[[], Asgi]) -> None:
-        self._running = running
+    def __init__(self, given: Given, make: Callable[[], Asgi]) -> None:
+        self._given = given
         self._application = OnceInThread(make)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -71,9 +86,10 @@ class Front:
             return ALIVE
         try:
             if path == READINESS and query in _ROLES:
-                return await probed(self._running, _ROLES[query], looks=may_look(scope))
+                readiness = self._given.of(Readiness)
+                return await probed(readiness, _ROLES[query], looks=may_look(scope))
             if path == METRICS and not query and _may_measure(scope):
-                return await measure(self._running)
+                return await measure(self._given.of(Counters), self._given.of(Measured))
         except SkybridgeError:
             return None
         return None

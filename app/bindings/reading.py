@@ -33,7 +33,7 @@ from app.bindings.reading_headers import (
 )
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
 from app.bindings.spellings import Spelling, begun, in_use
-from app.bindings.values import Value, unquote
+from app.bindings.values import Value, native_text, unquote
 from app.errors import Fault, InvalidEvent
 from app.event.value import CloudEvent
 
@@ -110,7 +110,7 @@ def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None
     for is_content_type in profile.content_types:
         named = [(name, value) for name, value in headers if is_content_type(name)]
         for name, value in named:
-            if not isinstance(value, bytes | None):
+            if not isinstance(value, bytes | None) and native_text(value) is None:
                 at = f"{profile.words.place} {name}"
                 raise InvalidEvent([no_text(at, value, profile.words.content_type)])
         found = {_unquoted(value, profile) for _, value in named if isinstance(value, bytes)}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.config.load.finding import Finding
     from app.config.load.loader import Loaded
-    from app.runtime.connections import Connected
+    from app.features.checks.connections import Connected
 
 CONNECT_WITHIN = 10.0  # seconds for each broker
 
@@ -67,7 +67,7 @@ def run(
 def _connect(loaded: Loaded) -> Connected:
     import asyncio
 
-    from app.runtime.connections import check_connections
+    from app.features.checks.connections import check_connections
 
     return asyncio.run(check_connections(loaded, CONNECT_WITHIN))
 

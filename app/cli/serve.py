@@ -50,7 +50,7 @@ def run(
 def _announce_json(service: Service) -> None:
     printing.json_line(
         {
-            "roles": service.parts.roles,
+            "roles": service.roles,
             "events": f"{service.events_url}/events" if service.events_url else None,
             "admin": service.admin_url,
             "console": console_url(service),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.config.load.finding import Finding
     from app.config.model.config import Config
-    from app.runtime.build import Role
+    from app.features.component import Role
     from app.runtime.service import Service
 
 CONFIG = "SKYBRIDGE_CONFIG"
@@ -78,7 +78,7 @@ def _announce(service: Service) -> None:
     """Without rich, as all else here: the service would keep its memory for these lines."""
     from app.cli.trying import example
 
-    config = service.parts.config
+    config = service.config
     if service.events_url:
         _tell("events", f"{service.events_url}/events")
     _tell("admin", f"{service.admin_url}  (status, metrics, docs)")
@@ -88,7 +88,7 @@ def _announce(service: Service) -> None:
         _tell("console", service.console.missing)
     for line in _routes(config) if service.events_url else ():
         print(printable(line), file=sys.stderr)
-    for line in _subscriptions(config) if service.parts.supervisor else ():
+    for line in _subscriptions(config) if "worker" in service.roles else ():
         print(printable(line), file=sys.stderr)
     if service.events_url and (request := example(config, service.events_url)):
         print(file=sys.stderr)

@@ -50,7 +50,7 @@ def migrate(config: ConfigFile = None) -> None:
     """
     import asyncio
 
-    from app.runtime.stores import open_store
+    from app.features.storage.stores import open_store
     from app.store import schema
 
     async def bring_up() -> None:
@@ -73,7 +73,7 @@ def backup(
     Each file is checked; its SHA-256 is printed and written to SHA256SUMS. Back up a PostgreSQL store and other
     brokers with their own tools: run pg_dump after this command.
     """
-    from app.runtime import backup as backups
+    from app.features.storage import backup as backups
 
     with printing.counting(quiet=as_json) as bars:
         tasks: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def restore(
     Stop the service first. Events accepted since the backup are lost; events delivered since are delivered
     again.
     """
-    from app.runtime import backup as backups
+    from app.features.storage import backup as backups
 
     for each in backups.restore(options.configuration(config), folder):
         if each.kept:

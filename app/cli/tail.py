@@ -197,8 +197,8 @@ async def _from_broker(
     from app.api.topics.messages import one_line, to_json
     from app.api.topics.records import led, readable
     from app.api.topics.routes import ends_of
+    from app.features.brokers.logs import open_logs
     from app.model.message import Message
-    from app.runtime.logs import open_logs
 
     if broker not in config.brokers:
         known = ", ".join(config.brokers)

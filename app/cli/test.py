@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.config.check.cases import Suite
-    from app.runtime.cases import Mismatch
+    from app.features.checks.cases import Mismatch
 
 
 @verb(
@@ -52,7 +52,7 @@ def run(
 
     from app.config.check.cases import read_cases
     from app.config.check.source import Source
-    from app.runtime.cases import Bench
+    from app.features.checks.cases import Bench
 
     suite = read_cases(file)
     under_test = Source(_configuration(file, suite, config), os.environ)

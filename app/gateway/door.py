@@ -50,8 +50,39 @@ class _Remembered(NamedTuple):
     keys: Keys
 
 
+class Addresses:
+    """The quotas of addresses without a credential. It outlives the doors of a service, so that a reload gives no
+    address its burst again."""
+
+    def __init__(self, quota: EventQuota) -> None:
+        self._quota = quota_of(quota)
+        self._callers: OrderedDict[str, Caller] = OrderedDict()
+
+    def apply(self, quota: EventQuota, now: float) -> None:
+        """Apply another quota from now on, also to addresses that are counted already."""
+        self._quota = quota_of(quota)
+        for caller in self._callers.values():
+            if caller.allowance is not None:
+                caller.allowance.apply(self._quota, now)
+
+    def caller(self, address: str) -> Caller:
+        """Return the caller that stands for the network of an address."""
+        network = network_of(address)
+        caller = self._callers.get(network)
+        if caller is not None:
+            self._callers.move_to_end(network)  # the address that is silent for longest comes first
+            return caller
+        if len(self._callers) >= ADDRESSES:
+            self._callers.popitem(last=False)
+        caller = self._callers[network] = Caller("", _EVERY_RIGHT, self._quota)
+        return caller
+
+    def __len__(self) -> int:
+        return len(self._callers)
+
+
 class Door:
-    """``open``: who shows no credential may send all the same, within ``address_quota``."""
+    """One configuration's judgement of senders. It is immutable but for the tokens that it remembers as verified."""
 
     def __init__(
         self,
@@ -60,8 +91,10 @@ class Door:
         clock: Clock,
         *,
         is_open: bool,
-        address_quota: EventQuota | None = None,
+        addresses: Addresses | None = None,
     ) -> None:
+        """``is_open``: a sender without a credential may send too, within the quota of its address, if ``addresses``
+        are counted."""
         self.producers = producers
         self._own_headers = producers.headers
         self._bearers = producers.bearers
@@ -69,17 +102,8 @@ class Door:
         self._clock = clock
         self._monotonic = clock.monotonic
         self.is_open = is_open
-        self._quota = None if address_quota is None else quota_of(address_quota)
         self._tokens: OrderedDict[bytes, _Remembered] = OrderedDict()
-        self._addresses: OrderedDict[str, Caller] = OrderedDict()
-
-    def follow(self, before: Door) -> None:
-        """The quotas of addresses go on; verified tokens are verified again."""
-        if self._quota is not None:
-            self._addresses = before._addresses
-            for caller in self._addresses.values():
-                if caller.allowance is not None:
-                    caller.allowance.become(self._quota, self._monotonic())
+        self._addresses = addresses
 
     def judge(
         self,
@@ -101,7 +125,9 @@ class Door:
                 return self._by_bearer(headers, named, value[7:].strip(b" "))
         if sans and (found := self.producers.by_certificate(sans)):
             return found[0] if len(found) == 1 else _AMBIGUOUS
-        return self._stranger(address) if self.is_open else _NO_CREDENTIAL
+        if not self.is_open:
+            return _NO_CREDENTIAL
+        return None if self._addresses is None else self._addresses.caller(address)
 
     def demand_one(self, caller: Caller) -> None:
         """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""
@@ -189,21 +215,6 @@ class Door:
         if len(tokens) >= REMEMBERED:
             tokens.popitem(last=False)
         tokens[digest] = verified
-
-    def _stranger(self, address: str) -> Caller | None:
-        if self._quota is None:
-            return None
-        network = network_of(address)
-        caller = self._addresses.get(network)
-        if caller is not None:
-            self._addresses.move_to_end(
-                network
-            )  # the address that is silent for longest comes first
-            return caller
-        if len(self._addresses) >= ADDRESSES:
-            self._addresses.popitem(last=False)
-        caller = self._addresses[network] = Caller("", _EVERY_RIGHT, self._quota)
-        return caller
 
 
 def _unknown_key(issuer: Issuer, since: int | None) -> Answer:

@@ -70,29 +70,45 @@ class _Once(NamedTuple):
     verified: Verified
 
 
-class OpenIntake:
-    """An intake of this process: its secrets as they are now, its quota, and its memory."""
+class Memory:
+    """What an intake has taken so far: its repeats, its quota, and its counts. It outlives the settings."""
 
-    def __init__(self, settings: Intake, secrets: Secrets, clock: Clock) -> None:
-        """Raises SetupError, whose setting is one below the intake."""
+    def __init__(self, settings: Intake, clock: Clock) -> None:
+        self.repeats = Repeats(settings.max_age, clock.monotonic)
+        self.tally = Tally()
+        self.allowance: Allowance | None = None
+        self._clock = clock
+        self.apply(settings)
+
+    def apply(self, settings: Intake) -> None:
+        """Apply other settings from now on. What was taken stays taken, and what was stored stays known."""
+        self.repeats.change_window(settings.max_age)
+        quota = None if settings.quota is None else quota_of(settings.quota)
+        if quota is None:
+            self.allowance = None
+        elif self.allowance is None:
+            self.allowance = Allowance(quota)
+        else:
+            self.allowance.apply(quota, self._clock.monotonic())
+
+
+class OpenIntake:
+    """An intake under one configuration: its settings, its secrets as they are now, and its memory."""
+
+    def __init__(
+        self, settings: Intake, secrets: Secrets, clock: Clock, memory: Memory | None = None
+    ) -> None:
+        """``memory``: of the intake of this name that it replaces. Raises SetupError, whose setting is one below the
+        intake."""
         self.settings = settings
         self._compiled = compile_intake(settings)
         self._secrets = secrets
         self._clock = clock
         self._texts = self._current()
         self._verifiers = self._made()
-        self._allowance = None if settings.quota is None else Allowance(quota_of(settings.quota))
-        self.repeats = Repeats(settings.max_age, clock.monotonic)
+        self.memory = memory or Memory(settings, clock)
+        self.repeats, self.tally = self.memory.repeats, self.memory.tally
         self._quiet_until = 0.0
-        self.tally = Tally()
-
-    def follow(self, before: OpenIntake) -> None:
-        """Count and remember what ``before`` did, which has other settings."""
-        before.repeats.change_window(self.settings.max_age)
-        self.repeats, self.tally = before.repeats, before.tally
-        if self._allowance is not None and before._allowance is not None:
-            before._allowance.become(self._allowance.quota, self._clock.monotonic())
-            self._allowance = before._allowance
 
     def verified(self, arrival: Arrival) -> Verified:
         """Raises Unverified."""
@@ -104,8 +120,8 @@ class OpenIntake:
 
     def take(self) -> None:
         """One event of the quota. Raises QuotaExceeded."""
-        if self._allowance is not None:
-            demand(self._allowance, 1, self._clock.monotonic())
+        if self.memory.allowance is not None:
+            demand(self.memory.allowance, 1, self._clock.monotonic())
 
     def note(self, outcome: str) -> None:
         """How a request ended. A duplicate and a challenge are no event and no refusal."""
@@ -192,7 +208,8 @@ class OpenIntake:
 
 
 class Intakes:
-    """``forward``: names of request headers, in lower case, that are kept beside the event (I3)."""
+    """The intakes of one configuration. ``forward``: names of request headers, in lower case, that are kept beside the
+    event (I3)."""
 
     def __init__(
         self,
@@ -204,12 +221,14 @@ class Intakes:
         self._counted = counters.series("intake_requests")
         self._forward = frozenset(name.encode() for name in forward)
 
-    def become(self, other: Intakes) -> None:
-        """From the next request on. What intakes of the same name remember and have counted stays."""
-        for name, intake in other._intakes.items():
-            if (before := self._intakes.get(name)) is not None:
-                intake.follow(before)
-        self._intakes, self._forward = other._intakes, other._forward
+    def memories(self) -> Mapping[str, Memory]:
+        """Return what each intake has taken so far, by name, for the intakes of the next configuration."""
+        return {name: each.memory for name, each in self._intakes.items()}
+
+    def take_effect(self) -> None:
+        """Apply the settings of these intakes to what each has taken so far."""
+        for each in self._intakes.values():
+            each.memory.apply(each.settings)
 
     def tallies(self) -> Mapping[str, Tally]:
         """By name."""

@@ -77,7 +77,7 @@ class Listener:
         self.heads = 0  # bytes
         self._heads: dict[Unfinished, int] = {}  # the oldest first
 
-    def rebound(self, limits: Limits) -> None:
+    def bound(self, limits: Limits) -> None:
         """Apply other bounds to connections from now on."""
         self.limits = limits
         self.bodies.divide(limits.receiving, 0, limits.receiving)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic as system_monotonic
 from time import perf_counter
 
+import msgspec
+
 from app.access.caller import Caller
 from app.bindings.forwarding import PRODUCER, beside, having
 from app.bindings.http import UnknownFormats, decode
@@ -38,9 +40,23 @@ _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
 )  # labels
 
 
+class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration says of publishing.
+
+    ``strict_percent``  refuse a malformed ``%`` in a header (spec 2.1).
+    ``forward``  names of request headers, in lower case, that are kept beside the event (I3).
+    """
+
+    router: Router
+    limits: Limits = Limits()
+    strict_percent: bool = False
+    forward: frozenset[bytes] = frozenset()
+    unknown_formats: UnknownFormats = "forward"
+
+
 class Publisher:
-    """``strict_percent``: refuse a malformed ``%`` in a header (spec 2.1).
-    ``forward``: names of request headers, in lower case, that are kept beside the event (I3).
+    """Publishes requests to ``logs``, by broker name, as ``policy`` says. A reload assigns another policy; requests
+    that wait for a log stay counted.
 
     On the event loop only. A request of one event for one place takes a short way: no task, one
     callback.
@@ -48,18 +64,13 @@ class Publisher:
 
     def __init__(
         self,
-        router: Router,
+        policy: PublishPolicy,
         logs: Mapping[LogName, Log],
         counters: Counters,
         *,
-        limits: Limits | None = None,
-        strict_percent: bool = False,
-        forward: Iterable[str] = (),
-        unknown_formats: UnknownFormats = "forward",
         monotonic: Callable[[], float] = system_monotonic,
     ) -> None:
-        limits = limits or Limits()
-        self._router = router
+        self.policy = policy
         self._logs = logs
         self._counters = counters
         self._received = counters.series("events_received")
@@ -67,22 +78,17 @@ class Publisher:
         self._produced = counters.series("producer_events")
         self._monotonic = monotonic
         self._took = counters.histogram("publish_seconds")
-        self._strict = strict_percent
-        self._forward = frozenset(name.encode() for name in forward)
-        self._unknown_formats: UnknownFormats = unknown_formats
-        self._max_batch = limits.batch_events
-        self._bound = limits.in_flight
         self.in_flight = 0  # requests that wait for a log
 
     def takes(self, route: str | None) -> bool:
-        return self._router.takes(route)
+        return self.policy.router.takes(route)
 
     def publish(self, request: Request, done: Done) -> Answer | None:
         """The answer when it is known at once; otherwise None, and ``done`` is called once later.
 
         Raises SenderError with every fault when the request is at fault.
         """
-        if self.in_flight >= self._bound:
+        if self.in_flight >= self.policy.limits.in_flight:
             return self._busy()
         key = request_key(request)
         decoded = self._decode(request)
@@ -113,33 +119,29 @@ class Publisher:
         if caller is not None and caller.name:
             decoded = beside(decoded, PRODUCER, caller.name.encode())
         if caller is None or not caller.limited:
-            return self._router.plan(decoded, key, route, "" if caller is None else caller.name)
+            name = "" if caller is None else caller.name
+            return self.policy.router.plan(decoded, key, route, name)
         refusal = caller.rights.refusal(decoded.own_attributes, route)
         if refusal is not None:
             raise refusal
         rights = caller.rights
-        planned = self._router.plan(decoded, key, route, caller.name, rights.demand_route)
+        router = self.policy.router
+        planned = router.plan(decoded, key, route, caller.name, rights.demand_route)
         if rights.limits_keys:
             rights.demand_keys([each.record.key for each in planned])
         return planned
 
-    def become(self, other: Publisher) -> None:
-        """From the next request on decide as ``other`` would, which was made of another configuration. What is
-        on its way stays counted here."""
-        self._router, self._strict, self._forward = other._router, other._strict, other._forward
-        self._unknown_formats = other._unknown_formats
-        self._max_batch, self._bound = other._max_batch, other._bound
-
     def _decode(self, request: Request) -> Sequence[Decoded]:
         if request.event is not None:
             return [request.event]
+        policy = self.policy
         return decode(
             request.headers,
             request.body,
-            strict_percent=self._strict,
-            max_batch=self._max_batch,
-            forward=self._forward,
-            unknown_formats=self._unknown_formats,
+            strict_percent=policy.strict_percent,
+            max_batch=policy.limits.batch_events,
+            forward=policy.forward,
+            unknown_formats=policy.unknown_formats,
         )
 
     def _plan_batch(
@@ -177,7 +179,7 @@ class Publisher:
             return None
         if caller is not None and caller.name:
             run = run.with_foreign(having(run.foreign, PRODUCER, caller.name.encode()))
-        return self._router.plan_run(run, key, route)
+        return self.policy.router.plan_run(run, key, route)
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
         log, identity = self._logs[publication.log], publication.identity

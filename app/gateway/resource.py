@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, Self
+from typing import Protocol
+
+import msgspec
 
 from app.access.caller import QUOTA_EXCEEDED
 from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
@@ -67,41 +69,55 @@ class Publishing(Protocol):
     def takes(self, route: str | None) -> bool:
         """Whether an event could be taken there. Raises SenderError for a route that does not exist."""
 
-    def become(self, other: Self) -> None:
-        """From the next request on."""
+
+class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a configuration says of the events listener.
+
+    ``limits``     the bounds of connections and requests.
+    ``intakes``    make events of what is none yet.
+    ``door``       judges who sends; None where everybody may.
+    ``senders``    the origins that the handshake consents to.
+    ``demands_client``  whether a client without a certificate is refused, where the listener has authorities of
+                   client certificates.
+    """
+
+    intakes: Intakes
+    limits: Limits = Limits()
+    door: Door | None = None
+    senders: Senders = Senders()
+    demands_client: bool = False
 
 
 class EventsResource(Listener):
     """Methods, encodings and the webhook handshake of ``/events``.
 
-    ``senders``    the origins that the handshake consents to; without them all.
     ``call_back``  takes the consent of webhooks that we asked ourselves.
-    ``intakes``    make events of what is none yet.
-    ``door``       judges who sends; None where everybody may.
     ``on_loopback``  only this machine reaches the listener, web pages in its browsers included.
     """
 
     def __init__(
         self,
         publisher: Publishing,
-        limits: Limits,
+        policy: EventsPolicy,
         counters: Counters,
-        senders: Senders | None = None,
         call_back: CallBack | None = None,
-        intakes: Intakes | None = None,
-        door: Door | None = None,
         *,
         on_loopback: bool = False,
     ) -> None:
-        super().__init__(limits, counters.histogram("accept_seconds"))
-        self.door = door
+        super().__init__(policy.limits, counters.histogram("accept_seconds"))
         self._on_loopback = on_loopback
-        self._senders = senders or Senders()
         self._call_back = call_back
         self.counters = counters
         self._publisher = publisher
-        self.intakes = intakes or Intakes((), counters)
-        self._divide()
+        self.apply(policy)
+
+    def apply(self, policy: EventsPolicy) -> None:
+        """Apply another policy from the next request on. A connection that is open keeps the bounds it began with."""
+        self.policy = policy
+        self.door, self.intakes, self.limits = policy.door, policy.intakes, policy.limits
+        bounds = policy.limits
+        largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
+        self.bodies.divide(bounds.receiving, len(self.intakes), largest)
 
     def post(self, request: Request, done: Done) -> Answer | None:
         """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
@@ -127,22 +143,6 @@ class EventsResource(Listener):
             _log.exception("publishing failed unexpectedly")
             return BUG
 
-    def become(self, other: EventsResource) -> None:
-        """From the next request on; a connection that is open keeps the bounds it began with."""
-        self._publisher.become(other._publisher)
-        self.intakes.become(other.intakes)
-        if other.door is not None and self.door is not None:
-            other.door.follow(self.door)
-        self.door = other.door
-        self.limits, self._senders = other.limits, other._senders
-        self._divide()
-
-    def _divide(self) -> None:
-        """Give each intake its share of the bytes of unfinished bodies."""
-        bounds = self.limits
-        largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
-        self.bodies.divide(bounds.receiving, len(self.intakes), largest)
-
     def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
         """Return whether a POST or PUT comes from a web page that must not send, because nothing else would stop it:
         the sender needs no credential and is let in for being on this machine."""
@@ -157,7 +157,7 @@ class EventsResource(Listener):
         if method != "OPTIONS":
             return self.refused(method_not_allowed(method), "method-not-allowed")
         try:
-            consent = self._senders.consent(named) if self._publisher.takes(route) else ()
+            consent = self.policy.senders.consent(named) if self._publisher.takes(route) else ()
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
         return Answer(200, ((b"allow", METHODS), *consent))

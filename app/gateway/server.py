@@ -15,16 +15,14 @@ from typing import Any
 from uvicorn import Config, Server
 
 from app.errors import SetupError
-from app.gateway.allowed_origins import Senders
 from app.gateway.asgi import EventsApp
-from app.gateway.door import Door
 from app.gateway.http_wire import Renderer
 from app.gateway.httptools_protocol import EventsProtocol, HttpProtocol
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, LOOPBACK, is_loopback, open_port, share_port
-from app.gateway.resource import CallBack, EventsResource, Publishing
+from app.gateway.resource import CallBack, EventsPolicy, EventsResource, Publishing
 from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.uvicorn_adapter import demand_known_uvicorn
 from app.telemetry import Counters
@@ -178,30 +176,24 @@ class EventsServer(HttpServer):
         self,
         publisher: Publishing,
         counters: Counters,
+        policy: EventsPolicy | None = None,
         *,
         port: int = 8080,
-        limits: Limits | None = None,
         date_header: bool = False,
-        senders: Senders | None = None,
         call_back: CallBack | None = None,
-        intakes: Intakes | None = None,
-        door: Door | None = None,
         **settings: Any,
     ) -> None:
-        self._resource = EventsResource(
+        self.resource = EventsResource(
             publisher,
-            limits or Limits(),
+            policy or EventsPolicy(intakes=Intakes((), counters)),
             counters,
-            senders,
             call_back,
-            intakes,
-            door,
             on_loopback=is_loopback(settings.get("host", LOOPBACK)),
         )
         super().__init__(
-            EventsApp(self._resource),
+            EventsApp(self.resource),
             port=port,
-            listener=self._resource,
+            listener=self.resource,
             protocol=EventsProtocol,
             settings="server.events.{}",
             date_header=date_header,
@@ -212,19 +204,11 @@ class EventsServer(HttpServer):
         await super().start()
         _log.info("events listener on %s:%d", self.host, self.port)
 
-    @property
-    def door(self) -> Door | None:
-        return self._resource.door
-
-    @property
-    def intakes(self) -> Intakes:
-        return self._resource.intakes
-
-    def become(self, other: EventsServer) -> None:
-        """Decide and bound as ``other`` would, which is not started; the port and its connections stay."""
-        self._resource.become(other._resource)
-        if self._certificates is not None and other._tls is not None:
-            self._certificates.demand_clients(other._tls.demands_client)
+    def apply(self, policy: EventsPolicy) -> None:
+        """Decide and bound by another policy from now on; the port and its connections stay."""
+        self.resource.apply(policy)
+        if self._certificates is not None:
+            self._certificates.demand_clients(policy.demands_client)
 
 
 async def _drained(state: Any, bound: float) -> bool:

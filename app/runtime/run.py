@@ -10,13 +10,14 @@ import uvloop
 
 from app.config.check.source import Source
 from app.config.load.loader import Loaded
-from app.runtime.build import ROLES, Role, build
+from app.features.component import ROLES, Role
+from app.features.descriptors import raise_limit
+from app.features.tracing import begin_traces
 from app.runtime.clock import SystemClock
-from app.runtime.descriptors import raise_limit
+from app.runtime.compose import compose
 from app.runtime.heap import settle_heap
 from app.runtime.service import Service
 from app.runtime.signals import Signals
-from app.runtime.tracing import begin_traces
 from app.telemetry import set_up_logging
 
 
@@ -44,8 +45,7 @@ async def _serve(
     source: Source | None,
 ) -> None:
     with Signals(rereads=True) as signals:
-        parts = build(loaded.config, SystemClock(), roles, loaded=loaded)
-        service = Service(parts, source=source)
+        service = compose(loaded, SystemClock(), roles, source)
         service.hung_up = signals.hung_up
         await service.start()
         settle_heap()

@@ -1,7 +1,7 @@
 """Counters, logs and tasks of the service; no caller waits for them.
 
 ============= ====================================================================================
-counters      integers with labels, and histograms of seconds; ``api.metrics`` makes text of them
+counters      integers with labels, and histograms of seconds; ``api.status.metrics`` makes text of them
 filter_errors filter expressions that fail
 logs          one line an entry on standard error
 printable     text from outside, without what would forge a line or steer a terminal

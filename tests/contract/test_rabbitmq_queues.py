@@ -13,11 +13,11 @@ import pytest
 from app.brokers.portable import PortableLog
 from app.config.load.loader import load
 from app.errors import BrokerError, BrokerRefused
+from app.features.checks.connections import check_connections
 from app.model.message import Partition
 from app.model.receipt import Receipt
 from app.model.start import EARLIEST, LATEST
 from app.routing.partitions import partition_of
-from app.runtime.connections import check_connections
 from contract_tools import (
     PATIENCE,
     Member,

@@ -117,7 +117,7 @@ async def test_hostile_credentials_are_never_accepted_and_never_5xx(
             assert counted["issuer-unavailable",] > 0  # an unknown key, and no question left
             assert ("bound-reached",) not in counted
             assert house.log.submits == []
-            door = house.server.door
+            door = house.server.resource.door
             assert door is not None
             assert door._tokens == {}, "what is not verified is not remembered"
             good = [bearer(KEY), bearer(_signed(CLAIMS, key)), [("x-api-key", HEADER_KEY)]]

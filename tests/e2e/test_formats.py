@@ -14,7 +14,7 @@ import pytest
 from app.bindings import kafka
 from app.bindings.record import Decoded
 from app.brokers.embedded import ConsumerSettings, open_log
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.model.log_name import LogName
 from app.model.message import Message, Partition
 from app.model.route import Route
@@ -224,8 +224,9 @@ class House:
         to = {"broker": "log", "topic": TOPIC}
         routes = [Route.model_validate({"name": "all", "to": to} | route)]
         router = Router(routes, kinds={"log": "embedded"})
-        forward = ("traceparent", "tracestate")
-        publisher = Publisher(router, {LogName("log"): self.log}, self.counters, forward=forward)
+        forward = frozenset({b"traceparent", b"tracestate"})
+        policy = PublishPolicy(router=router, forward=forward)
+        publisher = Publisher(policy, {LogName("log"): self.log}, self.counters)
         server = await self.rooms.enter_async_context(listening(publisher, counters=self.counters))
         self.port = server.port
 

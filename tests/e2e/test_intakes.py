@@ -397,9 +397,9 @@ async def test_each_intake_tells_what_it_took_and_refused_over_a_reload_too() ->
             ("nobody", good),
         ):
             await house.post(name, sent)
-        house.intakes.become(IntakeHouse().intakes)
+        house.reload()
         await house.post("github", publishers.github({"n": 2}))
-        told = house.server.intakes.tallies()
+        told = house.server.resource.intakes.tallies()
     counts = {name: (each.events, each.refused) for name, each in told.items()}
     assert {name: found for name, found in counts.items() if any(found)} == {
         "github": (2, 1),
@@ -410,13 +410,14 @@ async def test_each_intake_tells_what_it_took_and_refused_over_a_reload_too() ->
 
 
 async def test_a_reload_keeps_what_is_remembered_and_takes_new_secrets() -> None:
-    house, renewed = IntakeHouse(), IntakeHouse(
-        [{**each, "secret": "new"} for each in INTAKES if "preset" in each and each["secret"] == SECRET]
-    )  # fmt: skip
-    renewed.clock = house.clock
-    async with house.open():
+    renewed = [
+        {**each, "secret": "new"}
+        for each in INTAKES
+        if "preset" in each and each["secret"] == SECRET
+    ]
+    async with IntakeHouse().open() as house:
         assert (await house.post("github", GOOD["github"](0))).status == 202
-        house.intakes.become(renewed.intakes)
+        house.reload(renewed)
         assert (await house.post("github", GOOD["github"](0))).status == 401
         again = await house.post("github", publishers.github(PUSH, secret="new"))
         assert again.headers["skybridge-duplicate"] == "true"

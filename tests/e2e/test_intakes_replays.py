@@ -191,12 +191,10 @@ async def test_a_challenge_is_answered_each_time() -> None:
 
 
 async def test_a_reload_forgets_nothing() -> None:
-    house, renewed = IntakeHouse(INTAKES), IntakeHouse(INTAKES)
-    renewed.clock = house.clock
-    async with house.open():
+    async with IntakeHouse(INTAKES).open() as house:
         sent = publishers.stripe(STRIPE, house.clock.now())
         assert (await house.post("stripe", sent)).status == 202
-        house.intakes.become(renewed.intakes)
+        house.reload(INTAKES)
         assert is_duplicate(await house.post("stripe", sent))
 
 

@@ -169,9 +169,7 @@ async def test_a_reload_divides_anew_and_what_is_held_stays_counted() -> None:
     async with IntakeHouse().open(receiving=BOUND) as house:
         async with flood(house.server.port, unfinished("/in/github"), 3) as peers:
             await until(lambda: resource_of(house.server).receiving > 3 * (BODY - 1))
-            other = IntakeHouse(INTAKES[:1])
-            async with other.open(receiving=BOUND):
-                house.server.become(other.server)
+            house.reload(INTAKES[:1])
             for peer in peers:
                 await peer.send(b"x")
                 assert (await peer.answer()).status == 401

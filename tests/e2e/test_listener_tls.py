@@ -137,9 +137,10 @@ async def test_other_authorities_of_clients_count_for_new_connections(
         assert not await is_let_in(server.port, trusting)
 
 
-class Renewed(AtOnce):
-    def become(self, other: Renewed) -> None:
-        """It has no settings."""
+def demand(server: EventsServer, demands: bool) -> None:
+    """As a reload does."""
+    policy = server.resource.policy
+    server.apply(msgspec.structs.replace(policy, demands_client=demands))
 
 
 async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
@@ -150,7 +151,6 @@ async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
     issue(authority, tmp_path)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem")
-    optional = msgspec.structs.replace(tls, demands_client=False)
     known, foreign = ssl.create_default_context(), ssl.create_default_context()
     for client, signer in ((known, authority), (foreign, trustme.CA())):
         authority.configure_trust(client)
@@ -159,24 +159,20 @@ async def test_a_reload_makes_client_certificates_optional_and_mandatory_again(
     async def let_in(port: int) -> list[bool]:
         return [await is_let_in(port, client) for client in (trusting, known, foreign)]
 
-    async with listening(Renewed(), tls=tls) as server:
-
-        def become(other: Tls) -> None:
-            server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
-
+    async with listening(AtOnce(), tls=tls) as server:
         assert await let_in(server.port) == [False, True, False]
-        become(optional)
+        demand(server, False)
         assert await let_in(server.port) == [True, True, False]
         async with await RawConnection.open(server.port, trusting) as peer:
             before = serial(peer)
             issue(authority, tmp_path)
             await until_served_anew(server.port, trusting, before)
             assert await let_in(server.port) == [True, True, False]
-            become(tls)
+            demand(server, True)
             assert await let_in(server.port) == [False, True, False]
             await peer.send(event(1))
             assert (await peer.answer()).status == 202
-        become(optional)
+        demand(server, False)
         assert await let_in(server.port) == [True, True, False]
 
 
@@ -375,11 +371,7 @@ async def test_a_session_without_a_certificate_is_not_resumed_where_one_is_deman
     if not tickets:
         trusting.options |= ssl.OP_NO_TICKET
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
-    async with listening(Renewed(), tls=tls) as server:
-
-        def become(demands: bool) -> None:
-            other = msgspec.structs.replace(tls, demands_client=demands)
-            server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
+    async with listening(AtOnce(), tls=tls) as server:
 
         async def taken(session: ssl.SSLSession | None) -> bool:
             return (await asyncio.to_thread(resumed, server.port, trusting, session))[0]
@@ -387,10 +379,10 @@ async def test_a_session_without_a_certificate_is_not_resumed_where_one_is_deman
         _, _, session = await asyncio.to_thread(resumed, server.port, trusting)
         assert (await asyncio.to_thread(resumed, server.port, trusting, session))[1]
         for _ in range(2):
-            become(True)
+            demand(server, True)
             assert not await taken(session)
             assert not await taken(None)
-            become(False)
+            demand(server, False)
             assert await taken(session)
 
 
@@ -400,12 +392,11 @@ async def test_the_demand_changes_also_while_the_files_cannot_be_used(
     issue(authority, tmp_path)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     tls = settings(tmp_path, client_ca=tmp_path / "ca.pem", demands_client=False)
-    async with listening(Renewed(), tls=tls) as server:
+    async with listening(AtOnce(), tls=tls) as server:
         for name in ("cert.pem", "key.pem", "ca.pem"):
             (tmp_path / name).unlink()
         assert await is_let_in(server.port, trusting)
-        other = msgspec.structs.replace(tls, demands_client=True)
-        server.become(EventsServer(Renewed(), Counters(), port=0, tls=other))
+        demand(server, True)
         assert not await is_let_in(server.port, trusting)
 
 

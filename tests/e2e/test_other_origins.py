@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.access.who import Producers
 from app.gateway.allowed_origins import is_of_other_page
-from app.gateway.door import Door
+from app.gateway.door import Addresses, Door
 from app.gateway.port import is_loopback
 from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.telemetry import Counters
 from intake_house import EVENT, IntakeHouse
-from listening import AtOnce, listening, resource_of
+from listening import AtOnce, listening
 from producer_house import KEY, bearer, producers
 from publishers import SECRET
 from raw_http import RawAnswer, RawConnection, request
@@ -54,10 +55,10 @@ NAMED = [
 def door(*, is_open: bool, keyed: bool = False, quota: bool = False) -> Door:
     known = [Producer.model_validate(each) for each in producers("https://i.example")[:1]]
     of: Any = lambda _: None  # noqa: E731
-    limit = EventQuota.model_validate({"events": "9/s", "burst": 9}) if quota else None
-    return Door(
-        Producers(known if keyed else []), of, VirtualClock(), is_open=is_open, address_quota=limit
-    )
+    limit = EventQuota.model_validate({"events": "9/s", "burst": 9})
+    addresses = Addresses(limit) if quota else None
+    made = Producers(known if keyed else [])
+    return Door(made, of, VirtualClock(), is_open=is_open, addresses=addresses)
 
 
 async def ask(port: int, raw: bytes) -> RawAnswer:
@@ -168,7 +169,8 @@ async def test_a_reload_of_access_holds_from_the_next_request_on() -> None:
     async with listening(AtOnce()) as server:
         foreign = event("https://shop.example", *bearer(KEY))
         assert is_refused(await ask(server.port, foreign))
-        resource_of(server).door = door(is_open=False, keyed=True)
+        keyed = door(is_open=False, keyed=True)
+        server.apply(msgspec.structs.replace(server.resource.policy, door=keyed))
         assert (await ask(server.port, foreign)).status == 202
 
 

@@ -220,17 +220,17 @@ async def test_addresses_are_bounded_and_the_longest_silent_is_forgotten() -> No
             stranger(door, f"10.0.{number >> 8}.{number & 255}")
         assert stranger(door, "192.0.2.1") is first
         stranger(door, "198.51.100.1")  # one too many
-        assert len(door._addresses) == ADDRESSES
+        assert len(door._addresses) == ADDRESSES  # type: ignore[arg-type]
         assert stranger(door, "192.0.2.1") is first
         assert stranger(door, "192.0.2.2") is not second
-        assert len(door._addresses) == ADDRESSES
+        assert len(door._addresses) == ADDRESSES  # type: ignore[arg-type]
 
 
 @asynccontextmanager
 async def address_house() -> AsyncIterator[Door]:
     quota = EventQuota.model_validate(QUOTA)
     async with producer_house([], is_open=True, address_quota=quota) as house:
-        door = house.server.door
+        door = house.server.resource.door
         assert door is not None
         yield door
 

@@ -19,8 +19,8 @@ from app.brokers.portable import PortableLog
 from app.brokers.security import ClientTls
 from app.config.model.brokers import OAuth as OAuthSettings
 from app.errors import BrokerError
+from app.features.tokens import ClientCredentials
 from app.model.start import EARLIEST
-from app.runtime.tokens import ClientCredentials
 from authority import Authority
 from broker_senders import works
 from contract_tools import PATIENCE, fresh_group, text

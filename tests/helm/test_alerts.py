@@ -23,8 +23,9 @@ import yaml
 
 import chart
 import prometheus_rules
-from app.api.answers import SpoolView
-from app.api.metrics import Snapshot, render
+from app.api.status.answers import SpoolView
+from app.api.status.families import spool_families
+from app.api.status.metrics import render
 from app.pipeline.archive.lag import Lag, exporting
 from app.telemetry import LABEL_BOUND, Counters
 from faulty_service import KEY, FaultyService, Series, series_of, values, webhooks
@@ -145,7 +146,7 @@ def pod(scraped: Seen) -> Seen:
 
 
 def _counted(counters: Counters) -> Series:
-    text = render(Snapshot(counters, {}, {}, [], [], {}, {})).decode()
+    text = render(counters.values()).decode()
     names = {"skybridge_labels_folded_total", "skybridge_task_failures_total"}
     return {key: value for key, value in series_of(text).items() if key[0] in names}
 
@@ -156,7 +157,7 @@ def _spooled(waiting: int) -> Series:
         route="orders", broker="log", state="spooling", cause="away", repeats=0, bytes=waiting, most=1_000,
         oldest_seconds=float(waiting), records=waiting,
     )  # fmt: skip
-    text = render(Snapshot(Counters(), {}, {}, [], [], {}, {}, spools=[spool])).decode()
+    text = render(Counters().values(), spool_families([spool])).decode()
     return {key: value for key, value in series_of(text).items() if "_spool_" in key[0]}
 
 
@@ -295,7 +296,7 @@ def test_attempts_that_the_store_lets_go_of_are_told_too(rules: Path):
     """The second half of the rule of the store."""
     counters = Counters()
     counters.add("attempts_dropped", "billing")
-    text = render(Snapshot(counters, {}, {}, [], [], {}, {})).decode()
+    text = render(counters.values()).decode()
     ((key, value),) = [
         each for each in series_of(text).items() if "attempts_dropped_total" in each[0][0]
     ]

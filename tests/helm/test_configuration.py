@@ -16,8 +16,8 @@ from app.config.load.document import parse
 from app.config.load.loader import load
 from app.config.model.config import Timeouts
 from app.config.model.schema import schema
+from app.features.component import RELEASE
 from app.model.duration import seconds
-from app.runtime.service import RELEASE
 
 pytestmark = pytest.mark.usefixtures("helm_program")
 

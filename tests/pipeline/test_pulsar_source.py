@@ -16,13 +16,13 @@ import pytest
 from app.brokers.pulsar.positions import Position
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.lake.settings import archived_place, archived_topics
 from app.pipeline import source, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
 from app.pipeline.pulsar.reading import MessageId, message_id, offset_of
 from app.pipeline.pulsar_options import Options
 from app.pipeline.settings import PulsarPlace
-from app.runtime.pipeline import archived_place, archived_topics
 from lake_house import lake_in, session_of
 from pulsar_readback import plain_client, send_batch
 

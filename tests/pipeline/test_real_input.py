@@ -19,6 +19,7 @@ from app.cli.client import EventsClient
 from app.cli.feed import github_feed
 from app.errors import SetupError
 from app.event.value import CloudEvent
+from app.features.lake.settings import archived_topics, kafka_place
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
 from app.pipeline.replay import run as replay
@@ -29,7 +30,6 @@ from app.pipeline.replay.run import Pace
 from app.pipeline.replay.topic import Topic, writer
 from app.pipeline.settings import Lake
 from app.runtime.clock import SystemClock
-from app.runtime.pipeline import archived_topics, kafka_place
 from configuration import configuration, loaded, route, written
 from lacking import lacking
 from lake_house import lake_in, session_of

@@ -3,19 +3,78 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
 
 from app.api.access.callers import Access
+from app.api.asked.brokers import Brokers
+from app.api.asked.process import Process
+from app.api.asked.readiness import Readiness
+from app.api.asked.registry import Registry
+from app.api.asked.routes import KnownProducers, Routes
+from app.api.asked.subscriptions import Subscriptions
 from app.api.front import create_app
+from app.api.http.given import Given
+from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.status.configured import Configured
+from app.api.status.recorder import Recorder
+from app.interfaces import Clock, Notify, Store
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
+
+_ITSELF = (
+    *(Brokers, IntakeTallies, KafkaListeners, Measured, Process, Readiness, Routes),
+    *(Subscriptions, Volumes),
+)
+_NAMED: Mapping[type[Any], str] = {
+    Clock: "clock",
+    Configured: "configured",
+    Counters: "counters",
+    KnownProducers: "producers",
+    Notify: "notify",
+    Registry: "registry",
+    Spools: "spools",
+    Store: "store",
+    Wakeups: "wakeups",
+}
+
+
+class _Named:
+    """What the service has under a name when it is asked: a test may change it."""
+
+    def __init__(self, service: Any, name: str) -> None:
+        self._service = service
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(getattr(self._service, self._name), name)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return getattr(self._service, self._name)(*arguments)
+
+
+def given_by(service: Any) -> Given:
+    """Return the parts of a service: itself for most kinds, and its attributes."""
+    given = Given()
+    parts: Sequence[tuple[type[Any], Any]] = (
+        *((kind, service) for kind in _ITSELF),
+        *((kind, _Named(service, name)) for kind, name in _NAMED.items()),
+    )
+    for kind, part in parts:
+        given.add(kind, part)
+    return given
 
 
 def admin_app(
     service: Any, allowed: Access | None = None, stopped: asyncio.Event | None = None
 ) -> Any:
     """Return the ASGI application. ``allowed``: who may ask, by default everyone on loopback."""
-    return create_app(service, allowed=allowed or Access(), stopped=stopped or asyncio.Event())
+    given, stopped = given_by(service), stopped or asyncio.Event()
+    parts = (given.of(Subscriptions), given.of(Store), given.of(Counters), given.of(Clock))
+    recorder = Recorder(*parts, stopped)
+    return create_app(given, allowed=allowed or Access(), stopped=stopped, recorder=recorder)
 
 
 def client_of(

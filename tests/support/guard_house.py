@@ -24,7 +24,7 @@ from typing import Any
 import trustme
 
 from app.bindings.http import HttpMessage
-from app.runtime.tokens import through
+from app.features.tokens import through
 from app.sinks import dns
 from app.sinks.http_client import HttpClient
 from app.sinks.tls import TlsFiles

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from app.gateway.intakes import Intakes, OpenIntake
+import msgspec
+
+from app.gateway.intakes import Intakes, Memory, OpenIntake
 from app.gateway.server import EventsServer
 from app.intakes.compiled import secrets_of
 from app.model.intake import Intake
@@ -64,15 +66,29 @@ class IntakeHouse:
         self.clock = VirtualClock()
         self.counters = Counters()
         self.log: Any = ScriptedLog(at_once=at_once)
-        self.settings = [Intake.model_validate(each) for each in intakes]
         self.publisher = publishing(ROUTES, self.log, self.counters)
-        self.intakes = Intakes(
-            [self.opened(each) for each in self.settings], self.counters, ("traceparent",)
-        )
+        self.intakes = self._opened(intakes)
 
-    def opened(self, settings: Intake) -> OpenIntake:
-        secrets = [secret.get_secret_value for secret in secrets_of(settings)]
-        return OpenIntake(settings, secrets, self.clock)
+    def _opened(
+        self,
+        listed: Sequence[dict[str, Any]],
+        memories: Mapping[str, Memory] | None = None,
+    ) -> Intakes:
+        opened = []
+        for settings in map(Intake.model_validate, listed):
+            secrets = [secret.get_secret_value for secret in secrets_of(settings)]
+            opened.append(
+                OpenIntake(settings, secrets, self.clock, (memories or {}).get(settings.name))
+            )
+        return Intakes(opened, self.counters, ("traceparent",))
+
+    def reload(self, intakes: Sequence[dict[str, Any]] = INTAKES) -> None:
+        """Apply other settings to the server, as a reload does."""
+        self.intakes = self._opened(intakes, self.intakes.memories())
+        self.server.apply(
+            msgspec.structs.replace(self.server.resource.policy, intakes=self.intakes)
+        )
+        self.intakes.take_effect()
 
     @asynccontextmanager
     async def open(self, **settings: Any) -> AsyncIterator[IntakeHouse]:

@@ -19,7 +19,7 @@ BEGIN_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
 
 class Service(topics_service.Service):
-    """The parts of ``Running`` that these ask for. ``names``: subscriptions that there are."""
+    """What these ask of a service. ``names``: subscriptions that there are."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.gateway.answers import ACCEPTED, Answer
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
-from app.gateway.resource import Done
+from app.gateway.resource import Done, EventsPolicy
 from app.gateway.server import EventsServer
+from app.gateway.tls import Tls
 from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Router
@@ -69,17 +71,25 @@ def publishing(
 ) -> Publisher:
     """Return a publisher whose routes all lead to one log, which is called ``log``."""
     router = Router([Route.model_validate(each) for each in routes])
-    return Publisher(router, {LogName("log"): log}, counters, **settings)
+    others = {name: settings.pop(name) for name in tuple(settings) if name == "monotonic"}
+    policy = PublishPolicy(router=router, **settings)
+    return Publisher(policy, {LogName("log"): log}, counters, **others)
 
 
 @asynccontextmanager
 async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServer]:
-    """A started server on a free port; ``settings`` of ``Limits`` go there, the rest to the server."""
-    bounds = {
-        name: settings.pop(name) for name in tuple(settings) if name in Limits.__struct_fields__
-    }
+    """A started server on a free port; ``settings`` of ``Limits`` and of ``EventsPolicy`` go there, the rest to the
+    server."""
     counters = settings.pop("counters", None) or Counters()
-    server = EventsServer(publisher, counters, port=0, limits=Limits(**bounds), **settings)
+    bounds, decided = (
+        {name: settings.pop(name) for name in tuple(settings) if name in kind.__struct_fields__}
+        for kind in (Limits, EventsPolicy)
+    )
+    decided["intakes"] = decided.get("intakes") or Intakes((), counters)
+    tls: Tls | None = settings.get("tls")
+    demands = tls is not None and tls.demands_client
+    policy = EventsPolicy(**{"limits": Limits(**bounds), "demands_client": demands, **decided})
+    server = EventsServer(publisher, counters, policy, port=0, **settings)
     await server.start()
     try:
         yield server
@@ -89,7 +99,7 @@ async def listening(publisher: Any, **settings: Any) -> AsyncIterator[EventsServ
 
 def resource_of(server: EventsServer) -> Any:
     """Return what counts bodies on their way, and knows the door."""
-    return server._resource
+    return server.resource
 
 
 def connection_of(server: EventsServer) -> Any:

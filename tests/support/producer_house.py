@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from app.access.who import Producers
-from app.gateway.door import Door
+from app.gateway.door import Addresses, Door
 from app.gateway.issuers import Issuers
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
@@ -27,7 +28,7 @@ from app.model.producer import Producer
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from app.telemetry import Counters
-from listening import listening, publishing, resource_of
+from listening import listening, publishing
 from raw_http import RawAnswer, RawConnection, request
 from scripted_log import ScriptedLog
 
@@ -78,12 +79,12 @@ class House:
 
     def become(self, listed: Sequence[Mapping[str, Any]], *, is_open: bool = False) -> None:
         """As a reload does."""
-        made = Producers([Producer.model_validate(each) for each in listed])
-        resource = resource_of(self.server)
-        before = resource.door
-        if before is not None:
-            made.follow(before.producers, self.clock.monotonic())
-        resource.door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+        resource = self.server.resource
+        before = {} if resource.door is None else resource.door.producers.callers
+        made = Producers([Producer.model_validate(each) for each in listed], before)
+        door = Door(made, self.issuers.of, self.clock, is_open=is_open)
+        self.server.apply(msgspec.structs.replace(resource.policy, door=door))
+        made.take_effect(self.clock.monotonic())
 
 
 @asynccontextmanager
@@ -101,7 +102,8 @@ async def producer_house(
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
     made = Producers([Producer.model_validate(each) for each in listed])
-    door = Door(made, issuers.of, clock, is_open=is_open, address_quota=address_quota)
+    addresses = None if address_quota is None else Addresses(address_quota)
+    door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:
         yield House(server, log, counters, issuers, clock)
     await issuers.stop()

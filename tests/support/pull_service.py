@@ -21,7 +21,7 @@ EVENTS = Partition("events", 0)
 
 
 class PullService(Service):
-    """The parts of ``Running`` that pulling asks for. ``settings``: of its subscription ``billing``."""
+    """What pulling asks of a service. ``settings``: of its subscription ``billing``."""
 
     def __init__(self) -> None:
         super().__init__()

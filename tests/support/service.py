@@ -15,15 +15,18 @@ from typing import Any
 import httpx
 import pytest
 
-from app.api.running import Reload
+from app.api.status.configured import Reload
 from app.bindings.record import Record
 from app.brokers.portable import PortableLog
 from app.config.check.source import Source
+from app.features import kafka
+from app.features.brokers.component import BrokersComponent
+from app.features.storage.component import StorageComponent
+from app.features.subscriptions.component import SubscriptionsComponent
 from app.interfaces import LetterChoice, Store
 from app.model.message import Partition
-from app.runtime import service as making
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
+from app.runtime.compose import compose
 from app.telemetry import Counters
 from app.worker.supervisor import Supervisor
 from configuration import written
@@ -39,9 +42,7 @@ class Service:
         source = Source(file, environ or {})
         loaded = source.load(source.read())
         self.file = file
-        self._service = making.Service(
-            build(loaded.config, SystemClock(), loaded=loaded), source=source
-        )
+        self._service = compose(loaded, SystemClock(), source=source)
 
     async def start(self) -> None:
         """Return when it accepts events. Raises SetupError."""
@@ -65,22 +66,22 @@ class Service:
     @property
     def logs(self) -> Mapping[str, PortableLog]:
         """The logs of its brokers, by name."""
-        return self._service.parts.logs
+        return self._service.part(BrokersComponent).logs
 
     @property
     def store(self) -> Store:
-        return self._service.parts.store
+        return self._service.part(StorageComponent).store
 
     @property
     def supervisor(self) -> Supervisor:
         """The worker's subscriptions. Fails where the role ``worker`` is not run."""
-        supervisor = self._service.parts.supervisor
+        supervisor = self._service.part(SubscriptionsComponent).supervisor
         assert supervisor is not None
         return supervisor
 
     @property
     def counters(self) -> Counters:
-        return self._service.parts.counters
+        return self._service.counters
 
     async def reload(self) -> Reload:
         """Read the file again, as ``POST /v1/config:reload`` does."""
@@ -140,7 +141,7 @@ async def running(
 
 def kafka_waits_for_subscriptions(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set how long a starting service keeps Kafka clients out until its subscriptions have their groups."""
-    monkeypatch.setattr(making, "TAKEN", seconds)
+    monkeypatch.setattr(kafka, "TAKEN", seconds)
 
 
 def _client() -> httpx.AsyncClient:

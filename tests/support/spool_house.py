@@ -12,15 +12,17 @@ from app.bindings.record import Record
 from app.brokers.embedded import open_log
 from app.brokers.kafka.driver import CAPABILITIES
 from app.brokers.portable import PortableLog
-from app.config.load.loader import load
+from app.config.diff.difference import Difference
+from app.config.load.loader import Loaded, load
 from app.config.model.config import Config
 from app.errors import BrokerRefused, BrokerUnavailable, UnclearRefusal
+from app.features.brokers.logs import declare_subscriptions
+from app.features.component import Change
+from app.features.spools import SpoolsComponent
 from app.interfaces import PublishResult
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.runtime.clock import SystemClock
-from app.runtime.logs import declare_subscriptions
-from app.runtime.spools import Spools
 from app.telemetry import Counters
 from memory_store import MemoryStore
 
@@ -41,6 +43,11 @@ ROUTES = "routes: [{name: orders, to: {broker: main, topic: orders}, " + SPOOL +
 PLAIN = "routes: [{name: orders, to: {broker: main, topic: orders}}]"
 ELSEWHERE = ROUTES.replace("main", "other")
 NONE = "routes: [{name: others, to: {broker: main, topic: others}}]"
+
+
+def change_to(config: Config) -> Change:
+    """Another configuration, as a reload hands it to a component."""
+    return Change(Loaded.of(config), Difference(()))
 
 
 class Target:
@@ -89,7 +96,7 @@ class SpoolHouse:
         self.store = store or MemoryStore()
         self.alone = store is None
         self.told: list[tuple[str, str, Mapping[str, object]]] = []
-        self.spools: Spools
+        self.spools: SpoolsComponent
         self.log: PortableLog
 
     def config(self, routes: str) -> Config:
@@ -103,7 +110,7 @@ class SpoolHouse:
         config = self.config(routes)
         self.log = open_log(path=self.folder / "log", name="log", partitions=2, **disk)
         logs: Any = {"log": self.log, "main": self.target, "other": self.target}
-        self.spools = Spools(
+        self.spools = SpoolsComponent(
             config, logs, {LogName(name): log for name, log in logs.items()}, self.store,
             SystemClock(), Counters(),
             lambda *told: self.told.append(told), alone=self.alone,
@@ -124,8 +131,8 @@ class SpoolHouse:
 
     async def reload(self, routes: str) -> None:
         config = self.config(routes)
-        await self.spools.prepare(config)
-        self.spools.become(config)
+        await self.spools.prepare(change_to(config))
+        self.spools.apply(config)
 
     async def until_state(self, state: str) -> Any:
         async with asyncio.timeout(WITHIN):

@@ -17,7 +17,7 @@ EVENT = event_headers("7") | {"content-type": "application/json"}
 
 
 class Service:
-    """The parts of ``Running`` that topics ask for."""
+    """What topics ask of a service."""
 
     def __init__(self) -> None:
         self.log = FakeLog()

@@ -8,14 +8,14 @@ from time import perf_counter, thread_time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.api.metrics import Snapshot, render
+from app.api.status.metrics import render
 from app.store import open_store
 from app.telemetry import LABEL_BOUND, Counters
 from app.telemetry.histograms import SERIES_BOUND
 
 
 def scraped(counters: Counters) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    text = render(Snapshot(counters, {}, {}, [], [], {}, {})).decode()
+    text = render(counters.values()).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)

@@ -8,13 +8,13 @@ import msgspec
 from fastapi import Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import Here, router
-from app.api.answers import View
+from app.api.access.operations import router
+from app.api.access.parts import StoreDep
 from app.api.http import parameters
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import LIMIT, LIMIT_MAX, Id, Moment, Text
 from app.api.http.slices import Slices
-from app.api.running import store_of
+from app.api.http.views import View
 from app.interfaces import AuditChoice, AuditKind
 
 
@@ -73,11 +73,13 @@ routes = router(prefix="/v1/audit", tags=["audit"])
 
 
 @routes.operation("GET", "audit", (422, 503), response_model=AuditPage)
-async def audit(running: Here, request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
+async def audit(
+    store: StoreDep, request: Request, query: Annotated[AuditQuery, Query()]
+) -> Response:
     """Changes, logins, looks at event data and refusals, the newest first. The store keeps a bounded number
     of each kind: 10,000 logins, the others by `store.audit`. Requests alike are one entry with a count."""
     choice = msgspec.convert(query, AuditChoice, from_attributes=True)
-    found = await store_of(running).audit.find(choice, query.limit + 1, query.before)
+    found = await store.audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]
     more = len(found) > query.limit
     return json_answer(

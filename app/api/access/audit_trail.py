@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from app.api.access.callers import Caller, caller_of
-from app.api.running import Running, now_ms, store_of
+from app.api.http.moments import now_ms
 from app.errors import StoreUnavailable
-from app.interfaces import AuditEntry, AuditKind
+from app.interfaces import AuditEntry, AuditKind, Clock, Notify, Store
 from app.interfaces.notify import AUDITED
 
 HOUR = 3600.0  # seconds
@@ -28,8 +28,10 @@ _log = logging.getLogger("skybridge.audit")
 
 
 class Trail:
-    def __init__(self, running: Running) -> None:
-        self._running = running
+    def __init__(self, store: Store, clock: Clock, notify: Notify) -> None:
+        self._store = store
+        self._clock = clock
+        self._notify = notify
         self._used: dict[tuple[str, ...], float] = {}  # in the order of their time
 
     async def begin(
@@ -39,7 +41,7 @@ class Trail:
         entry = self._entry(scope, caller.name, kind, operation)
         if hourly and not self._is_first(entry):
             return
-        number = await store_of(self._running).audit.add(entry)
+        number = await self._store.audit.add(entry)
         if hourly:
             self._remember(entry)
         caller.entry = msgspec.structs.replace(entry, id=number)
@@ -51,7 +53,7 @@ class Trail:
             return
         entry = msgspec.structs.replace(entry, status=status)
         try:
-            await store_of(self._running).audit.conclude(entry)
+            await self._store.audit.conclude(entry)
         except StoreUnavailable as error:
             _log.error(
                 "the outcome %d of entry %d is not in the audit: %s", status, entry.id, error
@@ -67,7 +69,7 @@ class Trail:
         """Without a request, when it is over."""
         entry = AuditEntry(
             kind="change",
-            at_ms=now_ms(self._running),
+            at_ms=now_ms(self._clock),
             who=who,
             address="",
             operation=RELOAD,
@@ -84,7 +86,7 @@ class Trail:
     async def _add(self, entry: AuditEntry) -> None:
         """Done already, so nothing is refused where the store is away."""
         try:
-            await store_of(self._running).audit.add(entry)
+            await self._store.audit.add(entry)
         except StoreUnavailable as error:
             _log.error("not in the audit: %s by %s: %s", entry.operation, entry.who, error)
         self._publish(entry)
@@ -93,7 +95,7 @@ class Trail:
         client = scope.get("client")
         return AuditEntry(
             kind=kind,
-            at_ms=now_ms(self._running),
+            at_ms=now_ms(self._clock),
             who=who,
             address=client[0] if client else "",
             operation=operation,
@@ -101,15 +103,15 @@ class Trail:
         )
 
     def _publish(self, entry: AuditEntry) -> None:
-        self._running.notify(AUDITED[entry.kind], entry.operation, published(entry))
+        self._notify(AUDITED[entry.kind], entry.operation, published(entry))
 
     def _is_first(self, entry: AuditEntry) -> bool:
         noted = self._used.get(_use(entry))
-        return noted is None or self._running.clock.monotonic() - noted >= HOUR
+        return noted is None or self._clock.monotonic() - noted >= HOUR
 
     def _remember(self, entry: AuditEntry) -> None:
         self._used.pop(_use(entry), None)
-        self._used[_use(entry)] = self._running.clock.monotonic()
+        self._used[_use(entry)] = self._clock.monotonic()
         if len(self._used) > USES:
             del self._used[next(iter(self._used))]
 

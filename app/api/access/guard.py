@@ -132,9 +132,9 @@ class TokenGuard:
         self._app = app
         self._wrong = WrongTokens(monotonic)
         self.sessions = Sessions(monotonic)
-        self.expect(access)
+        self.admit(access)
 
-    def expect(self, access: Access) -> None:
+    def admit(self, access: Access) -> None:
         """From the next request on."""
         self._callers = Callers(access)
         self.sessions.keep(self._callers.digests)

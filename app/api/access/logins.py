@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from app.api.access.audit_trail import Trail
 from app.api.access.callers import caller_of
 from app.api.access.guard import Presented, Refusal, TokenGuard, cookie_of, presented_by
-from app.api.access.operations import Here, router
+from app.api.access.operations import router
+from app.api.access.parts import ClockDep
 from app.api.access.sessions import csrf_of, set_cookie
-from app.api.answers import rfc3339
+from app.api.http.moments import rfc3339
 from app.api.http.problems import MEDIA_TYPE, Refused
-from app.api.running import Running
+from app.interfaces import Clock
 from app.model.scopes import Scope
 
 LONGEST_TOKEN = 4096  # characters
@@ -50,30 +51,30 @@ class SessionView(BaseModel):
 
 
 @routes.get("", operation_id="session")
-async def look(running: Here, request: Request) -> SessionView:
+async def look(clock: ClockDep, request: Request) -> SessionView:
     """The name of the caller. Answers strangers too, so that a page knows whether to ask for a token."""
-    return _view(running, request)
+    return _view(clock, request)
 
 
 @routes.post(
     "", operation_id="log_in", response_model=SessionView, responses=Refused.responses(401, 429)
 )
 async def log_in(
-    running: Here, request: Request, response: Response, login: Login
+    clock: ClockDep, request: Request, response: Response, login: Login
 ) -> SessionView | Response:
     """Exchange a token for a session: its opaque id is in an HttpOnly cookie that only this host gets.
     The session may do what its token may. It ends after half an hour without use, after twelve hours,
     at logout, and when its token is removed or changed."""
     guard = _guard(request)
     if guard.open:
-        return _view(running, request)
+        return _view(clock, request)
     found = guard.log_in(request.scope, login.token.get_secret_value())
     if isinstance(found, Refusal):
         return Response(found.body, found.status, dict(found.headers), MEDIA_TYPE)
     caller, presented = found
     await _trail(request).told(request.scope, caller.name, "log_in", 200)
     response.headers["set-cookie"] = set_cookie(cookie_of(request.scope), presented.id)
-    return _view(running, request)
+    return _view(clock, request)
 
 
 @routes.delete("", operation_id="log_out", status_code=204)
@@ -88,7 +89,7 @@ async def log_out(request: Request) -> Response:
     return Response(status_code=204, headers=headers)
 
 
-def _view(running: Running, request: Request) -> SessionView:
+def _view(clock: Clock, request: Request) -> SessionView:
     guard, caller = _guard(request), caller_of(request.scope)
     presented = presented_by(request.scope)
     return SessionView(
@@ -97,14 +98,14 @@ def _view(running: Running, request: Request) -> SessionView:
         name="" if caller is None else caller.name,
         scopes=[] if caller is None else sorted(caller.scopes),
         csrf="" if presented is None else csrf_of(presented.id),
-        expires_at=_ends(running, guard, presented),
+        expires_at=_ends(clock, guard, presented),
     )
 
 
-def _ends(running: Running, guard: TokenGuard, presented: Presented | None) -> str | None:
+def _ends(clock: Clock, guard: TokenGuard, presented: Presented | None) -> str | None:
     if presented is None:
         return None
-    return rfc3339(running.clock.now() + guard.sessions.left(presented.session))
+    return rfc3339(clock.now() + guard.sessions.left(presented.session))
 
 
 def _guard(request: Request) -> TokenGuard:

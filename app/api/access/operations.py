@@ -14,11 +14,11 @@ from fastapi.routing import APIRoute
 
 from app.api.access.audit_trail import Trail
 from app.api.access.callers import Caller, caller_of
-from app.api.access.reach import OutsideBinding, demand_path, within
+from app.api.access.parts import given_of
+from app.api.access.reach import OutsideBinding, demand_path
 from app.api.access.redaction import Shown
 from app.api.http.bodies import replayed
 from app.api.http.problems import MissingScope, Refused
-from app.api.running import Running
 from app.model.scopes import Scope
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -134,9 +134,8 @@ async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> Non
     if rule.scope not in caller.scopes:
         await trail.refused(request.scope, caller, name)
         raise MissingScope(name, cast("Scope", rule.scope), caller.name, caller.scopes)
-    running = cast("Running", request.app.state.running)
     try:
-        await demand_path(running, caller, name, request.path_params, whole=rule.whole)
+        await demand_path(given_of(request), caller, name, request.path_params, whole=rule.whole)
     except OutsideBinding:
         await trail.refused(request.scope, caller, name)
         raise
@@ -173,11 +172,6 @@ def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
     return Router(prefix=prefix, tags=tags, route_class=Operation)
 
 
-async def _here(request: Request) -> Running:
-    running, caller = cast("Running", request.app.state.running), caller_of(request.scope)
-    return running if caller is None else await within(running, caller)
-
-
 async def _caller(request: Request) -> Caller:
     return cast("Caller", caller_of(request.scope))
 
@@ -186,8 +180,6 @@ async def _shown(request: Request) -> Shown:
     return cast("Caller", caller_of(request.scope)).shown
 
 
-Here = Annotated[Running, Depends(_here)]
-"""The service that an operation is asked of, as its caller reaches it."""
 By = Annotated[Caller, Depends(_caller)]
 """The caller of an operation."""
 To = Annotated[Shown, Depends(_shown)]

@@ -1,28 +1,39 @@
-"""Limit a running service to what a bound token reaches: the same service, with all else left out.
+"""Limit the parts of a service to what a bound token reaches: the same parts, with all else left out.
 
-``demand_path`` judges what the path of a request names, before its body. ``within`` gives an operation the service
+``demand_path`` judges what the path of a request names, before its body. ``reached`` gives an operation each part
 as its caller reaches it: lists and counts leave out all else, and what a request names beyond it is 403. So
 no operation judges by itself, except that ``produce`` and ``test`` ask for the source of an event.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from typing import Any, TypeGuard, TypeVar, cast
 
 from msgspec.structs import replace
 
-from app.access.rights import Binding
+from app.access.rights import UNBOUND, Binding
 from app.api.access.callers import Caller
+from app.api.asked.brokers import Brokers
+from app.api.asked.readiness import Readiness
+from app.api.asked.registry import Document, Entry, Registry
+from app.api.asked.subscriptions import Subscriptions
+from app.api.http.given import Given
 from app.api.http.problems import Refused
-from app.api.running import Document, Entry, Running
 from app.delivery.target_url import named_by
 from app.errors import BrokerRefused, StoreUnavailable
 from app.event.validate import clip
 from app.interfaces import (
     Attempt,
     AttemptChoice,
-    DeadLetter,
     LetterChoice,
     Located,
     Log,
@@ -38,6 +49,7 @@ from app.model.metadata import LogMetadata
 from app.model.route import Exchange, Target
 from app.model.subscription import IGNORE, Subscription
 from app.model.subscription_status import SubscriptionStatus
+from app.telemetry import Counters
 
 T = TypeVar("T")
 
@@ -60,6 +72,10 @@ class Reach:
         self._caller = caller
         self._binding: Binding = caller.binding
         self._sources = sources
+
+    @property
+    def is_bound(self) -> bool:
+        return self._binding.is_bound
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -145,11 +161,12 @@ def _delivered(subscription: Subscription) -> tuple[object, ...]:
     return source, filters, subscription.sink, subscription.dead_letter
 
 
-async def _sources(running: Running) -> Sources:
+async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
     """Return what each subscription reads: also those that cannot run, unless the store does not answer."""
-    found = {each.id: (each.source.broker, each.source.topics) for each in await running.declared()}
+    declared = await subscriptions.declared()
+    found = {each.id: (each.source.broker, each.source.topics) for each in declared}
     try:
-        entries = await running.registry.entries()
+        entries = await registry.entries()
     except StoreUnavailable:
         return found
     return {each.id: _read_by(each) for each in entries if each.id not in found} | found
@@ -165,12 +182,14 @@ def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
     return str(read.get("broker")), list(map(str, topics))
 
 
-async def reach_of(running: Running, caller: Caller) -> Reach:
-    return Reach(caller, await _sources(running) if caller.binding.is_bound else {})
+async def reach_of(given: Given, caller: Caller) -> Reach:
+    if not caller.binding.is_bound:
+        return Reach(caller, {})
+    return Reach(caller, await _sources(given.of(Subscriptions), given.of(Registry)))
 
 
 async def demand_path(
-    running: Running, caller: Caller, operation: str, named: Mapping[str, Any], *, whole: bool
+    given: Given, caller: Caller, operation: str, named: Mapping[str, Any], *, whole: bool
 ) -> None:
     """Judge what the path of a request names. ``whole``: the operation is about the whole service. Raises
     OutsideBinding."""
@@ -179,9 +198,9 @@ async def demand_path(
     if whole:
         raise OutsideBinding(caller, f"{operation} is about the whole service")
     if "topic" in named:
-        (await reach_of(running, caller)).demand_topic(named["broker"], named["topic"])
+        (await reach_of(given, caller)).demand_topic(named["broker"], named["topic"])
     elif name := named.get("id") or named.get("name"):
-        (await reach_of(running, caller)).demand_subscriptions(name)
+        (await reach_of(given, caller)).demand_subscriptions(name)
 
 
 def demand_source(caller: Caller, source: str | None) -> None:
@@ -195,18 +214,33 @@ def demand_source(caller: Caller, source: str | None) -> None:
         raise OutsideBinding(caller, f"{what} is not within")
 
 
-async def within(running: Running, caller: Caller) -> Running:
-    """Return the service as the caller reaches it: the service itself, if nothing limits the caller."""
-    binding = caller.binding
-    if binding.is_bound:
-        return cast("Running", RunningWithin(running, await reach_of(running, caller)))
-    if caller.targets is None and binding.event_sources is None:
-        return running
-    return cast("Running", Configuring(running, Reach(caller, {})))
+class Reached:
+    """The parts of a service as one caller reaches them. ``reach`` None: all of them."""
+
+    def __init__(self, given: Given, reach: Reach | None) -> None:
+        self._given = given
+        self._reach = reach
+
+    def of(self, kind: type[T]) -> T:
+        """Return the part of a kind, limited to what the caller reaches. Raises LookupError if there is none."""
+        part, reach = self._given.of(kind), self._reach
+        if reach is None:
+            return part
+        view = (_OF_BOUND if reach.is_bound else _OF_ANY).get(kind)
+        return part if view is None else cast("T", view(part, reach))
+
+
+async def reached(given: Given, caller: Caller | None) -> Reached:
+    """Return the parts as the caller reaches them. None: a stranger, whom only probes and the login answer."""
+    return Reached(given, await reach_of(given, caller) if _is_limited(caller) else None)
+
+
+def _is_limited(caller: Caller | None) -> TypeGuard[Caller]:
+    return caller is not None and (caller.binding != UNBOUND or caller.targets is not None)
 
 
 class _Within:
-    """A view of something whole: a class below replaces what is limited, the rest passes through."""
+    """A view of a part: a class below replaces what is limited, the rest passes through."""
 
     def __init__(self, whole: Any, reach: Reach) -> None:
         self._whole = whole
@@ -216,40 +250,35 @@ class _Within:
         return getattr(self._whole, name)
 
 
-class Configuring(_Within):
-    """A ``Running`` of a caller that reaches all of it, but may not make every subscription."""
+class BrokersWithin(_Within):
+    """``Brokers``."""
 
-    def __init__(self, whole: Running, reach: Reach) -> None:
-        super().__init__(whole, reach)
-        self.registry = RegistryWithin(whole.registry, reach)
+    @property
+    def logs(self) -> Mapping[str, Any]:
+        return {name: LogWithin(log, self._reach) for name, log in self._whole.logs.items()}
 
 
-class RunningWithin(Configuring):
-    """A ``Running`` of a caller that reaches a part of it."""
-
-    def __init__(self, whole: Running, reach: Reach) -> None:
-        super().__init__(whole, reach)
-        self.counters = CountersWithin(whole.counters, reach)
-        self.logs: Mapping[str, Any] = {
-            name: LogWithin(log, reach) for name, log in whole.logs.items()
-        }
-        self.store = None if whole.store is None else StoreWithin(whole.store, reach)
-
-    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
-        found: Mapping[str, str] = self._whole.groups(broker, topic)
-        return {group: name for group, name in found.items() if self._reach.subscription(name)}
+class ReadinessWithin(_Within):
+    """``Readiness``."""
 
     async def readiness(self) -> Mapping[str, Any]:
         """Leave out the causes, which name subscriptions and topics."""
         found = await self._whole.readiness()
         return {role: each.model_copy(update={"causes": []}) for role, each in found.items()}
 
+
+class SubscriptionsWithin(_Within):
+    """``Subscriptions``."""
+
+    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._whole.groups(broker, topic)
+        return {group: name for group, name in found.items() if self._reach.subscription(name)}
+
     async def declared(self) -> Sequence[Subscription]:
         return [each for each in await self._whole.declared() if self._reach.subscription(each.id)]
 
-    async def subscriptions(self) -> Sequence[SubscriptionStatus]:
-        found = await self._whole.subscriptions()
-        return [each for each in found if self._reach.subscription(each.id)]
+    async def statuses(self) -> Sequence[SubscriptionStatus]:
+        return [each for each in await self._whole.statuses() if self._reach.subscription(each.id)]
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
         found = self._whole.attempts(subscription, limit)
@@ -339,39 +368,27 @@ class StoreWithin(_Within):
         self.pulled = PulledWithin(whole.pulled, reach)
 
 
+def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
+    """Return a method of ``LettersWithin`` that narrows its choice. ``nothing``: the answer if no subscription that was
+    chosen is within."""
+
+    async def asked(self: LettersWithin, choice: LetterChoice, *more: Any, **others: Any) -> Any:
+        narrowed = await self._narrowed(choice)
+        if narrowed is None:
+            return nothing()
+        return await getattr(self._whole, verb)(narrowed, *more, **others)
+
+    return asked
+
+
 class LettersWithin(_Within):
     """The dead letters within."""
 
-    async def find(
-        self, choice: LetterChoice, limit: int = 100, before: int | None = None
-    ) -> list[DeadLetter]:
-        narrowed = await self._narrowed(choice)
-        if narrowed is None:
-            return []
-        found: list[DeadLetter] = await self._whole.find(narrowed, limit, before)
-        return found
-
-    async def count(self, choice: LetterChoice) -> Mapping[tuple[str, str], int]:
-        return await self._asked("count", choice, {})
-
-    async def count_over_time(
-        self, choice: LetterChoice, every_ms: int
-    ) -> Mapping[tuple[int, str], int]:
-        return await self._asked("count_over_time", choice, {}, every_ms)
-
-    async def discard(self, choice: LetterChoice) -> int:
-        return await self._asked("discard", choice, 0)
-
-    async def redrive(self, choice: LetterChoice, *, rate: float, now_ms: int, limit: int) -> int:
-        return await self._asked("redrive", choice, 0, rate=rate, now_ms=now_ms, limit=limit)
-
-    async def _asked(
-        self, verb: str, choice: LetterChoice, nothing: T, *more: Any, **others: Any
-    ) -> T:
-        narrowed = await self._narrowed(choice)
-        if narrowed is None:
-            return nothing
-        return cast("T", await getattr(self._whole, verb)(narrowed, *more, **others))
+    find = _of_choice("find", list)
+    count = _of_choice("count", dict)
+    count_over_time = _of_choice("count_over_time", dict)
+    discard = _of_choice("discard", int)
+    redrive = _of_choice("redrive", int)
 
     async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
         """Return the choice with the subscriptions within; None if none is. Raises OutsideBinding for one that is
@@ -440,3 +457,16 @@ class PulledWithin(_Within):
 
     async def named(self, event_id: str, most: int) -> list[Offered]:
         return _of(self._reach, await self._whole.named(event_id, most))
+
+
+_OF_ANY: Mapping[type[Any], type[_Within]] = {Registry: RegistryWithin}
+_OF_BOUND: Mapping[type[Any], type[_Within]] = {
+    **_OF_ANY,
+    Brokers: BrokersWithin,
+    Counters: CountersWithin,
+    Readiness: ReadinessWithin,
+    Store: StoreWithin,
+    Subscriptions: SubscriptionsWithin,
+}
+"""By the kind of a part: what limits it to the reach of a bound caller. Other kinds pass unchanged. Of a caller that is
+not bound only the subscriptions are limited that it may make."""

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from app.api.access.operations import Here, To, router
+from app.api.access.operations import To, router
+from app.api.access.parts import StoreDep, SubscriptionsDep
 from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import LIMIT, LIMIT_MAX, PAGE_BYTES, Text
 from app.api.http.slices import Slices
-from app.api.running import store_of
 from app.delivery.outcomes import Fate
 from app.interfaces import Attempt, AttemptChoice, Store, Waiting
 
@@ -24,7 +24,8 @@ routes = router("/v1/attempts", tags=["attempts"])
 
 @routes.operation("GET", "attempts", (422, 503), response_model=views.AttemptsView)
 async def attempts(
-    running: Here,
+    store: StoreDep,
+    subscriptions: SubscriptionsDep,
     shown: To,
     subscription: Annotated[Text | None, Query(description="all by default")] = None,
     event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
@@ -35,18 +36,18 @@ async def attempts(
     behind another has no attempt: `waiting` names the other event."""
     word = None if outcome is None else outcome.value
     choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
-    stored = await store_of(running).attempts.find(choice, limit)
+    stored = await store.attempts.find(choice, limit)
     slices = Slices()
     remembered = [
         each
-        for each in await slices.each(running.attempts(subscription, REMEMBERED))
+        for each in await slices.each(subscriptions.attempts(subscription, REMEMBERED))
         if _is_wanted(each, event_id, word)
     ]
     found = (await views.merged(stored, remembered, slices))[:limit]
     waiting: list[Waiting] = []
     if event_id is not None and outcome is None:
-        waiting += await _parked(store_of(running), subscription, event_id)
-        waiting += running.waiting(subscription, event_id)
+        waiting += await _parked(store, subscription, event_id)
+        waiting += subscriptions.waiting(subscription, event_id)
     return json_answer(
         {
             "attempts": await slices.rows(

@@ -6,19 +6,21 @@ Changes are asked for twice: ``:redrive`` and ``:discard`` only count unless the
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import Path, Query, Request, Response
-from msgspec.structs import replace
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from app.api.access.operations import By, Here, To, router
+from app.api.access.operations import By, To, router
+from app.api.access.parts import BrokersDep, ClockDep, RoutesDep, StoreDep, SubscriptionsDep
 from app.api.access.redaction import Shown
+from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
+from app.api.deliveries.redriving import Redriving
 from app.api.http import parameters
 from app.api.http.bodies import json_answer
+from app.api.http.moments import now_ms
 from app.api.http.parameters import (
     BODY,
     GREATEST_ID,
@@ -31,15 +33,21 @@ from app.api.http.parameters import (
 )
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.running import Running, now_ms, store_of
 from app.interfaces import Attempt, AttemptChoice, DeadLetter, LetterChoice, Store
-from app.model.spool import drained_route
+
+
+async def _redriving(
+    store: StoreDep, subscriptions: SubscriptionsDep, routes: RoutesDep, clock: ClockDep
+) -> Redriving:
+    return Redriving(store, subscriptions, routes, clock)
+
+
+RedrivingDep = Annotated[Redriving, Depends(_redriving)]
 
 AT_ONCE = 1_000  # letters that one request redrives at most
 INTERVALS = 1_000  # of one count
 LONGEST_INTERVAL = 366 * 86_400  # seconds
 HISTORY = 1_000  # attempts of an event that are looked through
-NOBODY = "the subscription does not exist: create it again, or discard its letters"
 
 LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="id, as the list shows it")]
 
@@ -91,10 +99,14 @@ routes = router("/v1/dead-letters", tags=["dead letters"])
 
 @routes.operation("GET", "dead_letters", (422, 503), response_model=views.DeadLetterPage)
 async def dead_letters(
-    running: Here, shown: To, request: Request, query: Annotated[LetterQuery, Query()]
+    store: StoreDep,
+    brokers: BrokersDep,
+    shown: To,
+    request: Request,
+    query: Annotated[LetterQuery, Query()],
 ) -> Response:
     """Dead letters with their messages, the newest first."""
-    store, choice = store_of(running), query.choice()
+    choice = query.choice()
 
     async def ask(limit: int, before: int | None) -> list[DeadLetter]:
         return await store.letters.find(choice, limit, before)
@@ -102,7 +114,7 @@ async def dead_letters(
     found, more = await parameters.read_page(ask, query.limit, query.before)
     page = {
         "dead_letters": await Slices().rows(
-            found, lambda each: _listed(running, each, shown, query)
+            found, lambda each: _listed(brokers.kinds, each, shown, query)
         ),
         "next": parameters.next_page(request, before=found[-1].id) if more else None,
     }
@@ -111,15 +123,16 @@ async def dead_letters(
 
 @routes.operation("GET /count", "count_dead_letters", (422, 503))
 async def count(
-    running: Here,
+    store: StoreDep,
+    clock: ClockDep,
     query: Annotated[CountQuery, Query()],
 ) -> views.DeadLetterCounts:
     """The number of dead letters, by subscription and cause, and over time."""
-    letters, choice = store_of(running).letters, query.choice()
+    letters, choice = store.letters, query.choice()
     found = await letters.count(choice)
     times: Mapping[tuple[int, str], int] = {}
     if query.every is not None:
-        _demand_few(query, now_ms(running))
+        _demand_few(query, now_ms(clock))
         times = await letters.count_over_time(choice, query.every * 1000)
     return views.DeadLetterCounts(
         total=sum(found.values()), counts=views.counts(found), over_time=views.over_time(times)
@@ -129,30 +142,36 @@ async def count(
 @routes.operation(
     "GET /{letter}", "dead_letter", (404, 422, 503), response_model=views.DeadLetterDetail
 )
-async def dead_letter(running: Here, shown: To, letter: LetterId) -> Response:
+async def dead_letter(
+    store: StoreDep,
+    brokers: BrokersDep,
+    subscriptions: SubscriptionsDep,
+    shown: To,
+    letter: LetterId,
+) -> Response:
     """One dead letter: its event, its record as it was on the wire, its attempts."""
-    store = store_of(running)
     found = await _found(store, letter)
     slices = Slices()
-    attempts = await _history(running, store, found, slices)
+    attempts = await _history(subscriptions, store, found, slices)
     history = await slices.rows(attempts, lambda each: views.attempt(each, shown), PAGE_BYTES)
-    return json_answer(views.dead_letter(running, found, shown, raw=True, history=history))
+    return json_answer(views.dead_letter(brokers.kinds, found, shown, raw=True, history=history))
 
 
 @routes.operation("POST /{letter}:resend", "resend_dead_letter", (404, 409, 422, 503))
-async def resend(running: Here, by: By, letter: LetterId) -> views.Redriven:
+async def resend(
+    redriving: RedrivingDep, store: StoreDep, by: By, letter: LetterId
+) -> views.Redriven:
     """Send one dead letter to its subscription again, with a new count of attempts."""
-    store = store_of(running)
     found = await _found(store, letter)
     choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
     by.tell(target=f"{found.subscription}/{letter}")
-    return await _redrive(running, store, choice, rate=0.0, limit=1, dry_run=False)
+    return await redriving.redrive(choice, rate=0.0, limit=1, dry_run=False)
 
 
 @routes.operation("POST :discard", "discard_dead_letters", (422, 503))
-async def discard(running: Here, by: By, order: DiscardOrder) -> views.Discarded:
+async def discard(store: StoreDep, by: By, order: DiscardOrder) -> views.Discarded:
     """Count dead letters, or with `dry_run: false` discard them for good."""
-    store, choice = store_of(running), order.choice()
+    choice = order.choice()
     found = await store.letters.count(choice)
     by.tell(target=", ".join(order.subscription), detail=_asked(order))
     gone = 0 if order.dry_run else await store.letters.discard(choice)
@@ -166,28 +185,23 @@ async def discard(running: Here, by: By, order: DiscardOrder) -> views.Discarded
 
 
 @routes.operation("POST :redrive", "redrive_dead_letters", (409, 422, 503))
-async def redrive(running: Here, by: By, order: RedriveOrder) -> views.Redriven:
+async def redrive(redriving: RedrivingDep, by: By, order: RedriveOrder) -> views.Redriven:
     """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
     again: same event, same id, one at a time per key. An event that fails again becomes a dead
     letter again; give `until` when you repeat the request, to leave these alone."""
     by.tell(target=", ".join(order.subscription), detail=_asked(order))
-    done = await _redrive(
-        running,
-        store_of(running),
-        order.choice(),
-        rate=order.rate,
-        limit=order.limit,
-        dry_run=order.dry_run,
+    done = await redriving.redrive(
+        order.choice(), rate=order.rate, limit=order.limit, dry_run=order.dry_run
     )
     by.tell(detail=_done(order, done.redriven, done.matched))
     return done
 
 
 def _listed(
-    running: Running, letter: DeadLetter, shown: Shown, query: LetterQuery
+    kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, query: LetterQuery
 ) -> dict[str, object]:
     if query.messages:
-        return views.dead_letter(running, letter, shown, raw=query.raw)
+        return views.dead_letter(kinds, letter, shown, raw=query.raw)
     return views.named_letter(letter, shown)
 
 
@@ -225,7 +239,7 @@ async def _found(store: Store, letter: int) -> DeadLetter:
 
 
 async def _history(
-    running: Running, store: Store, letter: DeadLetter, slices: Slices
+    subscriptions: Subscriptions, store: Store, letter: DeadLetter, slices: Slices
 ) -> list[Attempt]:
     """Of this message alone: others may bear the same id."""
     if not letter.event.id:
@@ -233,77 +247,9 @@ async def _history(
     message = letter.message
     choice = AttemptChoice(subscription=letter.subscription, event_id=letter.event.id)
     stored = await store.attempts.find(choice, HISTORY)
-    recent = await slices.each(running.attempts(letter.subscription, HISTORY))
+    recent = await slices.each(subscriptions.attempts(letter.subscription, HISTORY))
     return [
         each
         for each in await views.merged(stored, recent, slices)
         if (each.partition, each.position) == (message.partition, message.position)
     ]
-
-
-async def _redrive(
-    running: Running, store: Store, choice: LetterChoice, *, rate: float, limit: int, dry_run: bool
-) -> views.Redriven:
-    """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
-    for a subscription that was named and is not there: its rows would wait for ever."""
-    found = await store.letters.count(choice)
-    known = {each.id: each.paused for each in await running.declared()}
-    gone = [name for name in choice.subscriptions if not _is_there(name, known, running)]
-    if gone:
-        raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NOBODY}")
-    at_ms = now_ms(running)
-    totals: Counter[str] = Counter()
-    for (subscription, _), count in found.items():
-        totals[subscription] += count
-    able = [name for name in sorted(totals) if _is_there(name, known, running)]
-    moved = 0 if dry_run else await _move(running, store, choice, able, rate=rate, limit=limit)
-    return views.Redriven(
-        dry_run=dry_run,
-        at_ms=at_ms,
-        matched=totals.total(),
-        redriven=moved,
-        left=max(0, sum(totals[name] for name in able) - moved),
-        counts=views.counts(found),
-        skipped=[
-            views.Skipped(subscription=name, count=count, why=NOBODY)
-            for name, count in sorted(totals.items())
-            if name not in able
-        ],
-        waiting=await _waiting(store, able, known),
-    )
-
-
-def _is_there(subscription: str, known: Collection[str], running: Running) -> bool:
-    """One of a user, or that of a spool: a route of the configuration has it, and no one can create it."""
-    spooling = {route.name for route in running.routes if route.spool is not None}
-    return subscription in known or drained_route(subscription) in spooling
-
-
-async def _move(
-    running: Running,
-    store: Store,
-    choice: LetterChoice,
-    able: Sequence[str],
-    *,
-    rate: float,
-    limit: int,
-) -> int:
-    moved = 0
-    for name in able:
-        if moved < limit:
-            moved += await store.letters.redrive(
-                replace(choice, subscription=name),
-                rate=rate,
-                now_ms=now_ms(running),
-                limit=limit - moved,
-            )
-    return moved
-
-
-async def _waiting(store: Store, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
-    halts = await store.halts.all()
-    why = {name: "paused by its configuration" for name in able if paused.get(name)}
-    for name in able:
-        if name in halts:
-            why[name] = f"{halts[name].kind}: {halts[name].cause}"
-    return why

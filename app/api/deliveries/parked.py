@@ -6,13 +6,13 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from app.api.access.operations import Here, To, router
+from app.api.access.operations import To, router
+from app.api.access.parts import BrokersDep, StoreDep
 from app.api.deliveries import views
 from app.api.http import parameters
 from app.api.http.bodies import json_answer
 from app.api.http.parameters import GREATEST_ID, LIMIT, LIMIT_MAX, Text
 from app.api.http.slices import Slices
-from app.api.running import store_of
 from app.delivery.parked_lanes import START
 from app.interfaces import EventName, Parked, Store
 
@@ -24,7 +24,8 @@ routes = router("/v1/parked", tags=["parked"])
 
 @routes.operation("GET", "parked", (422, 503), response_model=views.ParkedPage)
 async def parked(
-    running: Here,
+    store: StoreDep,
+    brokers: BrokersDep,
     shown: To,
     request: Request,
     subscription: Of = None,
@@ -35,7 +36,6 @@ async def parked(
     messages: Annotated[bool, Query(description="also show the message of each")] = False,
 ) -> Response:
     """Parked and redriven messages, oldest first."""
-    store = store_of(running)
 
     async def ask(most: int, cursor: int | None) -> list[Parked]:
         return await store.parked.find(subscription, most, cursor or 0)
@@ -43,7 +43,7 @@ async def parked(
     found, more = await parameters.read_page(ask, limit, after)
     page = {
         "parked": await Slices().rows(
-            found, lambda each: views.parked(running, each, shown, with_message=messages)
+            found, lambda each: views.parked(brokers.kinds, each, shown, with_message=messages)
         ),
         "next": parameters.next_page(request, after=found[-1].id) if more else None,
     }
@@ -52,23 +52,23 @@ async def parked(
 
 @routes.operation("GET /keys", "parked_keys", (422, 503), response_model=views.ParkedKeys)
 async def keys(
-    running: Here,
+    store: StoreDep,
     shown: To,
     subscription: Of = None,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
 ) -> Response:
     """Each parked key: number of messages; start, cause and end of the wait of its oldest
     message."""
-    found = await store_of(running).parked.keys(subscription, limit)
+    found = await store.parked.keys(subscription, limit)
     return json_answer(
         {"keys": await Slices().rows(found, lambda each: views.parked_key(each, shown))}
     )
 
 
 @routes.operation("GET /count", "count_parked", (503,))
-async def count(running: Here) -> views.ParkedCounts:
+async def count(store: StoreDep) -> views.ParkedCounts:
     """The number of parked messages, by subscription."""
-    found = await store_of(running).parked.count()
+    found = await store.parked.count()
     return views.ParkedCounts(
         counts=[
             views.ParkedCountView.of(each, subscription=name, keys=each.lanes)

@@ -11,10 +11,10 @@ import msgspec
 from pydantic import AfterValidator, BaseModel, Field
 
 from app.api.access.redaction import Shown
-from app.api.answers import MessageView, View
 from app.api.http.slices import Slices
-from app.api.running import Running
+from app.api.http.views import View
 from app.api.topics import messages
+from app.api.topics.answers import MessageView
 from app.interfaces import (
     Attempt,
     DeadLetter,
@@ -239,9 +239,9 @@ class ParkedCounts(BaseModel):
 
 
 def dead_letter(
-    running: Running, letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
+    kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
 ) -> dict[str, object]:
-    found = message(running, letter.broker, letter.message, shown, raw=raw)
+    found = message(kinds, letter.broker, letter.message, shown, raw=raw)
     return named_letter(letter, shown, message=found, **more)
 
 
@@ -252,10 +252,10 @@ def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, 
 
 
 def message(
-    running: Running, broker: str, found: Message, shown: Shown, *, raw: bool = False
+    kinds: Mapping[str, str], broker: str, found: Message, shown: Shown, *, raw: bool = False
 ) -> msgspec.Raw:
-    """Its broker may be gone from the configuration since."""
-    kind = running.kinds.get(broker, "embedded")
+    """Return the message as JSON. ``kinds``: of the brokers, of which its own may be gone from the configuration."""
+    kind = kinds.get(broker, "embedded")
     return msgspec.Raw(messages.to_json(found, kind, raw=raw, shown=shown))
 
 
@@ -266,12 +266,14 @@ def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
     ]
 
 
-def parked(running: Running, row: Parked, shown: Shown, *, with_message: bool) -> dict[str, object]:
+def parked(
+    kinds: Mapping[str, str], row: Parked, shown: Shown, *, with_message: bool
+) -> dict[str, object]:
     view = ParkedView.members(row, **_row(row, shown))
     del view["message"]
     if not with_message:
         return view
-    return view | {"message": message(running, row.broker, row.message, shown)}
+    return view | {"message": message(kinds, row.broker, row.message, shown)}
 
 
 def attempt(each: Attempt, shown: Shown) -> AttemptView:

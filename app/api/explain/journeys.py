@@ -10,9 +10,10 @@ from msgspec import structs
 from pydantic import BaseModel, Field
 
 from app.access.rights import NotAllowed, Rights
-from app.api.answers import FaultView, Problem, RecordView, View
 from app.api.http import problems
+from app.api.http.views import FaultView, Problem, View
 from app.api.topics import messages
+from app.api.topics.answers import RecordView
 from app.routing.hops import Hop, SubscriptionVerdict
 from app.routing.journey import Journey
 from app.routing.partitions import partition_of

@@ -11,19 +11,22 @@ import msgspec
 from fastapi import Header, Query, Request, Response
 
 from app.access.rights import Rights
-from app.api.access.operations import Here, router
+from app.api.access.operations import router
+from app.api.access.parts import BrokersDep, RoutesDep, SubscriptionsDep, uses
+from app.api.asked.routes import KnownProducers
 from app.api.explain.journeys import JourneyView, Partitions, of_producer, to_json
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.running import Running
 from app.bindings import http
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.telemetry.slices import in_thread
+
+ProducersDep = Annotated[KnownProducers, uses(KnownProducers)]
 
 LARGEST = 16 << 20  # bytes of a body
 MOST = 1_000  # events of one request
@@ -43,7 +46,10 @@ routes = router("/v1/explain", tags=["explain"])
     openapi_extra=_BODY,
 )
 async def explain(
-    running: Here,
+    brokers: BrokersDep,
+    routing: RoutesDep,
+    subscriptions: SubscriptionsDep,
+    producers: ProducersDep,
     request: Request,
     route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
     as_from: Annotated[
@@ -61,12 +67,12 @@ async def explain(
 ) -> Response:
     """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
-    declared = await running.declared()
-    given = running.routes, declared, running.resources, running.kinds, running.manners
+    declared = await subscriptions.declared()
+    given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
     guide = await in_thread(partial(Guide, *given))
     _demand_few(len(decoded), guide.units)
     key_bytes = None if key is None else key.encode("latin-1")
-    rights = None if producer is None else _rights(running, producer)
+    rights = None if producer is None else _rights(producers, producer)
     filtered = rights is not None and rights.limited
     slices, journeys = Slices(), []
     for each in decoded:
@@ -75,12 +81,12 @@ async def explain(
         if rights is not None and as_from is None:
             journey = of_producer(journey, each.own_attributes, rights, route)
         journeys.append(journey)
-    partitions = await ask_partitions(running.logs, journeys)
-    states = {each.id: each.state for each in await running.subscriptions()}
+    partitions = await ask_partitions(brokers.logs, journeys)
+    states = {each.id: each.state for each in await subscriptions.statuses()}
     content = []
     for journey in journeys:
         content.append(
-            msgspec.Raw(msgspec.json.encode(to_json(journey, running.kinds, partitions, states)))
+            msgspec.Raw(msgspec.json.encode(to_json(journey, brokers.kinds, partitions, states)))
         )
         await slices.spend(guide.units)
     return json_answer(content)
@@ -97,8 +103,8 @@ def _demand_few(events: int, units: int) -> None:
         )
 
 
-def _rights(running: Running, producer: str) -> Rights:
-    caller = running.producers.callers.get(producer)
+def _rights(producers: KnownProducers, producer: str) -> Rights:
+    caller = producers.callers.get(producer)
     if caller is None:
         raise Refused(404, "unknown-producer", f"There is no producer {producer[:127]!r}")
     return caller.rights

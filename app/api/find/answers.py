@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.answers import View
 from app.api.deliveries.views import AttemptView, EventView
 from app.api.explain.journeys import FilterView
+from app.api.http.views import View
 
 Fate = Literal[
     "delivered",

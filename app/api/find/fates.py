@@ -7,17 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.api.access.redaction import Shown
+from app.api.asked.registry import Entry, Registry
+from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.deliveries.parked import ahead_of
 from app.api.find.answers import FateView
 from app.api.find.records import Sighting
 from app.api.find.rows import Rows, offered_at
 from app.api.http.slices import ROW, Slices
-from app.api.running import Entry, Running
+from app.api.status.asked import Spools
 from app.delivery.event_age import Ages
 from app.errors import StoreUnavailable
 from app.filters.explain import Explainer, Verdict
-from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Waiting
+from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Store, Waiting
 from app.model.message import Partition
 from app.model.metadata import GroupLag
 from app.model.pull import Pull
@@ -40,7 +42,7 @@ _GONE = (
 class Now(NamedTuple):
     """What is asked once for all events. ``explain``: by subscription; ``drained``: of each spool, by broker and topic."""
 
-    running: Running
+    store: Store
     shown: Shown
     now_ms: int
     subscriptions: Sequence[Subscription]
@@ -51,17 +53,24 @@ class Now(NamedTuple):
     drained: Mapping[tuple[str, str], Sequence[int]]
 
 
-async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
-    subscriptions = await running.declared()
-    entries = await running.registry.entries()
-    states = await running.states(entries)
-    lag = await running.lag()
+async def asked(
+    subscriptions: Subscriptions,
+    registry: Registry,
+    spools: Spools,
+    store: Store,
+    shown: Shown,
+    now_ms: int,
+) -> Now:
+    declared = await subscriptions.declared()
+    entries = await registry.entries()
+    states = await subscriptions.states(entries)
+    lag = await subscriptions.lag()
     return Now(
-        running,
+        store,
         shown,
         now_ms,
-        subscriptions,
-        {each.id: Explainer(each.filters) for each in subscriptions},
+        declared,
+        {each.id: Explainer(each.filters) for each in declared},
         {each.id: each for each in entries},
         {each.id: each for each in states},
         {
@@ -69,7 +78,7 @@ async def asked(running: Running, shown: Shown, now_ms: int) -> Now:
             for name, each in _owned(states, lag)
             if each.committed is not None
         },
-        {(each.broker, spool_topic(each.route)): each.drained for each in await running.spools()},
+        {(each.broker, spool_topic(each.route)): each.drained for each in await spools.states()},
     )
 
 
@@ -222,10 +231,9 @@ class _Fate:
         if row.redriven:
             detail = f"its dead letter was redriven; {row.attempts} attempts since"
             return {"fate": "redriven", "detail": detail + self._hindered(), **due}
-        store = self._now.running.store
-        if not row.attempts and store is not None:
+        if not row.attempts:
             try:
-                ahead = await ahead_of(store, row)
+                ahead = await ahead_of(self._now.store, row)
             except StoreUnavailable:
                 ahead = None
             if ahead is not None:
@@ -236,12 +244,12 @@ class _Fate:
     async def _offered(self) -> Offered | None:
         if self._rows.offered:
             return self._rows.offered[-1]
-        subscription, store = self._subscription, self._now.running.store
-        if subscription is None or store is None or self._sighting is None:
+        subscription = self._subscription
+        if subscription is None or self._sighting is None:
             return None
         if not isinstance(subscription.sink, Pull):
             return None
-        return await offered_at(store, subscription.id, self._sighting)
+        return await offered_at(self._now.store, subscription.id, self._sighting)
 
     def _pulled(self, row: Offered) -> dict[str, Any]:
         if row.locked_until_ms > self._now.now_ms and row.token:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import aclosing
 from typing import NamedTuple
 
 import msgspec
 
+from app.api.asked.brokers import Brokers
+from app.api.asked.routes import Routes
+from app.api.asked.subscriptions import Subscriptions
 from app.api.http import start_points
 from app.api.http.slices import Slices
-from app.api.running import Running
 from app.api.topics.follow import READ, partitions_of, read
 from app.bindings.record import Decoded, Record
 from app.bindings.spooled import restored
@@ -51,7 +53,7 @@ class Wanted(NamedTuple):
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one search went; see ``found.LookedView``."""
+    """How far one search went; see ``answers.LookedView``."""
 
     where: str
     start_ms: int | None
@@ -73,11 +75,11 @@ class Searched(NamedTuple):
     looked: list[Looked]
 
 
-def event_in(running: Running, broker: str, message: Message) -> Decoded | None:
+def event_in(kinds: Mapping[str, str], broker: str, message: Message) -> Decoded | None:
     """None: it is no event, or its broker is configured no more."""
     try:
         broker, _, record = bound_for(broker, message)
-        kind = running.kinds.get(broker)
+        kind = kinds.get(broker)
         return None if kind is None else BINDINGS[kind].decode(record)
     except (SenderError, BrokerRefused):
         return None
@@ -92,48 +94,147 @@ def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
     return destination.log, destination.topic, record
 
 
-async def search(running: Running, wanted: Wanted, now_ms: int) -> Searched:
-    """All brokers at the same time. One that does not answer says so in ``looked``."""
-    found = Searched([], [])
-    for each in await asyncio.gather(
-        *(_search(running, name, wanted, now_ms) for name in running.kinds if name in running.logs)
-    ):
-        found.sightings.extend(each.sightings)
-        found.looked.extend(each.looked)
-    return found
+class Search:
+    """Looks for one event in all logs. ``now_ms``: when the search began."""
 
+    def __init__(
+        self,
+        brokers: Brokers,
+        subscriptions: Subscriptions,
+        routes: Routes,
+        wanted: Wanted,
+        now_ms: int,
+    ) -> None:
+        self._brokers = brokers
+        self._subscriptions = subscriptions
+        self._routes = routes
+        self._wanted = wanted
+        self._now_ms = now_ms
 
-async def _search(running: Running, name: str, wanted: Wanted, now_ms: int) -> Searched:
-    log = running.logs[name]
-    start = wanted.since_ms
-    try:
-        located = await log.locate(wanted.id, wanted.source, start or 0)
-        if located is None:
-            return await _by_time(running, log, wanted, now_ms)
-        found, missed = await _at(running, log, located.places, wanted), located.missed
-    except BrokerError as error:
-        return Searched([], [_unread(name, start, str(error))])
-    looked = Looked(where=name, start_ms=start, until_ms=now_ms, complete=not missed, detail=missed)
-    return Searched(found, [looked])
+    async def run(self) -> Searched:
+        """Ask all brokers at the same time. One that does not answer says so in ``looked``."""
+        logs = self._brokers.logs
+        asked = (self._search(logs[name]) for name in self._brokers.kinds if name in logs)
+        found = Searched([], [])
+        for each in await asyncio.gather(*asked):
+            found.sightings.extend(each.sightings)
+            found.looked.extend(each.looked)
+        return found
+
+    async def _search(self, log: Log) -> Searched:
+        wanted = self._wanted
+        start = wanted.since_ms
+        try:
+            located = await log.locate(wanted.id, wanted.source, start or 0)
+            if located is None:
+                return await self._by_time(log)
+            found, missed = await self._at(log, located.places), located.missed
+        except BrokerError as error:
+            return Searched([], [_unread(log.name, start, str(error))])
+        looked = Looked(
+            where=log.name,
+            start_ms=start,
+            until_ms=self._now_ms,
+            complete=not missed,
+            detail=missed,
+        )
+        return Searched(found, [looked])
+
+    async def _at(self, log: Log, places: Iterable[tuple[Partition, str]]) -> list[Sighting]:
+        found: list[Sighting] = []
+        for place, position in places:
+            message = await message_at(log, place, position)
+            if message is not None and message.time_ms >= (self._wanted.since_ms or 0):
+                found += self._seen(log, message)
+            if len(found) == MOST:
+                break
+        return found
+
+    def _seen(self, log: Log, message: Message) -> list[Sighting]:
+        """Return the sighting, or nothing if the message does not hold the event."""
+        decoded = event_in(self._brokers.kinds, log.name, message)
+        if decoded is None or not self._wanted.is_in(decoded):
+            return []
+        return [Sighting(log.name, message, decoded)]
+
+    async def _by_time(self, log: Log) -> Searched:
+        """Read topics of the configuration from a time on."""
+        kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
+        if kind != "kafka":
+            why = f"records of {kind} are not read for it: only the store and attempts know of the event"
+            return Searched([], [_unread(log.name, wanted.since_ms, why)])
+        start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
+        topics, open_ended = await self._topics(log.name)
+        found = Searched([], [])
+        gate, ends = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + WITHIN
+        for each in await asyncio.gather(
+            *(self._read_topic(log, topic, start, gate, ends) for topic in topics)
+        ):
+            found.sightings.extend(each.sightings)
+            found.looked.extend(
+                msgspec.structs.replace(looked, until_ms=now_ms if looked.complete else None)
+                for looked in each.looked
+            )
+        if open_ended:
+            why = f"topics that are made of attributes were not read: {open_ended}"
+            found.looked.append(_unread(log.name, start, why))
+        return found
+
+    async def _topics(self, broker: str) -> tuple[list[str], str]:
+        """Return those that the configuration names, and templates whose topics it does not."""
+        declared = await self._subscriptions.declared()
+        targets = [target for route in self._routes.routes for target in route.to]
+        targets += [each.sink for each in declared if isinstance(each.sink, Target | Exchange)]
+        here = [target for target in targets if target.broker == broker]
+        named = {fixed_place(target) for target in here if is_fixed(target)}
+        for each in declared:
+            if each.source.broker == broker:
+                named.update(each.source.topics)
+        templates = sorted({target.place for target in here if not is_fixed(target)})
+        return sorted(named), ", ".join(templates)
+
+    async def _read_topic(
+        self, log: Log, topic: str, start: int, gate: asyncio.Semaphore, ends: float
+    ) -> Searched:
+        """Read until the moment ``ends`` of the loop's clock."""
+        where, found = f"{log.name}/{topic}", list[Sighting]()
+        why = ""
+        try:
+            async with asyncio.timeout_at(ends):
+                partitions = await partitions_of(log, topic) or ()
+                places = await start_points.by_time(log, topic, partitions, start)
+                await asyncio.gather(
+                    *(
+                        self._read_partition(log, topic, each, places[each.number], found, gate)
+                        for each in partitions
+                    )
+                )
+        except TimeoutError:
+            why = f"not all of it was read within {WITHIN:g} s: search from a later time with since"
+        except BrokerError as error:
+            why = str(error)
+        looked = Looked(where=where, start_ms=start, until_ms=None, complete=not why, detail=why)
+        return Searched(found, [looked])
+
+    async def _read_partition(
+        self,
+        log: Log,
+        topic: str,
+        end: PartitionMetadata,
+        start: start_points.StartPoint,
+        found: list[Sighting],
+        gate: asyncio.Semaphore,
+    ) -> None:
+        slices = Slices()
+        async with gate, aclosing(read(log, topic, end, start)) as messages:
+            async for message in messages:
+                await slices.spend(READ + (size_of(message.record) >> 10))
+                if self._wanted.may_be_in(message.record) and len(found) < MOST:
+                    found += self._seen(log, message)
 
 
 def _unread(where: str, start: int | None, why: str) -> Looked:
     return Looked(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
-
-
-async def _at(
-    running: Running, log: Log, places: Iterable[tuple[Partition, str]], wanted: Wanted
-) -> list[Sighting]:
-    found: list[Sighting] = []
-    for place, position in places:
-        message = await message_at(log, place, position)
-        if message is not None and message.time_ms >= (wanted.since_ms or 0):
-            decoded = event_in(running, log.name, message)
-            if decoded is not None and wanted.is_in(decoded):
-                found.append(Sighting(log.name, message, decoded))
-        if len(found) == MOST:
-            break
-    return found
 
 
 async def message_at(log: Log, place: Partition, position: str) -> Message | None:
@@ -147,109 +248,6 @@ async def message_at(log: Log, place: Partition, position: str) -> Message | Non
     except BrokerError:
         return None
     return None
-
-
-async def _by_time(running: Running, log: Log, wanted: Wanted, now_ms: int) -> Searched:
-    """Topics of the configuration, from a time on."""
-    kind = running.kinds[log.name]
-    if kind != "kafka":
-        why = (
-            f"records of {kind} are not read for it: only the store and attempts know of the event"
-        )
-        return Searched([], [_unread(log.name, wanted.since_ms, why)])
-    start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
-    topics, open_ended = await _topics(running, log.name)
-    found = Searched([], [])
-    gate, ends = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + WITHIN
-    for each in await asyncio.gather(
-        *(_read_topic(running, log, topic, wanted, start, gate, ends) for topic in topics)
-    ):
-        found.sightings.extend(each.sightings)
-        found.looked.extend(
-            msgspec.structs.replace(looked, until_ms=now_ms if looked.complete else None)
-            for looked in each.looked
-        )
-    if open_ended:
-        found.looked.append(
-            _unread(
-                log.name, start, f"topics that are made of attributes were not read: {open_ended}"
-            )
-        )
-    return found
-
-
-async def _topics(running: Running, broker: str) -> tuple[list[str], str]:
-    """Those that the configuration names, and templates whose topics it does not."""
-    declared = await running.declared()
-    targets = [target for route in running.routes for target in route.to]
-    targets += [each.sink for each in declared if isinstance(each.sink, Target | Exchange)]
-    here = [target for target in targets if target.broker == broker]
-    named = {fixed_place(target) for target in here if is_fixed(target)}
-    for each in declared:
-        if each.source.broker == broker:
-            named.update(each.source.topics)
-    templates = sorted({target.place for target in here if not is_fixed(target)})
-    return sorted(named), ", ".join(templates)
-
-
-async def _read_topic(
-    running: Running,
-    log: Log,
-    topic: str,
-    wanted: Wanted,
-    start: int,
-    gate: asyncio.Semaphore,
-    ends: float,
-) -> Searched:
-    """Until the moment ``ends`` of the loop's clock."""
-    where, found = f"{log.name}/{topic}", list[Sighting]()
-    why = ""
-    try:
-        async with asyncio.timeout_at(ends):
-            partitions = await partitions_of(log, topic) or ()
-            places = await start_points.by_time(log, topic, partitions, start)
-            await asyncio.gather(
-                *(
-                    _read_partition(running, log, topic, each, places, wanted, found, gate)
-                    for each in partitions
-                )
-            )
-    except TimeoutError:
-        why = f"not all of it was read within {WITHIN:g} s: search from a later time with since"
-    except BrokerError as error:
-        why = str(error)
-    return Searched(
-        found,
-        [Looked(where=where, start_ms=start, until_ms=None, complete=not why, detail=why)],
-    )
-
-
-async def _read_partition(
-    running: Running,
-    log: Log,
-    topic: str,
-    end: PartitionMetadata,
-    places: Mapping[int, start_points.StartPoint],
-    wanted: Wanted,
-    found: list[Sighting],
-    gate: asyncio.Semaphore,
-) -> None:
-    async with gate, aclosing(read(log, topic, end, places[end.number])) as messages:
-        async for sighting in _sighted(running, log.name, messages, wanted):
-            if len(found) < MOST:
-                found.append(sighting)
-
-
-async def _sighted(
-    running: Running, broker: str, messages: AsyncIterator[Message], wanted: Wanted
-) -> AsyncIterator[Sighting]:
-    slices = Slices()
-    async for message in messages:
-        await slices.spend(READ + (size_of(message.record) >> 10))
-        if wanted.may_be_in(message.record):
-            decoded = event_in(running, broker, message)
-            if decoded is not None and wanted.is_in(decoded):
-                yield Sighting(broker, message, decoded)
 
 
 def once(sightings: Collection[Sighting]) -> list[Sighting]:

@@ -7,7 +7,7 @@ of it at each subscription; here it is put together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated
@@ -16,27 +16,38 @@ import msgspec
 from fastapi import Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.access.operations import Here, To, router
+from app.api.access.operations import To, router
+from app.api.access.parts import (
+    BrokersDep,
+    ClockDep,
+    RegistryDep,
+    RoutesDep,
+    StoreDep,
+    SubscriptionsDep,
+    uses,
+)
 from app.api.access.redaction import Shown
+from app.api.asked.brokers import Brokers
 from app.api.explain.journeys import FilterView
 from app.api.explain.routes import UNITS
 from app.api.find.answers import EventFoundView, FoundView, LookedView, PlaceView, RouteTakenView
 from app.api.find.fates import Now, asked, fates
 from app.api.find.records import (
     Looked,
+    Search,
     Sighting,
     Wanted,
     bound_for,
     event_in,
     message_at,
     once,
-    search,
 )  # fmt: skip
 from app.api.find.rows import Rows, rows_of, sighted
 from app.api.http.bodies import json_answer
+from app.api.http.moments import now_ms
 from app.api.http.parameters import Moment, Text
 from app.api.http.slices import Slices
-from app.api.running import Running, now_ms
+from app.api.status.asked import Spools
 from app.bindings.forwarding import PRODUCER
 from app.filters.explain import Verdict
 from app.model.message import Message
@@ -45,6 +56,8 @@ from app.routing.hops import Hop
 from app.routing.journey import Guide, Journey
 from app.sinks.dead_letters import MARK
 from app.telemetry.slices import in_thread
+
+SpoolsDep = Annotated[Spools, uses(Spools)]
 
 MOST = 100  # events of one answer, and records that are read because an attempt names them
 
@@ -66,16 +79,26 @@ class FindQuery(BaseModel):
 
 
 @routes.operation("GET", "find_events", (422, 503), response_model=FoundView)
-async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Query()]) -> Response:
+async def find_events(
+    brokers: BrokersDep,
+    routing: RoutesDep,
+    subscriptions: SubscriptionsDep,
+    registry: RegistryDep,
+    spools: SpoolsDep,
+    store: StoreDep,
+    clock: ClockDep,
+    shown: To,
+    query: Annotated[FindQuery, Query()],
+) -> Response:
     """Where an event came from, which route it took, its place in each log, and what became of it at each
     subscription. `looked` says how far each search went."""
-    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(running)
+    wanted, moment = Wanted(query.id, query.source, query.since), now_ms(clock)
     slices = Slices()
-    rows, looked = await rows_of(running, wanted, moment, slices)
-    searched = await search(running, wanted, moment)
-    now = await asked(running, shown, moment)
-    found = [*searched.sightings, *await sighted(running, rows, wanted, slices)]
-    every = once([*found, *await _tried(now, rows, found, wanted)])
+    rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
+    searched = await Search(brokers, subscriptions, routing, wanted, moment).run()
+    now = await asked(subscriptions, registry, spools, store, shown, moment)
+    found = [*searched.sightings, *await sighted(brokers.kinds, rows, wanted, slices)]
+    every = once([*found, *await _tried(brokers, now, rows, found, wanted)])
     sightings = [each for each in every if each.message.time_ms >= (wanted.since_ms or 0)]
     before = {*map(_source, every)} - {*map(_source, sightings)}
     tried = [each.event.source for each in rows.attempts if each.event.source not in before]
@@ -85,12 +108,21 @@ async def find_events(running: Here, shown: To, query: Annotated[FindQuery, Quer
     sources = sorted(
         dict.fromkeys([*by_source, *tried]), key=lambda each: -_received(by_source.get(each, ()))
     )
-    given = running.routes, now.subscriptions, running.resources, running.kinds, running.manners
+    given = (
+        routing.routes, now.subscriptions, routing.resources, brokers.kinds, brokers.manners,
+    )  # fmt: skip
     guide = await in_thread(partial(Guide, *given))
-    ways, of_source = _Ways(guide, running, slices), await rows.by_source(slices)
+    ways = _Ways(guide, [each.name for each in routing.routes], slices)
+    of_source = await rows.by_source(slices)
     events = [
         await _event(
-            now, ways, wanted, source, by_source.get(source, ()), of_source.get(source, Rows())
+            brokers,
+            now,
+            ways,
+            wanted,
+            source,
+            by_source.get(source, ()),
+            of_source.get(source, Rows()),
         )
         for source in sources[:MOST]
     ]
@@ -116,29 +148,32 @@ def _source(sighting: Sighting) -> str:
     return sighting.decoded.event.attributes["source"]
 
 
-async def _tried(now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted) -> list[Sighting]:
+async def _tried(
+    brokers: Brokers, now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
+) -> list[Sighting]:
     """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
-    brokers = {each.id: each.source.broker for each in now.subscriptions}
+    read_from = {each.id: each.source.broker for each in now.subscriptions}
     places = dict.fromkeys(
-        (brokers[each.subscription], each.partition, each.position)
+        (read_from[each.subscription], each.partition, each.position)
         for each in rows.attempts
-        if each.subscription in brokers
+        if each.subscription in read_from
     )
     unknown = (each for each in places if each not in known)
     more: list[Sighting] = []
     for broker, partition, position in islice(unknown, MOST):
-        log = now.running.logs.get(broker)
+        log = brokers.logs.get(broker)
         if log is None or not log.capabilities.replayable:
             continue
         message = await message_at(log, partition, position)
-        decoded = None if message is None else event_in(now.running, broker, message)
+        decoded = None if message is None else event_in(brokers.kinds, broker, message)
         if message is not None and decoded is not None and wanted.is_in(decoded):
             more.append(Sighting(broker, message, decoded))
     return more
 
 
 async def _event(
+    brokers: Brokers,
     now: Now,
     ways: _Ways,
     wanted: Wanted,
@@ -151,7 +186,7 @@ async def _event(
     if sightings:
         attributes = sightings[0].decoded.event.attributes
         journey = await ways.journey(sightings)
-    producer, claimed = sender_of(now.running, sightings)
+    producer, claimed = sender_of(brokers.attested, sightings)
     return EventFoundView(
         id=wanted.id,
         source=source,
@@ -162,39 +197,39 @@ async def _event(
         producer=producer,
         producer_claimed=claimed,
         route=None if journey is None else _route(journey, now.shown),
-        places=list(_places(now, sightings, journey)),
+        places=list(_places(brokers.kinds, now, sightings, journey)),
         subscriptions=await fates(now, mine, sightings, ways.slices),
     )
 
 
-def sender_of(running: Running, sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
+def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
     """Return the name of the producer, and whether only the record claims it. A record that proves it counts
-    before one that claims it."""
+    before one that claims it. ``attested``: brokers whose records prove it."""
     claimed = None
     for each in sightings:
         for name, value in each.decoded.foreign:
             if name.lower() == PRODUCER and value:
                 text = value.decode("utf-8", "replace")
-                if _proves(running, each):
+                if _proves(attested, each):
                     return text, False
                 claimed = claimed or text
     return claimed, claimed is not None
 
 
-def _proves(running: Running, sighting: Sighting) -> bool:
+def _proves(attested: Collection[str], sighting: Sighting) -> bool:
     """Return whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
         return False
     spooled = spooled_route(sighting.message.partition.topic) is not None  # no client writes there
-    return spooled or sighting.broker in running.attested
+    return spooled or sighting.broker in attested
 
 
 class _Ways:
     """Computes the way of each event, in slices, until ``UNITS`` filters were evaluated for one request."""
 
-    def __init__(self, guide: Guide, running: Running, slices: Slices) -> None:
+    def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
-        self._running = running
+        self._routes = routes
         self.slices = slices
         self._left = UNITS
         self.looked: list[Looked] = []
@@ -205,7 +240,7 @@ class _Ways:
         places = {bound_for(each.broker, each.message)[:2] for each in sightings}
         first = sightings[0]
         key = first.message.record.key
-        for name in [None, *(route.name for route in self._running.routes)]:
+        for name in [None, *self._routes]:
             if self._left <= 0:
                 self._stop()
                 return None
@@ -250,7 +285,7 @@ def _verdict(verdict: Verdict, shown: Shown) -> FilterView:
 
 
 def _places(
-    now: Now, sightings: Sequence[Sighting], journey: Journey | None
+    kinds: Mapping[str, str], now: Now, sightings: Sequence[Sighting], journey: Journey | None
 ) -> Iterator[PlaceView]:
     by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
     for broker, message, _ in sightings:
@@ -258,7 +293,7 @@ def _places(
         in_spool = spooled_route(place.topic) is not None
         yield PlaceView(
             broker=broker,
-            kind="spool" if in_spool else now.running.kinds.get(broker, ""),
+            kind="spool" if in_spool else kinds.get(broker, ""),
             topic=place.topic,
             partition=place.number,
             offset=int(message.position) if message.position.isdecimal() else None,

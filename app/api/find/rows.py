@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from app.api.asked.subscriptions import Subscriptions
 from app.api.deliveries import views
 from app.api.find.records import Looked, Sighting, Wanted, event_in
 from app.api.http.parameters import read_page
 from app.api.http.slices import ROW, Slices
-from app.api.running import Running
 from app.errors import StoreUnavailable
 from app.interfaces import (
     Attempt,
@@ -78,20 +78,17 @@ async def _grouped(
 
 
 async def rows_of(
-    running: Running, wanted: Wanted, now_ms: int, slices: Slices
+    store: Store, subscriptions: Subscriptions, wanted: Wanted, now_ms: int, slices: Slices
 ) -> tuple[Rows, list[Looked]]:
     """A table that does not answer says so in ``looked``."""
-    store, looked = running.store, list[Looked]()
+    looked = list[Looked]()
     since = wanted.since_ms or 0
     remembered = [
         each
-        for each in await slices.each(running.attempts(None, REMEMBERED))
+        for each in await slices.each(subscriptions.attempts(None, REMEMBERED))
         if each.event.id == wanted.id and wanted.source in (None, each.event.source)
     ]
-    rows = Rows(remembered, waiting=running.waiting(None, wanted.id))
-    if store is None:
-        looked.append(_looked("store", wanted, None, "this process has no store"))
-        return rows, looked
+    rows = Rows(remembered, waiting=subscriptions.waiting(None, wanted.id))
 
     async def ask(table: str, asked: Awaitable[tuple[list[T], bool]]) -> list[T]:
         try:
@@ -117,7 +114,7 @@ async def rows_of(
 
     rows.letters = await ask("dead_letters", read_page(of_letters, MOST, None))
     rows.parked = await ask("parked", read_page(of_parked, MOST, None))
-    if any(isinstance(each.sink, Pull) for each in await running.declared()):
+    if any(isinstance(each.sink, Pull) for each in await subscriptions.declared()):
         rows.offered = await ask("pulled", _most(store.pulled.named(wanted.id, WALKED)))
     return rows, looked
 
@@ -145,12 +142,14 @@ async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Off
         return None
 
 
-async def sighted(running: Running, rows: Rows, wanted: Wanted, slices: Slices) -> list[Sighting]:
+async def sighted(
+    kinds: Mapping[str, str], rows: Rows, wanted: Wanted, slices: Slices
+) -> list[Sighting]:
     """Return the records that rows hold."""
     found = []
     for row in rows.kept():
         await slices.spend(ROW + (len(row.message.record.body or b"") >> 10))
-        decoded = event_in(running, row.broker, row.message)
+        decoded = event_in(kinds, row.broker, row.message)
         if decoded is not None and wanted.is_in(decoded):
             found.append(Sighting(row.broker, row.message, decoded))
     return found

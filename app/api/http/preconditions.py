@@ -6,8 +6,8 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Header
 
+from app.api.asked.registry import Entry
 from app.api.http.problems import Refused
-from app.api.running import Entry
 
 IfMatch = Annotated[
     str | None, Header(description="the ETag of the version to change; * for any version")

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from app.api import answers
+from app.api.http.views import Problem
 from app.errors import BrokerError, BrokerRefused, Fault
 from app.model.scopes import Scope
 
@@ -50,7 +50,7 @@ class Refused(Exception):
         """For the description of an operation."""
         return {
             status: {
-                "model": answers.Problem,
+                "model": Problem,
                 "description": HTTPStatus(status).phrase,
                 "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
             }

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.answers import MessageView
+from app.api.topics.answers import MessageView
 
 MOST_EVENTS = 1_000
 LONGEST_WAIT = 60.0  # seconds

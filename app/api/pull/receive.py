@@ -15,16 +15,19 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from app.api.asked.brokers import Brokers
+from app.api.http.moments import now_ms
 from app.api.http.slices import ROW, Slices
-from app.api.running import Running, now_ms, store_of
 from app.api.topics.messages import Reading
 from app.bindings.record import Decoded
 from app.delivery.event_age import Ages
 from app.errors import BrokerError, StoreUnavailable
-from app.interfaces import Offered
+from app.interfaces import Clock, Notify, Offered, Store
 from app.model.pull import PullSettings
 from app.model.subscription import Subscription
-from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
+from app.sinks.dead_letters import MAX_DELIVERIES, REJECTED, DeadLettering
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
 
 LOOK_EVERY = (
@@ -52,8 +55,22 @@ class Caller:
 class HandingOut:
     """Of one process. ``stopped`` ends all waiting (rule 11)."""
 
-    def __init__(self, running: Running, stopped: asyncio.Event) -> None:
-        self._running = running
+    def __init__(
+        self,
+        brokers: Brokers,
+        store: Store,
+        wakeups: Wakeups,
+        counters: Counters,
+        clock: Clock,
+        notify: Notify,
+        stopped: asyncio.Event,
+    ) -> None:
+        self._brokers = brokers
+        self._store = store
+        self._wakeups = wakeups
+        self._counters = counters
+        self._clock = clock
+        self._notify = notify
         self._stopped = stopped
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -98,7 +115,7 @@ class HandingOut:
     ) -> list[Handed]:
         loop = asyncio.get_running_loop()
         while True:
-            word = self._running.wakeups.next(subscription.id)  # before the look
+            word = self._wakeups.next(subscription.id)  # before the look
             if caller.gone.is_set():  # what is handed out now would be locked for nobody
                 return []
             handed = await self._take(subscription, settings, most, caller.name)
@@ -126,15 +143,15 @@ class HandingOut:
         self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
     ) -> list[Handed]:
         """A page of which none is to be had any more is passed over, for there may be others behind it."""
-        reading, recent = Reading(self._running, subscription), self._running.wakeups.recent
+        reading, recent = Reading(self._brokers, subscription), self._wakeups.recent
         slices = Slices()
         while True:
-            rows = await store_of(self._running).pulled.receive(
+            rows = await self._store.pulled.receive(
                 subscription.id,
                 most=most,
                 most_bytes=MOST_BYTES,
                 lock_ms=int(settings.lock * 1000),
-                now_ms=now_ms(self._running),
+                now_ms=now_ms(self._clock),
                 consumer=consumer,
             )
             handed = await slices.each(
@@ -169,7 +186,7 @@ class HandingOut:
         self, subscription: Subscription, settings: PullSettings
     ) -> Callable[[Offered, Decoded | None], str]:
         """``FIT``, ``EXPIRED``, or the cause of a dead letter."""
-        most, now = settings.max_deliveries, self._running.clock.now()
+        most, now = settings.max_deliveries, self._clock.now()
         ages = Ages(
             subscription.parked.retention,
             subscription.max_age,
@@ -196,33 +213,71 @@ class HandingOut:
                 worn = [
                     replace(row, deliveries=row.deliveries - 1) for row in rows
                 ]  # not this time
-                await self.bury(subscription, worn, fate, _DETAILS.get(fate, ""))
+                await self._bury(subscription, worn, fate, _DETAILS.get(fate, ""))
 
     async def _expire(self, subscription: Subscription, rows: Sequence[Offered]) -> None:
         tokens = [row.token for row in rows]
-        queue = store_of(self._running).pulled
-        done = await queue.acknowledge(subscription.id, tokens, now_ms(self._running))
-        self._count(subscription, "deliveries", EXPIRED, sum(done.values()))
+        queue = self._store.pulled
+        done = await queue.acknowledge(subscription.id, tokens, now_ms(self._clock))
+        self._count(subscription.id, "deliveries", EXPIRED, sum(done.values()))
 
-    async def bury(
+    async def acknowledge(self, subscription: str, tokens: Sequence[str]) -> Mapping[str, bool]:
+        """Finish events. Return by token whether its lock held; so do the verbs below."""
+        done = await self._store.pulled.acknowledge(subscription, tokens, now_ms(self._clock))
+        self._count(subscription, "deliveries", "delivered", sum(done.values()))
+        return self._told(subscription, done)
+
+    async def release(
+        self, subscription: str, tokens: Sequence[str], delay: float
+    ) -> Mapping[str, bool]:
+        """Give events back, to be handed out again after ``delay`` seconds."""
+        done = await self._store.pulled.release(
+            subscription, tokens, delay_ms=int(delay * 1000), now_ms=now_ms(self._clock)
+        )
+        return self._told(subscription, done)
+
+    async def renew(
+        self, subscription: str, tokens: Sequence[str], lock: float
+    ) -> Mapping[str, bool]:
+        """Extend the locks of events to ``lock`` seconds from now."""
+        done = await self._store.pulled.renew(
+            subscription, tokens, lock_ms=int(lock * 1000), now_ms=now_ms(self._clock)
+        )
+        return self._told(subscription, done)
+
+    async def reject(
+        self, subscription: Subscription, tokens: Sequence[str], detail: str
+    ) -> Mapping[str, bool]:
+        """Move events to the dead letters. Raises BrokerError if the copy of a letter cannot be published."""
+        rows = await self._store.pulled.locked(subscription.id, tokens, now_ms(self._clock))
+        buried = await self._bury(subscription, rows, REJECTED, detail)
+        return {token: buried.get(token, False) for token in tokens}
+
+    def _told(self, subscription: str, done: Mapping[str, bool]) -> Mapping[str, bool]:
+        """Wake those that wait: what was done may have freed what they wait for."""
+        if any(done.values()):
+            self._wakeups.tell(subscription)
+        return done
+
+    async def _bury(
         self, subscription: Subscription, rows: Sequence[Offered], cause: str, detail: str
     ) -> Mapping[str, bool]:
         """By token, as ``DeadLettering.put_rows``."""
-        letters, running = subscription.dead_letter, self._running
+        letters = subscription.dead_letter
         dead_lettering = DeadLettering(
             subscription,
-            running.clock,
-            running.counters,
-            None if letters is None else running.logs[letters.broker],
-            running.notify,
+            self._clock,
+            self._counters,
+            None if letters is None else self._brokers.logs[letters.broker],
+            self._notify,
         )
-        buried = await dead_lettering.put_rows(store_of(running).pulled, rows, cause, detail)
-        running.wakeups.tell(subscription.id)
+        buried = await dead_lettering.put_rows(self._store.pulled, rows, cause, detail)
+        self._wakeups.tell(subscription.id)
         return buried
 
-    def _count(self, subscription: Subscription, name: str, label: str, by: int) -> None:
+    def _count(self, subscription: str, name: str, label: str, by: int) -> None:
         if by:
-            self._running.counters.add(name, subscription.id, label, by=by)
+            self._counters.add(name, subscription, label, by=by)
 
 
 def tell_received(

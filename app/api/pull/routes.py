@@ -12,28 +12,20 @@ from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from app.api.access.callers import caller_of
-from app.api.access.operations import Here, router
+from app.api.access.operations import router
+from app.api.access.parts import BrokersDep, ClockDep, CountersDep, SubscriptionsDep
+from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.pull.answers import (
-    Failed,
-    Fates,
-    Receive,
-    ReceivedEvents,
-    Reject,
-    Release,
-    Tokens,
-)
+from app.api.pull.answers import Failed, Fates, Receive, ReceivedEvents, Reject, Release, Tokens
 from app.api.pull.receive import Caller, Handed, HandingOut, tell_received
-from app.api.running import Running, now_ms, store_of
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.messages import json_of
 from app.errors import BrokerError
 from app.model.pull import HANDED_OUT, Pull, PullSettings
 from app.model.subscription import Subscription
-from app.sinks.dead_letters import REJECTED
 from app.telemetry.traces import carried_by
 
 LARGEST = 1 << 20  # bytes of a request's body
@@ -72,72 +64,77 @@ def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handl
 
 
 @_verb("receive", Receive, response_model=ReceivedEvents)
-async def receive(running: Here, hands: Hands, request: Request, name: Name) -> Response:
+async def receive(
+    subscriptions: SubscriptionsDep,
+    brokers: BrokersDep,
+    counters: CountersDep,
+    clock: ClockDep,
+    hands: Hands,
+    request: Request,
+    name: Name,
+) -> Response:
     """Waiting events, each locked for this consumer. Only the oldest event of each key is returned;
     the next one follows when it is acknowledged, rejected or a dead letter."""
     asked = await _asked(request, Receive)
-    subscription, settings = await _pulled(running, name)
-    _demand_running(running, subscription)
-    began = running.clock.now()
+    subscription, settings = await _pulled(subscriptions, name)
+    _demand_running(subscriptions, subscription)
+    began = clock.now()
     async with _caller(request) as caller:
         handed = await hands.receive(
             subscription, settings, asked.max_events, asked.max_wait, caller
         )
-    kind = running.kinds[subscription.source.broker]
+    kind = brokers.kinds[subscription.source.broker]
     if handed:
-        running.counters.add("attempts", name, HANDED_OUT, by=len(handed))
+        counters.add("attempts", name, HANDED_OUT, by=len(handed))
         tell_received(request.headers, subscription, kind, handed, began)
     events = await Slices().rows(handed, lambda each: msgspec.Raw(_view(each, kind)))
     return bodies.json_answer({"events": events, "lock": settings.lock})
 
 
 @_verb("acknowledge", Tokens)
-async def acknowledge(running: Here, request: Request, name: Name) -> Fates:
+async def acknowledge(
+    subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
+) -> Fates:
     """Acknowledge events: they are finished."""
     asked = await _asked(request, Tokens)
-    await _pulled(running, name)
-    done = await store_of(running).pulled.acknowledge(name, _once(asked), now_ms(running))
-    if finished := sum(done.values()):
-        running.counters.add("deliveries", name, "delivered", by=finished)
-    return _fates(running, name, done)
+    await _pulled(subscriptions, name)
+    return _fates(await hands.acknowledge(name, _once(asked)))
 
 
 @_verb("release", Release)
-async def release(running: Here, request: Request, name: Name) -> Fates:
+async def release(
+    subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
+) -> Fates:
     """Give events back: they are handed out again after the delay."""
     asked = await _asked(request, Release)
-    await _pulled(running, name)
-    done = await store_of(running).pulled.release(
-        name, _once(asked), delay_ms=int(asked.delay * 1000), now_ms=now_ms(running)
-    )
-    return _fates(running, name, done)
+    await _pulled(subscriptions, name)
+    return _fates(await hands.release(name, _once(asked), asked.delay))
 
 
 @_verb("reject", Reject)
-async def reject(running: Here, hands: Hands, request: Request, name: Name) -> Fates:
+async def reject(
+    subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
+) -> Fates:
     """Reject events: they become dead letters, cause `rejected`."""
     asked = await _asked(request, Reject)
-    subscription, _ = await _pulled(running, name)
+    subscription, _ = await _pulled(subscriptions, name)
     tokens = _once(asked)
-    rows = await store_of(running).pulled.locked(name, tokens, now_ms(running))
     detail = asked.reason or "rejected by its consumer"
     try:
-        buried = await hands.bury(subscription, rows, REJECTED, detail)
+        return _fates(await hands.reject(subscription, tokens, detail))
     except BrokerError as error:
         failed = "dead-letter-topic", f"the copy of the dead letter is not stored: {error}"
-        return _fates(running, name, dict.fromkeys(tokens, False), failed)
-    return _fates(running, name, {token: buried.get(token, False) for token in tokens})
+        return _fates(dict.fromkeys(tokens, False), failed)
 
 
 @_verb("renew", Tokens)
-async def renew(running: Here, request: Request, name: Name) -> Fates:
+async def renew(
+    subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
+) -> Fates:
     """Extend the locks of events to their full length from now."""
     asked = await _asked(request, Tokens)
-    _, settings = await _pulled(running, name)
-    done = await store_of(running).pulled.renew(
-        name, _once(asked), lock_ms=int(settings.lock * 1000), now_ms=now_ms(running)
-    )
-    return _fates(running, name, done)
+    _, settings = await _pulled(subscriptions, name)
+    return _fates(await hands.renew(name, _once(asked), settings.lock))
 
 
 async def _asked(request: Request, kind: type[Asked]) -> Asked:
@@ -157,9 +154,9 @@ def _has_body(request: Request) -> bool:
     return "transfer-encoding" in given or given.get("content-length", "0") != "0"
 
 
-async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettings]:
+async def _pulled(subscriptions: Subscriptions, name: str) -> tuple[Subscription, PullSettings]:
     """A subscription whose events are pulled, and how."""
-    subscription = await subscription_of(running, name)
+    subscription = await subscription_of(subscriptions, name)
     if not isinstance(subscription.sink, Pull):
         raise Refused(
             409,
@@ -171,9 +168,9 @@ async def _pulled(running: Running, name: str) -> tuple[Subscription, PullSettin
     return subscription, subscription.sink.pull
 
 
-def _demand_running(running: Running, subscription: Subscription) -> None:
+def _demand_running(subscriptions: Subscriptions, subscription: Subscription) -> None:
     """What is locked may be finished all the same."""
-    halt = running.halts().get(subscription.id)
+    halt = subscriptions.halts().get(subscription.id)
     cause = halt.cause if halt else "by its configuration" if subscription.paused else None
     if cause is not None:
         detail = f"{subscription.id} is paused: {cause}"
@@ -214,13 +211,9 @@ def _once(asked: Tokens) -> Sequence[str]:
     return list(dict.fromkeys(asked.tokens))
 
 
-def _fates(
-    running: Running, name: str, done: Mapping[str, bool], why: tuple[str, str] = LOST
-) -> Fates:
-    """Whatever was done may have freed what others wait for."""
+def _fates(done: Mapping[str, bool], why: tuple[str, str] = LOST) -> Fates:
+    """``why``: code and detail of what failed."""
     code, detail = why
-    if any(done.values()):
-        running.wakeups.tell(name)
     return Fates(
         succeeded=[token for token, well in done.items() if well],
         failed=[

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.api.answers import Attention, Status, SubscriptionView
+from app.api.status.answers import Attention, Status
+from app.api.subscriptions.answers import SubscriptionView
 
 LATE = 300.0  # seconds that an event waits before its subscription is named
 NEARLY_FULL = 0.15  # of a volume; the chart's alert has the same default

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 from fastapi import Request, Response
 
 from app.api.access.audit_trail import RELOAD
-from app.api.access.operations import By, Here, router
-from app.api.answers import CheckView, ConfigurationView, PlanView, ReloadView
+from app.api.access.operations import By, router
+from app.api.access.parts import uses
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
-from app.api.running import STATUS_OF_REFUSAL, Refusal
+from app.api.status.configuration_answers import CheckView, ConfigurationView, PlanView, ReloadView
+from app.api.status.configured import STATUS_OF_REFUSAL, Configured, Refusal
 from app.errors import Fault, SenderError
 from app.model.judgement import Judgement, Remark
+
+ConfiguredDep = Annotated[Configured, uses(Configured)]
 
 _TITLES: Mapping[Refusal, str] = {
     "invalid-configuration": "The file is refused",
@@ -37,17 +41,17 @@ routes = router("/v1", tags=["configuration"])
 
 
 @routes.operation("GET /config", "configuration")
-async def get(running: Here) -> ConfigurationView:
+async def get(configured: ConfiguredDep) -> ConfigurationView:
     """Every setting in force, secrets hidden."""
-    return ConfigurationView.of(running.configured, configuration=running.configured.shown)
+    return ConfigurationView.of(configured, configuration=configured.shown)
 
 
 @routes.operation("POST /config:reload", RELOAD, (409, 422, 503))
-async def reload(running: Here, by: By) -> ReloadView:
+async def reload(configured: ConfiguredDep, by: By) -> ReloadView:
     """Reload the file and apply its changes. The reload is refused, and nothing changes, if the
     file is invalid (422, every fault with its line) or a setting needs a restart (409, by name).
     503 if the store, or another process of the service, does not answer."""
-    found = await running.configured.reload("api")
+    found = await configured.reload("api")
     by.tell(detail=found.summary)
     if found.outcome == "refused":
         raise _refusal(found.refusal, found.faults)
@@ -61,10 +65,10 @@ async def reload(running: Here, by: By) -> ReloadView:
     response_model=CheckView,
     openapi_extra=_CONFIGURATION_BODY,
 )
-async def check(running: Here, request: Request) -> Response:
+async def check(configured: ConfiguredDep, request: Request) -> Response:
     """Check a proposed configuration: errors and warnings with their lines. Its references
     `${env:NAME}` and `${file:/path}` are not resolved, and no file is looked for."""
-    found = await running.configured.judge(await _proposed(request))
+    found = await configured.judge(await _proposed(request))
     return json_answer(
         {"valid": found.valid, "remarks": found.remarks, "more_remarks": found.more_remarks}
     )
@@ -77,10 +81,10 @@ async def check(running: Here, request: Request) -> Response:
     response_model=PlanView,
     openapi_extra=_CONFIGURATION_BODY,
 )
-async def plan(running: Here, request: Request) -> Response:
+async def plan(configured: ConfiguredDep, request: Request) -> Response:
     """Show what a reload to a proposed configuration would change. References are compared as their
     text and never resolved, and secrets are not compared. 422 with the errors."""
-    found = await running.configured.judge(await _proposed(request))
+    found = await configured.judge(await _proposed(request))
     if not found.valid:
         raise _refusal("invalid-configuration", _faults(found))
     plan = msgspec.structs.asdict(found)

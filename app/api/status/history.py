@@ -13,12 +13,15 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
-from app.api.access.operations import Here, router
+from app.api.access.operations import router
+from app.api.access.parts import uses
+from app.api.asked.process import Process
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
-from app.api.running import Running
 from app.api.status.recorder import EVERY, Recorder
 from app.api.topics.records import RECONNECT_MS, streamed
+
+ProcessDep = Annotated[Process, uses(Process)]
 
 routes = router("/v1/history", tags=["operators"])
 
@@ -58,11 +61,12 @@ class History(BaseModel):
 
 
 @routes.get("", operation_id="history", response_model=History)
-async def history(running: Here, request: Request) -> Response:
+async def history(process: ProcessDep, request: Request) -> Response:
     """Points of the last hour, since the start of this process at most."""
-    process = process_of(running).model_dump()
     points = list(_recorder(request).points)
-    return json_answer({"process": process, "every": EVERY, "points": points})
+    return json_answer(
+        {"process": process_of(process).model_dump(), "every": EVERY, "points": points}
+    )
 
 
 @routes.get(
@@ -99,10 +103,10 @@ def _recorder(request: Request) -> Recorder:
     return cast("Recorder", request.app.state.recorder)
 
 
-def process_of(running: Running) -> ProcessView:
+def process_of(process: Process) -> ProcessView:
     return ProcessView(
-        installation=running.installation,
-        role=",".join(running.roles),
+        installation=process.installation,
+        role=",".join(process.roles),
         host=socket.gethostname(),
         pid=os.getpid(),
     )

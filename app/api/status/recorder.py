@@ -17,9 +17,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from pathlib import Path
 from typing import NamedTuple
 
-from app.api.running import Running, store_of
+from app.api.asked.subscriptions import Subscriptions
 from app.errors import SkybridgeError
-from app.interfaces import LetterChoice
+from app.interfaces import Clock, LetterChoice, Store
 from app.model.pull import HANDED_OUT
 from app.telemetry import Counters
 from app.telemetry.histograms import QUICK
@@ -123,8 +123,18 @@ class Standing:
 class Recorder:
     """``run`` is its task. ``stopped`` ends it, and the streams."""
 
-    def __init__(self, running: Running, stopped: asyncio.Event) -> None:
-        self._running = running
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        store: Store,
+        counters: Counters,
+        clock: Clock,
+        stopped: asyncio.Event,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._store = store
+        self._counters = counters
+        self._clock = clock
         self._stopped = stopped
         self._turn = asyncio.Event()
         self._watchers = 0
@@ -134,7 +144,7 @@ class Recorder:
         self._standing = {name: Standing(ask) for name, ask in asked.items()}
 
     async def run(self) -> None:
-        clock, counters = self._running.clock, self._running.counters
+        clock, counters = self._clock, self._counters
         every = second = counts_of(counters, clock.monotonic())
         lags: list[float] = []
         try:
@@ -180,7 +190,7 @@ class Recorder:
     async def _point(self, now: Counts, before: Counts, lag: float) -> Mapping[str, object]:
         work = None if self._watchers else now[1:]
         return {
-            "at": round(self._running.clock.now(), 3),
+            "at": round(self._clock.now(), 3),
             **rates(now, before),
             **{name: await each.value(work) for name, each in self._standing.items()},
             "publish_p50_ms": quantile(0.5, now, before),
@@ -191,14 +201,14 @@ class Recorder:
 
     async def _lag(self) -> int | None:
         """Of what can be asked; a broker that is away says so elsewhere."""
-        return sum(each.lag or 0 for each in await self._running.lag())
+        return sum(each.lag or 0 for each in await self._subscriptions.lag())
 
     async def _parked(self) -> int | None:
-        counts = await store_of(self._running).parked.count()
+        counts = await self._store.parked.count()
         return sum(each.rows for each in counts.values())
 
     async def _dead_letters(self) -> int | None:
-        return sum((await store_of(self._running).letters.count(LetterChoice())).values())
+        return sum((await self._store.letters.count(LetterChoice())).values())
 
 
 def resident() -> int | None:

@@ -11,13 +11,14 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api.access.operations import By, Here, router
+from app.api.access.operations import By, router
+from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep
+from app.api.asked.registry import Entry, Registry
 from app.api.http import bodies
 from app.api.http.bodies import json_answer
 from app.api.http.preconditions import Conditions, IfMatch
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.running import Entry, Running
 from app.api.subscriptions.routes import Id, allow, answered, entry_of, made
 from app.api.subscriptions.schemas import DRAFT_ANSWER, DRAFT_BODY, ETAG, LOCATION, WARNING
 from app.api.subscriptions.start_positions import demand_held
@@ -48,11 +49,18 @@ def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
     response_class=JSONResponse,
     openapi_extra=DRAFT_BODY,
 )
-async def create(running: Here, by: By, request: Request) -> Response:
+async def create(
+    brokers: BrokersDep,
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
+    by: By,
+    request: Request,
+) -> Response:
     """Create. The id is generated; an id in the body is ignored."""
-    document = await _document(running, request)
+    document = await _document(registry, request)
     document.pop("id", None)
-    entry = await made(running, document)
+    entry = await made(brokers, registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, _draft_of(entry), made_at=PATH)
 
@@ -64,9 +72,9 @@ async def create(running: Here, by: By, request: Request) -> Response:
     responses={200: _list_of(DRAFT_ANSWER)},
     response_class=JSONResponse,
 )
-async def query(running: Here) -> Response:
+async def query(registry: RegistryDep) -> Response:
     """Query all subscriptions that the draft can express."""
-    found = (to_draft(each.document) for each in await running.registry.entries())
+    found = (to_draft(each.document) for each in await registry.entries())
     rows = await Slices().rows((each for each in found if each is not None), lambda each: each)
     return json_answer(rows)
 
@@ -78,9 +86,9 @@ async def query(running: Here) -> Response:
     responses={200: {**DRAFT_ANSWER, "headers": ETAG}},
     response_class=JSONResponse,
 )
-async def retrieve(running: Here, id: Id) -> Response:
+async def retrieve(registry: RegistryDep, id: Id) -> Response:
     """Retrieve. Secrets are shown as placeholders."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     return answered(entry, _draft_of(entry))
 
 
@@ -92,14 +100,20 @@ async def retrieve(running: Here, id: Id) -> Response:
     response_class=JSONResponse,
     openapi_extra=DRAFT_BODY,
 )
-async def update(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
+async def update(
+    brokers: BrokersDep,
+    registry: RegistryDep,
+    request: Request,
+    id: Id,
+    if_match: IfMatch = None,
+) -> Response:
     """Update. The draft has no ETags; `If-Match` is optional."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     _draft_of(entry)
     Conditions(if_match).check(entry)
-    document = await _document(running, request)
-    await demand_held(running, document, entry.document)
-    changed = await running.registry.change(entry, document)
+    document = await _document(registry, request)
+    await demand_held(brokers, document, entry.document)
+    changed = await registry.change(entry, document)
     return answered(changed, _draft_of(changed), before=entry)
 
 
@@ -110,20 +124,20 @@ async def update(running: Here, request: Request, id: Id, if_match: IfMatch = No
     responses={200: DRAFT_ANSWER},
     response_class=JSONResponse,
 )
-async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
+async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Response:
     """Delete. Answers with the last object."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     Conditions(if_match).check(entry)
     draft = _draft_of(entry)
-    await running.registry.remove(entry)
+    await registry.remove(entry)
     return JSONResponse(draft)
 
 
 allow(routes, "draft_allow", "draft_allow_one", patch=False)
 
 
-async def _document(running: Running, request: Request) -> dict[str, Any]:
-    document, faults = from_draft(await bodies.read_object(request, running.largest_document))
+async def _document(registry: Registry, request: Request) -> dict[str, Any]:
+    document, faults = from_draft(await bodies.read_object(request, registry.largest_document))
     if faults:
         raise SenderError(
             "The subscription cannot be stored",

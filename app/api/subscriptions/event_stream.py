@@ -19,12 +19,13 @@ import msgspec
 from fastapi import Path, Query
 from fastapi.responses import StreamingResponse
 
-from app.api.access.operations import Here, router, stream_answer
+from app.api.access.operations import router, stream_answer
+from app.api.access.parts import BrokersDep, SubscriptionsDep
+from app.api.asked.brokers import Brokers
 from app.api.http import problems, start_points
 from app.api.http.problems import Refused
 from app.api.http.slices import ROW, Slices
 from app.api.http.start_points import StartPoints
-from app.api.running import Running
 from app.api.subscriptions.routes import subscription_of
 from app.api.topics import messages
 from app.api.topics.follow import HEARTBEAT_EVERY, Item, Tail, follow
@@ -66,7 +67,8 @@ routes = router("/v1/subscriptions", tags=["pull"])
     response_class=StreamingResponse,
 )
 async def events(
-    running: Here,
+    brokers: BrokersDep,
+    subscriptions: SubscriptionsDep,
     stopped: Stopped,
     name: Annotated[str, Path(description="id of the subscription, with any sink")],
     start: Annotated[
@@ -85,17 +87,17 @@ async def events(
     as `verdict`, with what each filter says of it and why; `data` is an object of
     topic, partition, position, event (id, source, type), verdict (wanted, filtered, filter_error,
     skipped or no-event), lane, fault, filters."""
-    subscription = await subscription_of(running, name)
-    log = _readable(running, subscription)
+    subscription = await subscription_of(subscriptions, name)
+    log = _readable(brokers, subscription)
     end = stopped if on else already()
     tails = await _tails(log, subscription, start, last_event_id, end)
     kind = VerdictStream if explain else EventStream
     filters = await in_thread(partial(_compiled, subscription.filters))
-    return streamed(kind(running, subscription, tails, filters).lines(follow(tails, end)))
+    return streamed(kind(brokers, subscription, tails, filters).lines(follow(tails, end)))
 
 
-def _readable(running: Running, subscription: Subscription) -> Log:
-    log = running.logs[subscription.source.broker]
+def _readable(brokers: Brokers, subscription: Subscription) -> Log:
+    log = brokers.logs[subscription.source.broker]
     if log.capabilities.replayable:
         return log
     raise Refused(
@@ -161,15 +163,15 @@ class EventStream:
 
     def __init__(
         self,
-        running: Running,
+        brokers: Brokers,
         subscription: Subscription,
         tails: Sequence[Tail],
         filters: _Filters,
     ) -> None:
-        self._reading = Reading(running, subscription)
+        self._reading = Reading(brokers, subscription)
         self._selection, self._explain = filters
         self._skips = subscription.on_foreign == "skip"
-        self._kind = running.kinds[subscription.source.broker]
+        self._kind = brokers.kinds[subscription.source.broker]
         self._tails = tails
         self._spoke = time.monotonic()
         self._slices = Slices()
@@ -221,12 +223,12 @@ class VerdictStream(EventStream):
 
     def __init__(
         self,
-        running: Running,
+        brokers: Brokers,
         subscription: Subscription,
         tails: Sequence[Tail],
         filters: _Filters,
     ) -> None:
-        super().__init__(running, subscription, tails, filters)
+        super().__init__(brokers, subscription, tails, filters)
         self._subscription = subscription
 
     async def _event(self, message: Message) -> bytes:

@@ -9,12 +9,14 @@ from fastapi import Path, Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.api.access.operations import By, Here, router
-from app.api.answers import View
+from app.api.access.operations import By, router
+from app.api.access.parts import BrokersDep, ClockDep, RegistryDep, StoreDep
+from app.api.asked.brokers import Brokers
 from app.api.http import start_points
+from app.api.http.moments import now_ms
 from app.api.http.parameters import Rate
 from app.api.http.problems import Refused
-from app.api.running import Running, now_ms, store_of
+from app.api.http.views import View
 from app.api.subscriptions.routes import PATH, Id, entry_of
 from app.api.subscriptions.verbs import runnable
 from app.api.topics.records import led
@@ -92,64 +94,72 @@ routes = router(PATH, tags=["subscriptions"])
     status_code=202,
 )
 async def replay(
-    running: Here, by: By, id: Id, body: ReplayRequest, response: Response
+    registry: RegistryDep,
+    brokers: BrokersDep,
+    store: StoreDep,
+    clock: ClockDep,
+    by: By,
+    id: Id,
+    body: ReplayRequest,
+    response: Response,
 ) -> ReplayPlan:
     """Deliver a range again, beside new events, with the filters, order and retries of the
     subscription. The group does not move. A subscription has one replay at a time."""
-    subscription = runnable(await entry_of(running, id))
-    planned = await _planned(running, subscription, body)
+    subscription = runnable(await entry_of(registry, id))
+    planned = await _planned(brokers, subscription, body, now_ms(clock))
     if body.dry_run:
         by.tell(detail="dry run")
         response.status_code = 200
         return _plan(planned, dry_run=True)
     if not planned:
         raise Refused(422, "empty-range", "the range is empty")
-    numbers = await store_of(running).replays.ask(planned)
+    numbers = await store.replays.ask(planned)
     if not numbers:
         raise Refused(409, "under-way", "a replay is running: wait, or DELETE its /replays")
-    await running.registry.nudge()
+    await registry.nudge()
     asked = zip(planned, numbers, strict=True)
     return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
 
 
 @routes.operation("GET /{id}/replays", "replays", (404, 503))
-async def replays(running: Here, id: Id) -> list[ReplayView]:
+async def replays(registry: RegistryDep, store: StoreDep, id: Id) -> list[ReplayView]:
     """The remaining ranges of its replay; empty when it is done."""
-    entry = await entry_of(running, id)
-    return [_view(each) for each in await store_of(running).replays.all(entry.id)]
+    entry = await entry_of(registry, id)
+    return [_view(each) for each in await store.replays.all(entry.id)]
 
 
 @routes.operation("DELETE /{id}/replays", "cancel_replays", (404, 503), status_code=204)
-async def cancel(running: Here, id: Id) -> Response:
+async def cancel(registry: RegistryDep, store: StoreDep, id: Id) -> Response:
     """Cancel its replay; attempts on the wire still finish."""
-    entry = await entry_of(running, id)
-    for each in await store_of(running).replays.all(entry.id):
-        await store_of(running).replays.end(each.id)
-    await running.registry.nudge()
+    entry = await entry_of(registry, id)
+    for each in await store.replays.all(entry.id):
+        await store.replays.end(each.id)
+    await registry.nudge()
     return Response(status_code=204)
 
 
 @routes.operation("DELETE /{id}/replays/{replay}", "cancel_replay", (404, 503), status_code=204)
 async def cancel_one(
-    running: Here,
+    registry: RegistryDep,
+    store: StoreDep,
     id: Id,
     replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
 ) -> Response:
     """Cancel its replay in one partition."""
-    entry = await entry_of(running, id)
-    known = {each.id for each in await store_of(running).replays.all(entry.id)}
+    entry = await entry_of(registry, id)
+    known = {each.id for each in await store.replays.all(entry.id)}
     if replay not in known:
         raise Refused(404, "unknown-replay", f"{entry.id} has no running replay {replay}")
-    await store_of(running).replays.end(replay)
-    await running.registry.nudge()
+    await store.replays.end(replay)
+    await registry.nudge()
     return Response(status_code=204)
 
 
 async def _planned(
-    running: Running, subscription: Subscription, body: ReplayRequest
+    brokers: Brokers, subscription: Subscription, body: ReplayRequest, asked_ms: int
 ) -> list[Replay]:
     broker = subscription.source.broker
-    log = _replayable(running, subscription)
+    log = _replayable(brokers, subscription)
     found = []
     for topic in _topics(subscription, body):
         ends = led(await ends_of(log, broker, topic), topic)
@@ -162,7 +172,7 @@ async def _planned(
                 partition=Partition(topic, number),
                 next=begin[number],
                 until=until[number],
-                asked_ms=now_ms(running),
+                asked_ms=asked_ms,
             )
             for number in begin
             if begin[number] != until[number] and _distance(begin[number], until[number]) != 0
@@ -170,8 +180,8 @@ async def _planned(
     return [replace(each, rate=body.rate / len(found)) for each in found]
 
 
-def _replayable(running: Running, subscription: Subscription) -> Log:
-    log = log_of(running, subscription.source.broker)
+def _replayable(brokers: Brokers, subscription: Subscription) -> Log:
+    log = log_of(brokers, subscription.source.broker)
     if isinstance(subscription.sink, Pull):
         raise Refused(
             409,

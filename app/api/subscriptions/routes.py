@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from app.api import views
-from app.api.access.operations import By, Here, Router, To, router
-from app.api.answers import Listed, Standing
+from app.api.access.operations import By, Router, To, router
+from app.api.access.parts import BrokersDep, RegistryDep, SubscriptionsDep, WakeupsDep, uses
+from app.api.asked.brokers import Brokers
+from app.api.asked.registry import Entry, Registry
+from app.api.asked.subscriptions import Subscriptions
 from app.api.http import bodies
 from app.api.http.preconditions import Conditions, IfMatch, IfNoneMatch
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.running import Entry, Running
+from app.api.subscriptions.answers import Listed, Standing
 from app.api.subscriptions.schemas import (
     ANSWER,
     ETAG,
@@ -29,15 +31,32 @@ from app.api.subscriptions.schemas import (
     REQUEST_BODY,
     WARNING,
 )
+from app.api.subscriptions.standings import Standings
 from app.api.subscriptions.start_positions import demand_held
 from app.delivery.backoff import shortened
+from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
 
 PATH = "/v1/subscriptions"
 BEGUN_WITHIN = (
     5.0  # seconds that a new subscription is given to join its group before it is answered
 )
 
+
+async def _standings(
+    subscriptions: SubscriptionsDep,
+    brokers: Annotated[Brokers, uses(Brokers)],
+    store: Annotated[Store, uses(Store)],
+    counters: Annotated[Counters, uses(Counters)],
+    clock: Annotated[Clock, uses(Clock)],
+    shown: To,
+) -> Standings:
+    return Standings(subscriptions, brokers.logs, store, counters, clock, shown)
+
+
+StandingsDep = Annotated[Standings, Depends(_standings)]
 Id = Annotated[str, Path(description="its id")]
 
 
@@ -54,34 +73,42 @@ routes = router(PATH, tags=["subscriptions"])
     response_class=JSONResponse,
     openapi_extra=REQUEST_BODY,
 )
-async def create(running: Here, by: By, request: Request) -> Response:
+async def create(
+    brokers: BrokersDep,
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
+    by: By,
+    request: Request,
+) -> Response:
     """Create a subscription, with the id of the document or a generated one. If this process
     delivers, `start: latest` begins before the answer."""
-    document = await bodies.read_object(request, running.largest_document)
-    entry = await made(running, document)
+    document = await bodies.read_object(request, registry.largest_document)
+    entry = await made(brokers, registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
     return answered(entry, entry.document, made_at=PATH)
 
 
 @routes.operation("GET", "subscriptions", (503,), response_model=list[Listed])
 async def subscriptions(
-    running: Here,
-    shown: To,
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    standings: StandingsDep,
     broker: Annotated[
         str | None, Query(description="only subscriptions that read from this broker")
     ] = None,
     state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
 ) -> Response:
     """All subscriptions, of the file and of the API, each with its status."""
-    every = await running.registry.entries()
+    every = await registry.entries()
     wanted = [
         (each, now)
-        for each, now in zip(every, await running.states(every), strict=True)
+        for each, now in zip(every, await subscriptions.states(every), strict=True)
         if broker in (None, _broker(each)) and state in (None, now.state)
     ]
     entries, states = [each for each, _ in wanted], [now for _, now in wanted]
     slices = Slices()
-    found = await views.standings(running, entries, states, Listed, shown, slices)
+    found = await standings.all(entries, states, Listed, slices)
     return bodies.json_answer(await slices.rows(found, lambda each: each))
 
 
@@ -95,19 +122,21 @@ async def subscriptions(
     },
     response_class=JSONResponse,
 )
-async def subscription(running: Here, id: Id, if_none_match: IfNoneMatch = None) -> Response:
+async def subscription(
+    registry: RegistryDep, id: Id, if_none_match: IfNoneMatch = None
+) -> Response:
     """Its document, as in the file or as given. A secret is shown as a placeholder; if the
     placeholder is sent back, the secret stays."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     if Conditions(if_none_match=if_none_match).unchanged(entry):
         return Response(status_code=304, headers={"etag": entry.etag})
     return answered(entry, entry.document)
 
 
 @routes.operation("GET /{id}/status", "subscription_status", (404, 503))
-async def status(running: Here, shown: To, id: Id) -> Standing:
+async def status(registry: RegistryDep, standings: StandingsDep, id: Id) -> Standing:
     """Its status: state and cause, lag, unfinished messages, faults."""
-    return await views.standing(running, await entry_of(running, id), shown)
+    return await standings.one(await entry_of(registry, id))
 
 
 @routes.operation(
@@ -122,21 +151,28 @@ async def status(running: Here, shown: To, id: Id) -> Standing:
     openapi_extra=REQUEST_BODY,
 )
 async def replace(
-    running: Here,
+    brokers: BrokersDep,
+    registry: RegistryDep,
+    subscriptions: SubscriptionsDep,
+    wakeups: WakeupsDep,
     request: Request,
     id: Id,
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Replace the document (`If-Match`), or create one under this id (`If-None-Match: *`)."""
-    document = await bodies.read_object(request, running.largest_document)
-    entry = await running.registry.entry(id)
+    document = await bodies.read_object(request, registry.largest_document)
+    entry = await registry.entry(id)
     conditions = Conditions(if_match, if_none_match)
     conditions.check(entry)
     if entry is None and if_none_match is not None:
-        new = await made(running, {**document, "id": _same(document, id)})
+        new = await made(
+            brokers, registry, subscriptions, wakeups, {**document, "id": _same(document, id)}
+        )
         return answered(new, new.document, made_at=PATH)
-    return await _changed(running, entry or await entry_of(running, id), conditions, document)
+    return await _changed(
+        brokers, registry, entry or await entry_of(registry, id), conditions, document
+    )
 
 
 @routes.operation(
@@ -147,14 +183,18 @@ async def replace(
     response_class=JSONResponse,
     openapi_extra=PATCH_BODY,
 )
-async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = None) -> Response:
+async def patch(
+    brokers: BrokersDep, registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
+) -> Response:
     """Change some settings (RFC 7396): members replace members, null resets a member to its
     default."""
-    change = await bodies.read_object(request, running.largest_document, bodies.MERGE_PATCH)
-    entry = await entry_of(running, id)
+    change = await bodies.read_object(request, registry.largest_document, bodies.MERGE_PATCH)
+    entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
     conditions.check(entry)
-    return await _changed(running, entry, conditions, bodies.merged(entry.document, change))
+    return await _changed(
+        brokers, registry, entry, conditions, bodies.merged(entry.document, change)
+    )
 
 
 @routes.operation(
@@ -164,12 +204,12 @@ async def patch(running: Here, request: Request, id: Id, if_match: IfMatch = Non
     responses={200: ANSWER},
     response_class=JSONResponse,
 )
-async def delete(running: Here, id: Id, if_match: IfMatch = None) -> Response:
+async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Response:
     """Delete the subscription and its waiting events; dead letters stay. Answers with its last
     document. `If-Match` is optional."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     Conditions(if_match).check(entry)
-    await running.registry.remove(entry)
+    await registry.remove(entry)
     return JSONResponse(dict(entry.document))
 
 
@@ -191,16 +231,16 @@ def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
 allow(routes, "subscriptions_allow", "subscription_allow", patch=True)
 
 
-async def entry_of(running: Running, subscription: str) -> Entry:
-    entry = await running.registry.entry(subscription)
+async def entry_of(registry: Registry, subscription: str) -> Entry:
+    entry = await registry.entry(subscription)
     if entry is None:
         raise Refused(404, "unknown-subscription", f"there is no subscription {subscription}")
     return entry
 
 
-async def subscription_of(running: Running, name: str) -> Subscription:
+async def subscription_of(subscriptions: Subscriptions, name: str) -> Subscription:
     """As it runs, for a client that fetches its events. Raises Refused for one that is not there."""
-    for each in await running.declared():
+    for each in await subscriptions.declared():
         if each.id == name:
             return each
     raise Refused(404, "unknown-subscription", f"there is no subscription {name}")
@@ -227,12 +267,16 @@ def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
 
 
 async def _changed(
-    running: Running, entry: Entry, conditions: Conditions, document: dict[str, Any]
+    brokers: Brokers,
+    registry: Registry,
+    entry: Entry,
+    conditions: Conditions,
+    document: dict[str, Any],
 ) -> Response:
     if entry.origin == "api":
         conditions.demand()
-    await demand_held(running, document, entry.document)
-    changed = await running.registry.change(entry, document)
+    await demand_held(brokers, document, entry.document)
+    changed = await registry.change(entry, document)
     return answered(changed, changed.document, before=entry)
 
 
@@ -247,14 +291,20 @@ def _broker(entry: Entry) -> object:
     return source.get("broker") if isinstance(source, dict) else None
 
 
-async def made(running: Running, document: dict[str, Any]) -> Entry:
+async def made(
+    brokers: Brokers,
+    registry: Registry,
+    subscriptions: Subscriptions,
+    wakeups: Wakeups,
+    document: dict[str, Any],
+) -> Entry:
     """When it has its place in the log, or time is over: then its status says how far it is."""
-    await demand_held(running, document)
-    entry = await running.registry.make(document)
+    await demand_held(brokers, document)
+    entry = await registry.make(document)
 
     async def state() -> str | None:
-        (status,) = await running.states([entry])
+        (status,) = await subscriptions.states([entry])
         return None if status.state == "starting" else status.state
 
-    await running.wakeups.until(entry.id, state, BEGUN_WITHIN, BEGUN_WITHIN)
+    await wakeups.until(entry.id, state, BEGUN_WITHIN, BEGUN_WITHIN)
     return entry

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.api.running import Running
+from app.api.asked.brokers import Brokers
 from app.errors import BrokerError, Fault, SenderError
 from app.model.position import not_held
 from app.model.start import Start
@@ -21,7 +21,7 @@ WITHIN = 2.0  # seconds to ask the broker; without an answer the position may be
 
 
 async def demand_held(
-    running: Running, document: Mapping[str, Any], before: Mapping[str, Any] | None = None
+    brokers: Brokers, document: Mapping[str, Any], before: Mapping[str, Any] | None = None
 ) -> None:
     """Raise SenderError (422) for a start position that the log does not hold. A position that ``before`` has too is not
     looked at: it is used only at the first start. All other faults of the document are left to the registry."""
@@ -32,8 +32,8 @@ async def demand_held(
         source = Source.model_validate(document.get("source"))
     except ValidationError:
         return
-    if start.position and source.broker in running.logs:
-        faults = await _faults(running, source, start.position)
+    if start.position and source.broker in brokers.logs:
+        faults = await _faults(brokers, source, start.position)
         if faults:
             raise SenderError(
                 "Not a valid subscription",
@@ -46,13 +46,13 @@ async def demand_held(
 _DECIDING = ("start", "source")
 
 
-async def _faults(running: Running, source: Source, positions: Mapping[int, str]) -> list[Fault]:
+async def _faults(brokers: Brokers, source: Source, positions: Mapping[int, str]) -> list[Fault]:
     try:
         async with asyncio.timeout(WITHIN):
-            metadata = await running.logs[source.broker].metadata(source.topics)
+            metadata = await brokers.logs[source.broker].metadata(source.topics)
     except (BrokerError, TimeoutError):
         return []
-    kind = running.kinds[source.broker]
+    kind = brokers.kinds[source.broker]
     return [
         _fault(number, reason)
         for topic in metadata.topics

@@ -7,29 +7,33 @@ same process at once.
 from __future__ import annotations
 
 import uuid
-from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
 from fastapi import Body, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api import views
-from app.api.access.operations import By, Here, To, router
+from app.api.access.operations import By, router
+from app.api.access.parts import ClockDep, NotifyDep, RegistryDep, StoreDep, WakeupsDep, uses
 from app.api.access.reach import demand_source
-from app.api.access.redaction import Shown
-from app.api.answers import Standing
+from app.api.asked.process import Process
+from app.api.asked.registry import Entry, Registry
 from app.api.http import bodies
+from app.api.http.moments import now_ms, rfc3339
 from app.api.http.problems import Refused
-from app.api.running import Entry, Running, now_ms, store_of
-from app.api.subscriptions.routes import PATH, Id, entry_of
+from app.api.subscriptions.answers import Standing
+from app.api.subscriptions.routes import PATH, Id, StandingsDep, entry_of
+from app.api.subscriptions.standings import Standings
 from app.errors import InvalidEvent
 from app.event.value import CloudEvent, DataForm
 from app.formats import json
-from app.interfaces import Command
+from app.interfaces import Command, Store
 from app.interfaces.notify import ENABLED, PAUSED
 from app.model.pull import Pull
 from app.model.subscription import Subscription
+from app.sinks.pull_queue import Wakeups
+
+ProcessDep = Annotated[Process, uses(Process)]
 
 TEST_TYPE = "dev.skybridge.subscription.test"
 TAKEN_WITHIN = 5.0  # seconds for a worker to see a command, beyond the subscription's own time-out
@@ -72,36 +76,44 @@ routes = router(PATH, tags=["subscriptions"])
 
 @routes.operation("POST /{id}:pause", "pause_subscription", (404, 503))
 async def pause(
-    running: Here, shown: To, id: Id, body: Annotated[PauseRequest | None, Body()] = None
+    registry: RegistryDep,
+    standings: StandingsDep,
+    store: StoreDep,
+    clock: ClockDep,
+    notify: NotifyDep,
+    id: Id,
+    body: Annotated[PauseRequest | None, Body()] = None,
 ) -> Standing:
     """Pause the subscription and keep its position, also through restarts. Works for subscriptions
     of the file too, because a pause is not a setting."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     cause = (body.cause if body else "") or "by the API"
-    await store_of(running).halts.halt(entry.id, "paused", cause, now_ms(running))
-    running.notify(PAUSED, entry.id, {"cause": cause})
-    return await _standing(running, entry, shown)
+    await store.halts.halt(entry.id, "paused", cause, now_ms(clock))
+    notify(PAUSED, entry.id, {"cause": cause})
+    return await _standing(registry, standings, entry)
 
 
 @routes.operation("POST /{id}:resume", "resume_subscription", (404, 409, 503))
-async def resume(running: Here, shown: To, id: Id) -> Standing:
+async def resume(
+    registry: RegistryDep, standings: StandingsDep, store: StoreDep, notify: NotifyDep, id: Id
+) -> Standing:
     """Resume the subscription after a pause or a 410 of the target, at its next event."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     if entry.subscription is not None and entry.subscription.paused:
         raise Refused(
             409, "paused-by-document", "its document has paused: true: change that instead"
         )
-    halts = store_of(running).halts
+    halts = store.halts
     halt = (await halts.all()).get(entry.id)
     await halts.allow(entry.id)
     if halt is not None:
-        running.notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
-    return await _standing(running, entry, shown)
+        notify(ENABLED, entry.id, {"cause": f"was {halt.kind}: {halt.cause}"})
+    return await _standing(registry, standings, entry)
 
 
-async def _standing(running: Running, entry: Entry, shown: Shown) -> Standing:
-    await running.registry.nudge()
-    return await views.standing(running, entry, shown)
+async def _standing(registry: Registry, standings: Standings, entry: Entry) -> Standing:
+    await registry.nudge()
+    return await standings.one(entry)
 
 
 @routes.operation(
@@ -110,26 +122,37 @@ async def _standing(running: Running, entry: Entry, shown: Shown) -> Standing:
     (400, 404, 409, 413, 415, 503, 504),
     openapi_extra=_EVENT_BODY,
 )
-async def test(running: Here, by: By, request: Request, id: Id) -> TestAnswer:
+async def test(
+    registry: RegistryDep,
+    store: StoreDep,
+    clock: ClockDep,
+    process: ProcessDep,
+    wakeups: WakeupsDep,
+    by: By,
+    request: Request,
+    id: Id,
+) -> TestAnswer:
     """Send one event to the target now, without filters, lanes, pauses and rates, and return the
     target's answer. 504 if no worker answers in time."""
-    entry = await entry_of(running, id)
+    entry = await entry_of(registry, id)
     subscription = runnable(entry)
     if isinstance(subscription.sink, Pull):
         raise Refused(409, "not-called", "its events are pulled: there is no target to call")
     given = await _event(request)
     if given is not None:
         demand_source(by, given.attributes.get("source"))
-    event = given or _of_ours(running, entry)
+    event = given or _of_ours(process.installation, entry, clock.now())
     command = Command(
         subscription=entry.id,
         kind="test",
         body=json.write_event(event),
-        asked_ms=now_ms(running),
+        asked_ms=now_ms(clock),
     )
-    number = await store_of(running).commands.ask(command)
-    await running.registry.nudge()
-    said = await _answer(running, entry.id, number, subscription.timeout + TAKEN_WITHIN)
+    number = await store.commands.ask(command)
+    await registry.nudge()
+    within = subscription.timeout + TAKEN_WITHIN
+    every = LOOK if "worker" in process.roles else LOOK_ELSEWHERE
+    said = await _answer(store, wakeups, entry.id, number, within, every)
     return TestAnswer(**msgspec.json.decode(said), event=event.attributes["id"])
 
 
@@ -144,31 +167,30 @@ async def _event(request: Request) -> CloudEvent | None:
     return event
 
 
-def _of_ours(running: Running, entry: Entry) -> CloudEvent:
-    moment = datetime.fromtimestamp(running.clock.now(), UTC)
+def _of_ours(installation: str, entry: Entry, now: float) -> CloudEvent:
     attributes = {
         "specversion": "1.0",
         "id": str(uuid.uuid4()),
-        "source": f"/skybridge/{running.installation}",
+        "source": f"/skybridge/{installation}",
         "type": TEST_TYPE,
         "subject": entry.id,
-        "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": rfc3339(now),
         "datacontenttype": "application/json",
     }
     data = msgspec.json.encode({"subscription": entry.id})
     return CloudEvent(attributes, data, DataForm.JSON)
 
 
-async def _answer(running: Running, subscription: str, command: int, within: float) -> bytes:
+async def _answer(
+    store: Store, wakeups: Wakeups, subscription: str, command: int, within: float, every: float
+) -> bytes:
     """Return the answer to a command once the store has it. A worker of this process gives word of it."""
-    commands = store_of(running).commands
 
     async def answer() -> bytes | None:
-        found = await commands.get(command)
+        found = await store.commands.get(command)
         return None if found is None else found.answer
 
-    every = LOOK if "worker" in running.roles else LOOK_ELSEWHERE
-    said = await running.wakeups.until(subscription, answer, within, every)
+    said = await wakeups.until(subscription, answer, within, every)
     if said is not None:
         return said
     raise Refused(

@@ -10,7 +10,7 @@ import base64
 import msgspec
 
 from app.api.access.redaction import ALL, Shown
-from app.api.running import Running
+from app.api.asked.brokers import Brokers
 from app.bindings.record import Decoded, Native, Record
 from app.bindings.table import BINDINGS
 from app.bindings.transcode import in_version
@@ -147,11 +147,11 @@ def _base64(value: bytes) -> str:
 class Reading:
     """Events out of messages, in the version of the subscription; ``wrap`` as its worker does."""
 
-    def __init__(self, running: Running, subscription: Subscription) -> None:
+    def __init__(self, brokers: Brokers, subscription: Subscription) -> None:
         self._subscription = subscription
         self._broker = subscription.source.broker
-        self._decode = BINDINGS[running.kinds[self._broker]].decode
-        self._lasting = running.logs[self._broker].capabilities.positions
+        self._decode = BINDINGS[brokers.kinds[self._broker]].decode
+        self._lasting = brokers.logs[self._broker].capabilities.positions
 
     def read(self, message: Message, known: Decoded | None = None) -> Decoded | None:
         """None: it is no event. ``known``: as the worker read it."""

@@ -12,11 +12,12 @@ from typing import Annotated
 
 from fastapi import Header, Query, Request
 
-from app.api.access.operations import By, Here, router
+from app.api.access.operations import By, router
+from app.api.access.parts import BrokersDep
 from app.api.access.reach import demand_source
-from app.api.answers import View
 from app.api.http import bodies
 from app.api.http.problems import Refused
+from app.api.http.views import View
 from app.api.topics.routes import Broker, Topic, ends_of, log_of
 from app.bindings import http
 from app.bindings.record import Decoded
@@ -53,7 +54,7 @@ routes = router("/v1/topics", tags=["topics"])
     openapi_extra=_BODY,
 )
 async def publish(
-    running: Here,
+    brokers: BrokersDep,
     by: By,
     request: Request,
     broker: Broker,
@@ -64,7 +65,7 @@ async def publish(
     content_mode: Annotated[Mode, Query(description="content mode of the record")] = "binary",
 ) -> ReceiptView:
     """Publish one event to an existing topic, without a route (Produce)."""
-    log = log_of(running, broker)
+    log = log_of(brokers, broker)
     if spooled_route(topic) is not None:
         what = (
             f"{topic} is a spool: its records say where they go, and the service alone writes them"
@@ -73,10 +74,10 @@ async def publish(
     body = await _body(request, log)
     decoded = _one(http.decode(request.headers.raw, body))
     demand_source(by, decoded.own_attributes.get("source"))
-    manner = running.manners.get(broker, Manner())
+    manner = brokers.manners.get(broker, Manner())
     writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
     key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be
-    record = BINDINGS[running.kinds[broker]].encode(decoded, writing, key_bytes)
+    record = BINDINGS[brokers.kinds[broker]].encode(decoded, writing, key_bytes)
     await ends_of(log, broker, topic)  # also refuses what a log would make by itself
     (result,) = await log.submit(topic, (record,))
     if isinstance(result, BrokerError):

@@ -13,8 +13,8 @@ import msgspec
 from fastapi import Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from app.api import answers
-from app.api.access.operations import Here, To, router, stream_answer
+from app.api.access.operations import To, router, stream_answer
+from app.api.access.parts import BrokersDep
 from app.api.access.redaction import Shown
 from app.api.http import problems, start_points
 from app.api.http.bodies import json_answer
@@ -22,6 +22,7 @@ from app.api.http.parameters import Text
 from app.api.http.problems import Refused
 from app.api.http.slices import ROW, Slices
 from app.api.topics import follow, messages
+from app.api.topics.answers import PageView
 from app.api.topics.follow import HEARTBEAT_EVERY, Bounds, Gap, Tail, Wanted, everything
 from app.api.topics.routes import Broker, OnePartition, Topic, ends_of, log_of
 from app.bindings.table import BINDINGS
@@ -65,10 +66,10 @@ routes = router("/v1/topics", tags=["topics"])
     "GET /{broker}/{topic:path}/records",
     "peek",
     (400, 403, 404, 416, 501, 503),
-    response_model=answers.PageView,
+    response_model=PageView,
 )
 async def peek(
-    running: Here,
+    brokers: BrokersDep,
     shown: To,
     broker: Broker,
     topic: Topic,
@@ -94,11 +95,11 @@ async def peek(
 ) -> Response:
     """A page of a topic, partition after partition (Fetch). Records without the wanted attributes are
     passed over."""
-    log = readable(log_of(running, broker), topic)
+    log = readable(log_of(brokers, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
     bounds = Bounds(limit, max_bytes, max_wait)
-    kind = running.kinds[broker]
+    kind = brokers.kinds[broker]
     wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
     page = await follow.peek(log, topic, ends, start, bounds, wanted)
     return await _page(page, kind, raw, shown)
@@ -112,7 +113,7 @@ async def peek(
     response_class=StreamingResponse,
 )
 async def tail(
-    running: Here,
+    brokers: BrokersDep,
     shown: To,
     stopped: Stopped,
     broker: Broker,
@@ -130,7 +131,7 @@ async def tail(
     """New messages as server-sent events (Fetch): `data` and filters as in records, `id` the positions of
     all partitions. An event `gap` reports records that retention removed, `problem` the end of the
     stream."""
-    log = readable(log_of(running, broker), topic)
+    log = readable(log_of(brokers, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
     if last_event_id and known is None:  # to go on elsewhere would leave something out
@@ -141,7 +142,7 @@ async def tail(
         else start_points.resume(ends, known)
     )
     following = Tail(log, topic, start, stopped if on else already(), partition)
-    kind = running.kinds[broker]
+    kind = brokers.kinds[broker]
     wanted = wanted_by(kind, id=id_, source=source, type=type_, subject=subject)
     return streamed(_events(following, kind, raw, shown, wanted))
 

@@ -9,13 +9,14 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.api.access.operations import Here, router
-from app.api.answers import View
+from app.api.access.operations import router
+from app.api.access.parts import BrokersDep, SubscriptionsDep
+from app.api.asked.brokers import Brokers
 from app.api.http import start_points
 from app.api.http.bodies import json_answer
 from app.api.http.problems import Refused
 from app.api.http.slices import Slices
-from app.api.running import Running
+from app.api.http.views import View
 from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
@@ -82,7 +83,8 @@ it unless another route takes it."""
     response_model=OffsetsView,
 )
 async def offsets(
-    running: Here,
+    brokers: BrokersDep,
+    subscriptions: SubscriptionsDep,
     broker: Broker,
     topic: Topic,
     time: Annotated[
@@ -96,9 +98,9 @@ async def offsets(
 ) -> Response:
     """Earliest, latest and by-time positions of each partition, and positions of groups
     (Offset)."""
-    log = log_of(running, broker)
+    log = log_of(brokers, broker)
     time_ms = None if time is None else _time(time)
-    ours = running.groups(broker, topic)
+    ours = subscriptions.groups(broker, topic)
     metadata = await log.metadata([topic], list(group or ours))
     ends = _ends(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
@@ -126,12 +128,12 @@ async def offsets(
 
 @routes.operation("GET", "topics", (404, 503), response_model=list[TopicView])
 async def topics(
-    running: Here,
+    brokers: BrokersDep,
     broker: Annotated[str | None, Query(description="all by default")] = None,
 ) -> Response:
     """Every topic of every broker that answers, or of one broker (Metadata)."""
-    names = list(running.kinds) if broker is None else [broker]
-    logs = [log_of(running, name) for name in names]
+    names = list(brokers.kinds) if broker is None else [broker]
+    logs = [log_of(brokers, name) for name in names]
     found = await asyncio.gather(*map(_all, logs))
     refusals = [each for each in found if isinstance(each, BrokerError)]
     if refusals and len(refusals) == len(found):
@@ -147,9 +149,9 @@ async def topics(
 
 
 @routes.operation("GET /{broker}/{topic:path}", "topic", (403, 404, 503))
-async def topic(running: Here, broker: Broker, topic: Topic) -> TopicView:
+async def topic(brokers: BrokersDep, broker: Broker, topic: Topic) -> TopicView:
     """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
-    for each in (await log_of(running, broker).metadata([topic])).topics:
+    for each in (await log_of(brokers, broker).metadata([topic])).topics:
         if each.name == topic and each.partitions:
             return TopicView.of(each, broker=broker)
     raise unknown_topic(broker, topic)
@@ -202,9 +204,9 @@ async def ends_of(
     return _ends(await log.metadata([topic]), broker, topic, partition)
 
 
-def log_of(running: Running, broker: str) -> Log:
+def log_of(brokers: Brokers, broker: str) -> Log:
     """Those of the configuration; what else ``logs`` may hold is no broker by itself."""
-    if broker not in running.kinds:
-        known = ", ".join(running.kinds)
+    if broker not in brokers.kinds:
+        known = ", ".join(brokers.kinds)
         raise Refused(404, "unknown-broker", f"no broker {broker}; known are: {known}")
-    return running.logs[broker]
+    return brokers.logs[broker]

@@ -66,9 +66,9 @@ def run(
 def _plan(config: Config, *, skip_lost: bool) -> Plan:
     from datetime import datetime
 
+    from app.features.lake.settings import archived_place, archived_topics, checkpoint_of
     from app.model.start import Start
     from app.pipeline.archive.stream import Plan
-    from app.runtime.pipeline import archived_place, archived_topics, checkpoint_of
 
     settings = config.pipeline.archive
     place = archived_place(config)

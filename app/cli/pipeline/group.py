@@ -43,8 +43,8 @@ def open_lake(
     """A session for a verb, with the lake of the configuration. ``fills``: the verb makes a lake that is missing.
     Raises as ``open_spark`` does, and SetupError, before Spark starts, where there was never a lake.
     """
+    from app.features.lake.settings import lake_of
     from app.pipeline.query.opening import demand_catalog
-    from app.runtime.pipeline import lake_of
 
     lake = lake_of(config)
     if not fills:
@@ -59,8 +59,8 @@ def open_spark(
 
     ``name``: of the verb. ``brief``: as ``open_session`` has it. Raises SetupError without the extra, Java or jars.
     """
+    from app.features.lake.settings import engine_of
     from app.pipeline.session import open_session
-    from app.runtime.pipeline import engine_of
 
     engine = engine_of(config)
     if not engine.has_jars:

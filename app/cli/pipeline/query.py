@@ -75,8 +75,8 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]
     from app.cli.pipeline.signals import apart, ending
 
     def asked() -> tuple[Lake, Answer]:
+        from app.features.lake.settings import lake_of
         from app.pipeline.query.duck import ask
-        from app.runtime.pipeline import lake_of
 
         lake = lake_of(settings)
         return lake, ask(lake, sql, limit=limit)

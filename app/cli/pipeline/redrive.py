@@ -60,7 +60,7 @@ def run(
     found = _done(settings, wanted, send, dry_run=dry_run, quiet=as_json)
     _tell(found, as_json, dry_run)
     if not as_json:
-        from app.runtime.pipeline import lake_of
+        from app.features.lake.settings import lake_of
 
         then = ("redrive",) if dry_run and found.taken else ()
         telling.after(lake_of(settings), config, *then)
@@ -92,7 +92,7 @@ def _send(config: Config, to: str) -> Send:
     import asyncio
 
     from app.errors import SetupError
-    from app.runtime.replay import target_log
+    from app.features.lake.replay import target_log
 
     broker, _, topic = to.partition("/")
     if to != _OWN:
@@ -113,9 +113,9 @@ def _send(config: Config, to: str) -> Send:
 async def _all(
     config: Config, batches: Iterable[Batch], place: tuple[str, str] | None
 ) -> Mapping[str, int]:
+    from app.features.lake.replay import target_log
     from app.pipeline.replay.topic import REDRIVEN, Topic, writer
     from app.runtime.clock import SystemClock
-    from app.runtime.replay import target_log
 
     refused: Counter[str] = Counter()
     logs: dict[str, Log] = {}

@@ -141,7 +141,7 @@ def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
 
 def _check(config: Config, order: Order) -> None:
     """What can be known before Spark starts."""
-    from app.runtime.replay import target_log
+    from app.features.lake.replay import target_log
 
     if order.topic:
         target_log(config, order.broker)
@@ -150,10 +150,10 @@ def _check(config: Config, order: Order) -> None:
 def _prepared(
     config: Config, session: SparkSession, lake: Lake, order: Order | None, resume: str
 ) -> tuple[Plan, Chosen, Notes]:
+    from app.features.lake.settings import checkpoint_of
     from app.pipeline.replay.chosen import Chosen
     from app.pipeline.replay.notes import Notes
     from app.pipeline.replay.plan import planned
-    from app.runtime.pipeline import checkpoint_of
 
     folder = checkpoint_of(config)
     if order is not None:
@@ -165,8 +165,8 @@ def _prepared(
 
 
 def _demand_no_loop(config: Config, plan: Plan) -> None:
+    from app.features.lake.replay import archived
     from app.pipeline.replay.plan import demand_no_loop
-    from app.runtime.replay import archived
 
     demand_no_loop(plan, archived(config))
 
@@ -241,9 +241,9 @@ def _sent(
 async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
     import os
 
+    from app.features.lake.replay import target_log
     from app.pipeline.replay.gateway import Gateway
     from app.pipeline.replay.topic import Topic, writer
-    from app.runtime.replay import target_log
 
     order = plan.order
     mark = plan.id if order.marked else None

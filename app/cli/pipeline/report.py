@@ -61,11 +61,11 @@ def run(
 
     opening.requirements()
     settings = options.configuration(config)
+    from app.features.lake.settings import lake_of
     from app.pipeline.report.page import page
     from app.pipeline.report.run import Wanted
     from app.pipeline.report.run import run as measure
     from app.pipeline.report.tables import write
-    from app.runtime.pipeline import lake_of
 
     wanted = Wanted(
         since=moment("--since", since),

@@ -80,7 +80,7 @@ def reroute(
 
 
 def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Reroute:
-    from app.runtime.pipeline import reroute_of
+    from app.features.lake.settings import reroute_of
 
     names = [name.strip() for name in topics.split(",") if name.strip()]
     return reroute_of(config, broker, names, rejects)
@@ -88,7 +88,7 @@ def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Rerou
 
 def _checkpoint(config: Config, job: Reroute) -> str:
     """One for a broker and its topics: the routes may change from run to run."""
-    from app.runtime.pipeline import checkpoint_of
+    from app.features.lake.settings import checkpoint_of
 
     said = "\n".join([job.source.broker, *sorted(job.topics)])
     return f"{checkpoint_of(config)}/reroute-{hashlib.sha256(said.encode()).hexdigest()[:_DIGITS]}"

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from app.api.access.audit_trail import Trail
-from app.api.answers import Cause, Outcome
-from app.api.running import Refusal, Reload
+from app.api.status.configured import Cause, Outcome, Refusal, Reload
 from app.config.check.source import Source
 from app.config.derived.credentials import marks, texts
 from app.config.diff.difference import Difference, difference
@@ -24,11 +23,11 @@ from app.config.diff.shown import View, digest_of, view_of
 from app.config.load.finding import BadConfiguration, Finding
 from app.config.load.loader import Loaded
 from app.errors import Fault, SetupError, SkybridgeError
+from app.features.component import Change
 from app.interfaces import Clock
 from app.model.judgement import Judgement
 from app.model.scopes import BY_FILE, BY_SIGNAL
 from app.runtime.reload.judges import Judges
-from app.runtime.reload.renewal import Renewal
 from app.telemetry import Counters
 
 UNSEEN = ""
@@ -45,7 +44,7 @@ class Reloader:
         self,
         source: Source | None,
         loaded: Loaded,
-        renewal: Renewal,
+        take_up: Callable[[Change], Awaitable[None]],
         clock: Clock,
         counters: Counters,
         trail: Trail,
@@ -53,7 +52,7 @@ class Reloader:
         self._trail = trail
         self.source = loaded.source
         self._source = source
-        self._renewal = renewal
+        self._take_up = take_up
         self._clock = clock
         self._counters = counters
         self._lock = asyncio.Lock()
@@ -126,7 +125,8 @@ class Reloader:
         reads_files = any(route.data_schema for route in loaded.config.routes)
         rotated = texts(loaded.config) != texts(self._loaded.config)
         if found.changes or rotated or raw != self._loaded.raw or reads_files:
-            await self._renewal.swap(await self._renewal.build(loaded, found))
+            rereads = loaded.files != self._loaded.files
+            await self._take_up(Change(loaded, found, rereads=rereads))
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         self.files = loaded.files
         outcome: Outcome = "ok" if found.changes or rotated else "unchanged"

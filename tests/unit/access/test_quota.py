@@ -49,10 +49,10 @@ def test_a_full_allowance_holds_no_more_than_the_burst():
 def test_another_quota_keeps_what_was_taken():
     allowance = Allowance(Quota(10.0, 10))
     assert allowance.take(10, 0.0) == 0.0
-    allowance.become(Quota(100.0, 100), 0.0)
+    allowance.apply(Quota(100.0, 100), 0.0)
     assert allowance.remaining(0.0) == 90
     assert allowance.take(90, 0.0) == 0.0
-    allowance.become(Quota(1.0, 50), 0.0)
+    allowance.apply(Quota(1.0, 50), 0.0)
     assert allowance.remaining(10.0) == 0
     assert allowance.reset(0.0) == 100.0
 

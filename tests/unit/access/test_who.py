@@ -82,10 +82,9 @@ def test_a_reload_keeps_what_was_used_and_counted():
     quota = {"events": "10/s", "burst": 10}
     before = made({"name": "a", "keys": ["k" * 20], "quota": quota})
     before.callers["a"].take(10, 100.0)
-    after = made(
-        {"name": "a", "keys": ["k" * 20], "quota": quota}, {"name": "b", "keys": ["l" * 20]}
-    )
-    after.follow(before, 100.0)
+    listed = [{"name": name, "keys": [key * 20], "quota": quota} for name, key in ("ak", "bl")]
+    after = Producers([Producer.model_validate(each) for each in listed], before.callers)
+    after.take_effect(100.0)
     assert after.callers["a"].tally.events == 10
     assert after.callers["a"].allowance.remaining(100.0) == 0  # type: ignore[union-attr]
 

@@ -69,14 +69,14 @@ async def test_a_stream_ends_when_its_token_goes_or_may_do_less(
     header: bytes, after: Access, goes_on: bool
 ) -> None:
     """Whoever takes a token back must not go on showing event data to the one that has it (reliability S14)."""
-    text = await told(Access([ANN, BOB], MASKED), header, lambda guard: guard.expect(after))
+    text = await told(Access([ANN, BOB], MASKED), header, lambda guard: guard.admit(after))
     keeps_its_session = header or after.tokens
     assert text == (b"12" if goes_on and keeps_its_session else b"1")
 
 
 async def test_a_stream_of_a_token_for_data_does_not_care_for_masks() -> None:
     text = await told(
-        Access([BOB], MASKED), b"Bearer b", lambda guard: guard.expect(Access([BOB], ("/x",)))
+        Access([BOB], MASKED), b"Bearer b", lambda guard: guard.admit(Access([BOB], ("/x",)))
     )
     assert text == b"12"
 
@@ -85,5 +85,5 @@ async def test_a_stream_of_a_token_for_data_does_not_care_for_masks() -> None:
 async def test_a_stream_without_a_token_ends_when_one_is_needed(
     after: Access, goes_on: bool
 ) -> None:
-    text = await told(Access(), None, lambda guard: guard.expect(after))
+    text = await told(Access(), None, lambda guard: guard.admit(after))
     assert text == (b"12" if goes_on else b"1")

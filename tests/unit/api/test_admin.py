@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +19,11 @@ from app.access.caller import Tally
 from app.access.who import Producers
 from app.api.access.callers import Access
 from app.api.access.guard import demand_token
-from app.api.answers import DiskView, KafkaListenerView, RoleReadiness, SpoolView
-from app.api.running import Reload
+from app.api.asked.readiness import RoleReadiness
+from app.api.status import families
+from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
+from app.api.status.configured import Reload
+from app.api.subscriptions.standings import brokers_of, letters_of, parked_of
 from app.bindings import kafka
 from app.bindings.documents import FormatName
 from app.bindings.record import Record
@@ -63,13 +66,19 @@ class Service(topics_service.Service):
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerView, ...] = ()
         self.producers = Producers(())
-        self.tallies: dict[str, Tally] = {}
+        self.of_intakes: dict[str, Tally] = {}
+        self.spools = self
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
             source="skybridge.yaml", digest=begun.digest, last=begun, taken=begun, shown={}
         )
 
-    async def spools(self) -> tuple[SpoolView, ...]:
+    def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None: ...
+
+    def groups(self, broker: str, topic: str) -> dict[str, str]:
+        return {}
+
+    async def states(self) -> tuple[SpoolView, ...]:
         return (
             SpoolView(
                 route="orders", broker="log", state="spooling", cause="away", records=3, bytes=300,
@@ -77,22 +86,33 @@ class Service(topics_service.Service):
             ),
         )  # fmt: skip
 
-    def kafka_listeners(self) -> tuple[KafkaListenerView, ...]:
+    def views(self) -> tuple[KafkaListenerView, ...]:
         return self.listeners
 
-    def intakes(self) -> dict[str, Tally]:
-        return self.tallies
+    def tallies(self) -> dict[str, Tally]:
+        return self.of_intakes
 
     async def disks(self) -> dict[str, DiskView]:
         return {"/data": DiskView(free=1, size=4)}
 
-    async def certificates(self) -> dict[str, float]:
-        return {"server.events.tls.cert": 1.5e9}
+    async def metrics(self) -> list[families.Family]:
+        letters, parked = await letters_of(self.store), await parked_of(self.store, self.clock)
+        return [
+            *families.ready_families(await self.readiness()),
+            *families.broker_families(await brokers_of(self.logs)),
+            *families.subscription_families(await self.statuses(), await self.lag()),
+            *families.store_families(letters, parked),
+            *families.spool_families(await self.states()),
+            *families.kafka_listener_families(self.views()),
+            *families.volume_families(await self.disks()),
+            *families.certificate_families({"server.events.tls.cert": 1.5e9}),
+            *families.configuration_families(self.configured),
+        ]
 
     async def readiness(self) -> dict[str, RoleReadiness]:
         return self.roles_now
 
-    async def subscriptions(self) -> list[SubscriptionStatus]:
+    async def statuses(self) -> list[SubscriptionStatus]:
         return [
             SubscriptionStatus(
                 id="billing",
@@ -277,9 +297,9 @@ THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 0.5, "last_e
 async def test_each_intake_is_shown_with_what_came_by_it(
     service: Service, client: httpx.AsyncClient
 ) -> None:
-    service.tallies = {"github": Tally(), "erp": Tally()}
-    service.tallies["github"].add(30, service.clock.monotonic())
-    service.tallies["github"].refused += 2
+    service.of_intakes = {"github": Tally(), "erp": Tally()}
+    service.of_intakes["github"].add(30, service.clock.monotonic())
+    service.of_intakes["github"].refused += 2
     github, erp = (await client.get("/status")).json()["intakes"]
     assert github == {"name": "github", **THIRTY_JUST_NOW}
     assert (erp["name"], erp["last_event_seconds"]) == ("erp", None)

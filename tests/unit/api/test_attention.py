@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.api.answers import (
-    ConfigurationState,
-    DiskView,
-    HealthView,
-    ParkedOfSubscription,
-    ReloadView,
-    RoleReadiness,
-    Status,
-    SubscriptionView,
-)
+from app.api.asked.readiness import RoleReadiness
+from app.api.http.views import HealthView
+from app.api.status.answers import DiskView, Status
 from app.api.status.attention import LATE, attention
+from app.api.status.configuration_answers import ConfigurationState, ReloadView
+from app.api.subscriptions.answers import ParkedOfSubscription, SubscriptionView
 
 UP = HealthView(healthy=True)
 

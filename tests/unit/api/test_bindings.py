@@ -11,9 +11,13 @@ from pydantic import ValidationError
 from app.access.rights import UNBOUND, Binding
 from app.api.access import reach
 from app.api.access.callers import Access, AccessToken, Caller, Callers
-from app.api.access.reach import LogWithin, OutsideBinding, Reach
+from app.api.access.reach import LogWithin, OutsideBinding, Reach, reached
 from app.api.access.redaction import Shown
-from app.api.running import Registry, Running
+from app.api.asked.readiness import Readiness
+from app.api.asked.registry import Registry
+from app.api.asked.routes import Routes
+from app.api.asked.subscriptions import Subscriptions
+from app.api.http.given import Given
 from app.bindings.record import Record
 from app.config.model.config import AdminToken, Webhooks
 from app.errors import BrokerRefused
@@ -100,7 +104,8 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
 @pytest.mark.parametrize(
     ("view", "whole"),
     [
-        (reach.RunningWithin, Running),
+        (reach.ReadinessWithin, Readiness),
+        (reach.SubscriptionsWithin, Subscriptions),
         (reach.RegistryWithin, Registry),
         (reach.LogWithin, Log),
         (reach.LettersWithin, DeadLetters),
@@ -117,4 +122,42 @@ def test_a_view_has_the_methods_of_what_it_shows(view: type, whole: type) -> Non
         shown = getattr(whole, name)
         assert inspect.iscoroutinefunction(method) is inspect.iscoroutinefunction(shown), name
         mine, theirs = (list(inspect.signature(each).parameters) for each in (method, shown))
-        assert mine == theirs[: len(mine)], name
+        named = [each for each in mine if each not in {"more", "others"}]
+        assert named == theirs[: len(named)], name
+
+
+def test_a_part_that_was_not_given_is_named() -> None:
+    with pytest.raises(LookupError, match="no Registry"):
+        Given().of(Registry)
+
+
+@pytest.mark.parametrize(
+    ("binding", "targets", "limited"),
+    [
+        (UNBOUND, None, set()),
+        (UNBOUND, (), {Registry}),
+        (Binding(event_sources=("/a",)), None, {Registry}),
+        (Binding(topics=("a",)), None, {Registry, Readiness, Subscriptions}),
+        (Binding(subscriptions=("a",)), (), {Registry, Readiness, Subscriptions}),
+    ],
+)
+async def test_each_kind_of_part_is_limited_to_what_its_caller_reaches(
+    binding: Binding, targets: tuple[str, ...] | None, limited: set[type[Any]]
+) -> None:
+    """One that chooses among all parts may still not make every subscription."""
+
+    class Whole:
+        async def declared(self) -> list[Any]:
+            return []
+
+        entries = declared
+
+    whole: Any = Whole()
+    given = Given()
+    kinds = (Readiness, Registry, Routes, Subscriptions)
+    for kind in kinds:
+        given.add(kind, whole)
+    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=binding, targets=targets)
+    parts = await reached(given, caller)
+    assert {kind for kind in kinds if parts.of(kind) is not whole} == limited
+    assert (await reached(given, None)).of(Registry) is whole

@@ -54,7 +54,7 @@ async def service() -> Service:
         "routes": [Route.model_validate(each) for each in routes],
         "resources": NO_RESOURCES,
         "declared": declared,
-        "subscriptions": states,
+        "statuses": states,
     }
     vars(service).update(given)
     return service

@@ -28,7 +28,7 @@ async def test_rows_of_one_event_are_read_up_to_a_number_of_bytes(
             letter = a_letter(7, message=a_message(place, body=LARGE))
             await service.store.letters.add(letter)
         await service.store.parked.park([a_row(7, key=b"a")])
-        rows, looked = await rows_of(service, Wanted("7", None, None), 0, Slices())  # type: ignore[arg-type]
+        rows, looked = await rows_of(service.store, service, Wanted("7", None, None), 0, Slices())  # type: ignore[arg-type]
     finally:
         await service.store.stop()
     assert 0 < len(rows.letters) < 15

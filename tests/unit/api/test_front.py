@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from admin_app import given_by
 from app.api.access.callers import Access, AccessToken
 from app.api.access.guard import TokenGuard
-from app.api.answers import RoleReadiness
+from app.api.asked.readiness import RoleReadiness
 from app.api.front import Front
 
 HEAVY = {
@@ -52,7 +53,7 @@ def making() -> Making:
 
 
 def client(making: Making, allowed: Access | None = None) -> httpx.AsyncClient:
-    app = TokenGuard(Front(Service(), making), allowed or Access())  # type: ignore[arg-type]
+    app = TokenGuard(Front(given_by(Service()), making), allowed or Access())
     transport = httpx.ASGITransport(app=app)
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -143,7 +144,7 @@ async def test_after_a_failure_it_is_made_again(making: Making) -> None:
         return making()
 
     making.may_end.set()
-    app = TokenGuard(Front(Service(), once), Access())  # type: ignore[arg-type]
+    app = TokenGuard(Front(given_by(Service()), once), Access())
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as asking:
         assert [(await asking.get("/v1/0")).status_code for _ in range(3)] == [500, 299, 299]

@@ -153,7 +153,7 @@ async def recording(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Busy
     service: Any = Busy()
     service.clock = OwnTime()
     stopped = asyncio.Event()
-    recorder = Recorder(service, stopped)
+    recorder = Recorder(service, service.store, service.counters, service.clock, stopped)
     task = asyncio.create_task(recorder.run())
     yield service, recorder
     stopped.set()

@@ -13,7 +13,6 @@ from app.api.access.operations import RULES
 from app.api.http.slices import Slices
 from app.telemetry.slices import SLICE
 from large_requests import (
-    CLOUDEVENT,
     EVENT,
     JSON,
     Asked,
@@ -27,6 +26,7 @@ from large_requests import (
     settings,
 )
 from loop_steps import counted_steps
+from sending import STRUCTURED
 from service import Service, running
 
 ROUTES, SUBSCRIPTIONS, ROWS = 20, 100, 1_000
@@ -82,7 +82,7 @@ async def test_a_stored_subscription_with_long_filters_is_compiled_in_no_step_of
     """As it is made, as its records are read, looked for, explained and streamed, and as the file is read again."""
     asks = [
         Asked("POST", S, long_subscription("long"), JSON),
-        Asked("POST", "/v1/explain", EVENT, CLOUDEVENT),
+        Asked("POST", "/v1/explain", EVENT, STRUCTURED),
         Asked("GET", "/v1/events?id=1"),
         Asked("GET", f"{S}/long/events?start=earliest&follow=false&explain=true"),
         Asked("POST", f"{S}/long:pause", {"cause": "looked at"}, JSON),
@@ -90,7 +90,7 @@ async def test_a_stored_subscription_with_long_filters_is_compiled_in_no_step_of
         Asked("POST", "/v1/config:reload"),
     ]
     for _ in range(3):
-        one = Asked("POST", "/events", EVENT, CLOUDEVENT)
+        one = Asked("POST", "/events", EVENT, STRUCTURED)
         assert (await asyncio.to_thread(asked_of, filtering.events_url, Made(), one))[0] == 202
     beyond: dict[str, object] = {}
     with counted_steps() as steps:

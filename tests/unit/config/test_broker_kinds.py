@@ -227,7 +227,7 @@ SECRETS = [
 @pytest.mark.parametrize("broker", SECRETS)
 def test_secrets_of_brokers_are_in_no_text(load_text: Load, broker: str) -> None:
     """Neither in what a configuration shows of itself, nor in what the drivers made of it do."""
-    from app.runtime.logs import open_logs
+    from app.features.brokers.logs import open_logs
 
     config: Config = load_text(document(broker)).config
     log = open_logs(config)["main"]

@@ -11,10 +11,10 @@ from app.brokers.embedded import EmbeddedDriver, EngineSettings
 from app.config.load.finding import Finding
 from app.config.load.loader import Loaded
 from app.config.model.brokers import EmbeddedBroker
+from app.features.brokers.logs import open_logs
+from app.features.descriptors import KAFKA
+from app.features.kafka_listeners import bounds_of
 from app.kafka_listener.node import Settings
-from app.runtime.descriptors import KAFKA
-from app.runtime.kafka_listeners import bounds_of
-from app.runtime.logs import open_logs
 
 Lint = Callable[..., list[str]]
 USERS = "users: {ann: s3cret}"

@@ -9,9 +9,9 @@ import pytest
 
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.asgi import EventsApp
-from app.gateway.limits import Limits
+from app.gateway.intakes import Intakes
 from app.gateway.request import Request
-from app.gateway.resource import CallBack, EventsResource
+from app.gateway.resource import CallBack, EventsPolicy, EventsResource
 from app.routing.rules import UnknownRoute
 from app.telemetry import Counters
 
@@ -45,7 +45,9 @@ async def call(
     async def send(event: Any) -> None:
         sent.append(event)
 
-    resource = EventsResource(publishing, Limits(), Counters(), call_back=call_back)
+    resource = EventsResource(
+        publishing, EventsPolicy(intakes=Intakes((), Counters())), Counters(), call_back
+    )
     scope = {"type": "http", "path": path, "method": method, "headers": list(headers)}
     await EventsApp(resource)(scope, None, send)
     start, body = sent

@@ -18,10 +18,11 @@ from publishers import KEY, SECRET, Sent
 from virtual_clock import VirtualClock
 
 
-def opened(secrets: list[str], **settings: Any) -> OpenIntake:
-    """``secrets`` may be changed afterwards."""
+def opened(secrets: list[str], before: OpenIntake | None = None, **settings: Any) -> OpenIntake:
+    """``secrets`` may be changed afterwards. ``before``: the intake that a reload replaces by this one."""
     intake = Intake.model_validate({"name": "in", "secret": secrets[0], **settings})
-    return OpenIntake(intake, [lambda: secrets[0]], VirtualClock())
+    memory = None if before is None else before.memory
+    return OpenIntake(intake, [lambda: secrets[0]], VirtualClock(), memory)
 
 
 def is_verified(intake: OpenIntake, sent: Sent) -> bool:
@@ -58,13 +59,12 @@ def test_a_secret_that_is_no_key_leaves_the_old_one(caplog: pytest.LogCaptureFix
 
 
 def test_a_reload_that_lengthens_the_window_keeps_what_was_seen() -> None:
-    before, after = (
-        opened([SECRET], preset="github"),
-        opened([SECRET], preset="github", max_age="1h"),
-    )
+    before = opened([SECRET], preset="github")
     answer = DUPLICATE
     before.repeats.once(b"d", lambda _: answer, lambda _: None)
-    after.follow(before)
+    after = opened([SECRET], before, preset="github", max_age="1h")
+    assert after.repeats.window == 300, "nothing changes before it is in force"
+    after.memory.apply(after.settings)
     assert len(after.repeats) == 1
     assert after.repeats.window == 3600
 
@@ -74,7 +74,7 @@ def test_a_reload_gives_nobody_the_burst_again() -> None:
     before = opened([SECRET], preset="github", **quota)
     before.take()
     before.take()
-    after = opened([SECRET], preset="github", **quota)
-    after.follow(before)
+    after = opened([SECRET], before, preset="github", **quota)
+    after.memory.apply(after.settings)
     with pytest.raises(QuotaExceeded):
         after.take()

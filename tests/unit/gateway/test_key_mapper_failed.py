@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from app.gateway.answers import Answer
-from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.intakes import Intakes
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
-from app.gateway.resource import EventsResource
+from app.gateway.resource import EventsPolicy, EventsResource
 from app.model.log_name import LogName
 from app.model.route import Route
 from app.routing.plan import Resources, Router
@@ -28,7 +28,9 @@ def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | No
     settings = {"name": "r", "to": {"broker": "log", "topic": "t"}, "key": {"mapper": "shop"}}
     router = Router([Route.model_validate(settings)], Resources({"shop": shop}))
     resource = EventsResource(
-        Publisher(router, {LogName("log"): log}, counters), Limits(), counters
+        Publisher(PublishPolicy(router=router), {LogName("log"): log}, counters),
+        EventsPolicy(intakes=Intakes((), counters)),
+        counters,
     )
     kind = (b"content-type", b"application/cloudevents-batch+json")
     required = {"specversion": "1.0", "id": "1", "source": "/", "type": "t"}

@@ -19,7 +19,7 @@ from app.errors import (
 )
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
-from app.gateway.publish import Publisher
+from app.gateway.publish import Publisher, PublishPolicy
 from app.gateway.request import Request
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
@@ -54,7 +54,8 @@ class Bench:
         self.counters = Counters()
         routes = [Route.model_validate(route) for route in ROUTES]
         logs: Any = {LogName("a"): self.a, LogName("b"): self.b}
-        self.publisher = Publisher(Router(routes), logs, self.counters, **settings)
+        policy = PublishPolicy(router=Router(routes), **settings)
+        self.publisher = Publisher(policy, logs, self.counters)
         self.answers: list[Answer] = []
 
     def publish(self, request: Request) -> Answer | None:
@@ -436,7 +437,7 @@ class OnceBench(Bench):
         super().__init__()
         routes = [Route.model_validate(DEDUPLICATED)]
         logs: Any = {LogName("a"): self.a, LogName("b"): self.b}
-        self.publisher = Publisher(Router(routes), logs, self.counters)
+        self.publisher = Publisher(PublishPolicy(router=Router(routes)), logs, self.counters)
 
     def settle(self, *repeats: str) -> None:
         """The fates at both logs, in their order."""
@@ -450,7 +451,8 @@ async def test_a_relaxed_route_is_counted_and_told_by_its_broker() -> None:
     bench = Bench()
     route = {"name": "relaxed", "to": {"broker": "a", "topic": "t"}, "durability": "relaxed"}
     logs: Any = {LogName("a", 1): bench.a}
-    bench.publisher = Publisher(Router([Route.model_validate(route)]), logs, bench.counters)
+    policy = PublishPolicy(router=Router([Route.model_validate(route)]))
+    bench.publisher = Publisher(policy, logs, bench.counters)
     for fate in (None, BrokerUnavailable("away")):
         bench.publish(single("any"))
         bench.a.settle(-1, fate)

@@ -18,7 +18,9 @@ from app.bindings.table import BINDINGS
 from app.bindings.transcode import Writing
 from app.config.model.config import Config
 from app.errors import BrokerUnavailable, SenderError, SetupError
+from app.features.tracing import begin_traces
 from app.gateway.answers import Answer
+from app.gateway.publish import PublishPolicy
 from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
@@ -28,7 +30,6 @@ from app.model.message import Message, Partition
 from app.model.route import Route
 from app.model.subscription import Subscription
 from app.routing.plan import Router
-from app.runtime.tracing import begin_traces
 from app.sinks.traced import TracedSink
 from app.telemetry import Counters
 from app.telemetry.traces import Traces, set_up_traces, traces
@@ -50,12 +51,14 @@ class Bench:
         self.log.at_once = True
         route = Route.model_validate({"name": "all", "to": {"broker": "a", "topic": "t"}})
         self.publisher = TracedPublisher(
-            Router([route], kinds={"a": kind}),
+            PublishPolicy(
+                router=Router([route], kinds={"a": kind}),
+                forward=frozenset({b"traceparent", b"tracestate"}),
+            ),
             {LogName("a"): self.log},
             Counters(),
             traces=self.traces,
             systems={"a": kind},
-            forward=("traceparent", "tracestate"),
         )
 
     def publish(

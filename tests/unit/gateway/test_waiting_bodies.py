@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 from app.gateway.answers import Answer, not_found
+from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.request import Pending, Request
-from app.gateway.resource import EventsResource
+from app.gateway.resource import EventsPolicy, EventsResource
 from app.telemetry import Counters
 
 
@@ -20,7 +21,11 @@ class Door:
 async def test_their_bodies_are_bounded_together() -> None:
     """Reliability G4: tokens of an unknown key may come as fast as the line is."""
     door: Any = Door()
-    resource = EventsResource(door, Limits(receiving=10), Counters(), door=door)
+    resource = EventsResource(
+        door,
+        EventsPolicy(intakes=Intakes((), Counters()), limits=Limits(receiving=10), door=door),
+        Counters(),
+    )
     asking: Any = asyncio.get_running_loop().create_future()
     pending = Pending(asking, b"token", b"digest")
     answers: list[Answer] = []

@@ -8,7 +8,7 @@ import pytest
 
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.runtime.backup import back_up
+from app.features.storage.backup import back_up
 from app.store import open_store
 
 

@@ -12,16 +12,22 @@ import msgspec
 import pytest
 
 from app.brokers.kafka import KafkaDriver
-from app.config.load.loader import load
+from app.config.load.loader import Loaded, load
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.brokers.component import BrokersComponent
+from app.features.brokers.logs import open_logs, with_relaxed_logs
+from app.features.component import ROLES, Role
+from app.features.events.component import EventsComponent
+from app.features.listening import limits_of
+from app.features.subscriptions.component import SubscriptionsComponent
 from app.gateway.limits import Limits
 from app.model.log_name import LogName
-from app.runtime.build import build, limits_of
 from app.runtime.clock import SystemClock
-from app.runtime.logs import open_logs, with_relaxed_logs
+from app.runtime.compose import compose
 from app.runtime.service import Service
 from app.telemetry import Counters
+from app.worker.supervisor import Supervisor
 
 YAML = """
 version: 1
@@ -47,12 +53,21 @@ def config(folder: Path, more: str = "") -> Config:
     return load(file, {}).config
 
 
+def composed(config: Config, *roles: Role) -> Service:
+    return compose(Loaded.of(config), SystemClock(), roles or ROLES)
+
+
+def supervisor_of(service: Service) -> Supervisor | None:
+    return service.part(SubscriptionsComponent).supervisor
+
+
 def test_each_role_has_only_its_own_parts(tmp_path: Path) -> None:
     """A gateway delivers nothing, a worker listens to no events."""
-    gateway = build(config(tmp_path), SystemClock(), ("gateway",))
-    worker = build(config(tmp_path), SystemClock(), ("worker",))
-    assert (gateway.events is not None, gateway.supervisor) == (True, None)
-    assert (worker.events, worker.supervisor is not None) == (None, True)
+    gateway = composed(config(tmp_path), "gateway")
+    worker = composed(config(tmp_path), "worker")
+    assert (gateway.find(EventsComponent) is not None, supervisor_of(gateway)) == (True, None)
+    assert worker.find(EventsComponent) is None
+    assert supervisor_of(worker) is not None
 
 
 def test_every_bound_of_the_listener_is_a_setting() -> None:
@@ -216,7 +231,7 @@ def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
     parts["subscriptions"] = [{**SUBSCRIPTION, "concurrency": 7, "response_limit": "1KiB"}]
     parts["timeouts"] |= {"webhook_dns": "1s", "webhook_connect": "500ms"}
     parts["webhooks"] = {"allow_private": ["10.0.0.0/8"]}
-    supervisor = build(Config.model_validate(parts), SystemClock()).supervisor
+    supervisor = supervisor_of(composed(Config.model_validate(parts)))
     assert supervisor is not None
     webhook: Any = supervisor._runs["hook"].sink
     client = webhook._client
@@ -227,7 +242,7 @@ def test_webhook_settings_reach_the_sink(tmp_path: Path) -> None:
 
 async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None:
     """The whole order once, in this process."""
-    service = Service(build(config(tmp_path), SystemClock()))
+    service = composed(config(tmp_path))
     await service.start()
     async with httpx.AsyncClient(trust_env=False) as client:
         ready = await client.get(f"{service.admin_url}/readyz")
@@ -241,19 +256,19 @@ async def test_a_service_starts_takes_an_event_and_stops(tmp_path: Path) -> None
 
 async def test_a_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     """A port that is taken must not leave the log's folder locked behind it."""
-    first = Service(build(config(tmp_path), SystemClock()))
+    first = composed(config(tmp_path))
     await first.start()
-    events_port = first.parts.events.port  # type: ignore[union-attr]
+    events_port = first.part(EventsComponent).port
     await first.stop()
     with socket.create_server(("127.0.0.1", events_port)):
         taken = config(tmp_path).model_dump(mode="python")
         taken["server"]["events"]["port"] = events_port
         taken["subscriptions"] = [SUBSCRIPTION]
-        second = Service(build(Config.model_validate(taken), SystemClock()))
+        second = composed(Config.model_validate(taken))
         with pytest.raises(SetupError, match="cannot listen"):
             await second.start()
         assert [task for task in asyncio.all_tasks() if task.get_name().startswith("sub")] == []
-    third = Service(build(config(tmp_path), SystemClock()))
+    third = composed(config(tmp_path))
     await third.start()
     await third.stop()
 
@@ -263,7 +278,7 @@ async def test_a_broker_that_is_away_does_not_stop_the_start(tmp_path: Path) -> 
     more = ""
     parts: dict[str, Any] = config(tmp_path, more).model_dump(mode="python")
     parts["brokers"]["main"] = {"kind": "kafka", "bootstrap_servers": "127.0.0.1:1"}
-    service = Service(build(Config.model_validate(parts), SystemClock(), ("gateway",)))
+    service = composed(Config.model_validate(parts), "gateway")
     await service.start()
     async with httpx.AsyncClient(trust_env=False) as client:
         status = (await client.get(f"{service.admin_url}/status")).json()
@@ -279,7 +294,7 @@ async def three_logs(folder: Path) -> Service:
     for name in ("main", "other"):
         parts["brokers"][name] = {"kind": "embedded", "path": folder / name}
     parts["timeouts"]["not_ready"] = 0
-    service = Service(build(Config.model_validate(parts), SystemClock()))
+    service = composed(Config.model_validate(parts))
     await service.start()
     return service
 
@@ -287,15 +302,16 @@ async def three_logs(folder: Path) -> Service:
 async def test_readiness_asks_all_brokers_together(tmp_path: Path) -> None:
     """Each may take two seconds, and a probe waits for five. Each waits here until all have been asked."""
     service = await three_logs(tmp_path)
-    asked, faults = asyncio.Barrier(3), service.state._targets.faults
+    brokers = service.part(BrokersComponent)
+    asked, faults = asyncio.Barrier(3), brokers._targets.faults
 
     async def waiting(broker: str) -> Any:
         await asked.wait()
         return await faults(broker)
 
-    service.state._targets.faults = waiting  # type: ignore[method-assign]
+    brokers._targets.faults = waiting  # type: ignore[method-assign]
     async with asyncio.timeout(60):
-        assert (await service.state.readiness())["gateway"].ready
+        assert (await service.readiness())["gateway"].ready
     await service.stop()
 
 
@@ -311,7 +327,7 @@ async def test_logs_are_closed_together(tmp_path: Path) -> None:
 
         return stopped
 
-    for log in service.parts.logs.values():
+    for log in service.part(BrokersComponent).logs.values():
         log.stop = waiting(log.stop)  # type: ignore[method-assign]
     async with asyncio.timeout(60):
         await service.stop()

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from app.config.load.loader import Loaded
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.runtime.build import build
+from app.features.events.component import EventsComponent
 from app.runtime.clock import SystemClock
+from app.runtime.compose import compose
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_a_registered_mapper_reaches_the_routes(
     (info / "entry_points.txt").write_text(
         "[skybridge.key_mappers]\nshop = skybridge_build_keys:shop\n"
     )
-    assert build(config, SystemClock(), ("gateway",)).events is not None
+    assert compose(Loaded.of(config), SystemClock(), ("gateway",)).find(EventsComponent)
 
 
 def test_an_unregistered_mapper_refuses_the_start(config: Config) -> None:
@@ -46,9 +48,9 @@ def test_an_unregistered_mapper_refuses_the_start(config: Config) -> None:
     with pytest.raises(
         SetupError, match=r"routes\[0\]\.key\.mapper: there is no key mapper 'shop'"
     ):
-        build(config, SystemClock(), ("gateway",))
+        compose(Loaded.of(config), SystemClock(), ("gateway",))
 
 
 def test_a_worker_asks_for_no_mapper(config: Config) -> None:
     """It never makes a key again."""
-    assert build(config, SystemClock(), ("worker",)).events is None
+    assert compose(Loaded.of(config), SystemClock(), ("worker",)).find(EventsComponent) is None

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from app.config.load.loader import Loaded, load
-from app.runtime.connections import check_connections
-from app.runtime.logs import open_logs
+from app.features.brokers.logs import open_logs
+from app.features.checks.connections import check_connections
 
 YAML = """
 version: 1

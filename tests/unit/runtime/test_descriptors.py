@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.model.config import Config
-from app.runtime.descriptors import ADMIN, RESERVE, Shares, raise_limit, shares
+from app.features.descriptors import ADMIN, RESERVE, Shares, raise_limit, shares
 
 
 def config(connections: int = 10_000, kafka: int = 0) -> Config:

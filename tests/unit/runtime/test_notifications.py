@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from app.features.notifications import REMEMBERED, Echoes, readers
 from app.model.route import Target
 from app.model.subscription import Subscription
-from app.runtime.notifications import REMEMBERED, Echoes, readers
 from virtual_clock import VirtualClock
 
 TOLD = Target(broker="log", topic="operations")

@@ -10,7 +10,7 @@ import trustme
 
 from app.config.model.config import Config
 from app.errors import SetupError
-from app.runtime.pipeline import (
+from app.features.lake.settings import (
     archived_place,
     archived_topics,
     checkpoint_of,

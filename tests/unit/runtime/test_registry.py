@@ -13,13 +13,14 @@ import pytest
 from app.api.http.problems import Refused
 from app.config.load.loader import Loaded, load
 from app.errors import SenderError, SetupError, VersionConflict
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.registry import SubscriptionRegistry
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.runtime.clock import SystemClock
-from app.runtime.registry import Registry
-from app.runtime.subscription_catalog import SubscriptionCatalog
 from app.store import SqlStore, open_store
 from app.store.encryption import Vault, new_key
+from memory_store import MemoryStore
 
 KEY = new_key()
 DOCUMENT = {"source": {"broker": "log", "topics": ["events"]}, "sink": "https://b.example/"}
@@ -29,11 +30,14 @@ WITH_SECRET = {**DOCUMENT, "id": "made", "auth": {"kind": "bearer", "token": "hu
 class Process:
     """One of those that share the store."""
 
-    def __init__(self, loaded: Loaded, store: SqlStore, *keys: str, most: int = 3) -> None:
+    def __init__(self, loaded: Loaded, store: SqlStore, *keys: str) -> None:
         self.store = store
         self.forgotten: list[str] = []
-        self.catalog = SubscriptionCatalog(loaded, store, Vault(keys))
-        self.registry = Registry(self.catalog, store, SystemClock(), most=most, forget=self._forget)
+        self.catalog = SubscriptionCatalog(loaded, store, SystemClock(), Vault(keys))
+        self.registry = SubscriptionRegistry(self.catalog, forget=self._forget, look=self._look)
+
+    async def _look(self) -> None:
+        """No worker runs here."""
 
     async def _forget(self, subscription: Subscription) -> None:
         self.forgotten.append(subscription.id)
@@ -48,6 +52,7 @@ brokers:
   log: {{kind: embedded, path: {folder}/log}}
 {brokers}
 routes: [{{name: all, to: {{broker: log, topic: events}}}}]
+limits: {{subscriptions: 3}}
 subscriptions:
   - {{id: filed, source: {{broker: log, topics: [events]}}, sink: "https://f.example/"}}
 {more}"""
@@ -138,7 +143,7 @@ async def test_those_of_the_file_are_changed_in_the_file(process: Process) -> No
         with pytest.raises(Refused) as refused:
             await step
         assert refused.value.status == 409
-        assert "skybridge.yaml, line 8" in str(refused.value)
+        assert "skybridge.yaml, line 9" in str(refused.value)
 
 
 async def test_of_two_changes_of_one_version_one_is_refused(process: Process) -> None:
@@ -196,8 +201,8 @@ async def test_the_same_id_in_file_and_store_refuses_the_start(
     more = '  - {id: both, source: {broker: log, topics: [events]}, sink: "https://x.example/"}'
     anew = Process(configured(tmp_path, more), process.store, KEY)
     with pytest.raises(SetupError) as refused:
-        await anew.catalog.load()
-    assert "skybridge.yaml, line 9" in str(refused.value)
+        await anew.catalog.start()
+    assert "skybridge.yaml, line 10" in str(refused.value)
     assert "created by the API" in str(refused.value)
 
 
@@ -211,7 +216,7 @@ async def test_one_that_cannot_run_any_more_is_reported_and_runs_not(
     document = {**DOCUMENT, "id": "lost", "source": {"broker": "main", "topics": ["t"]}}
     await first.registry.make(document)
     later = Process(configured(tmp_path), store, KEY)
-    await later.catalog.load()
+    await later.catalog.start()
     assert [each.id for each in later.catalog.subscriptions] == ["filed", "good"]
     (broken,) = later.catalog.broken()
     assert (broken.id, broken.document) == ("lost", document)
@@ -310,8 +315,10 @@ async def test_rotation_seals_anew_and_the_old_key_can_go(tmp_path: Path, store:
     old, new = new_key(), new_key()
     await Process(configured(tmp_path), store, old).registry.make(WITH_SECRET)
     both = Process(configured(tmp_path), store, new, old)
-    assert await both.registry.rotate() == 1
-    assert await both.registry.rotate() == 0
+    await both.catalog.start()
+    (sealed,) = await store.subscriptions.all()
+    await both.catalog.start()
+    assert await store.subscriptions.all() == [sealed], "what is sealed anew stays as it is"
     after = Process(configured(tmp_path), store, new)
     entry = await after.registry.entry("made")
     assert entry is not None
@@ -322,8 +329,7 @@ async def test_under_another_key_it_is_broken_and_says_so(tmp_path: Path, proces
     """The key is lost: reported, not fatal, and it can be given anew."""
     await process.registry.make(WITH_SECRET)
     other = Process(configured(tmp_path), process.store, new_key())
-    await other.registry.rotate()
-    await other.catalog.load()
+    await other.catalog.start()
     (broken,) = other.catalog.broken()
     assert "store.encryption" in broken.faults[0]
     mended = await other.registry.change(broken, WITH_SECRET)
@@ -344,7 +350,7 @@ async def test_what_somebody_else_wrote_into_the_store_is_reported(
 ) -> None:
     """Not fatal, and it can be deleted."""
     await process.store.subscriptions.put("odd", document, expected=0, now_ms=1)
-    await process.catalog.load()
+    await process.catalog.start()
     (broken,) = process.catalog.broken()
     assert broken.faults
     await process.registry.remove(broken)
@@ -361,6 +367,7 @@ async def test_one_that_a_variable_gives_as_a_whole_is_shown_by_its_id(tmp_path:
     configured(tmp_path)
     given = msgspec.json.encode({**DOCUMENT, "id": "given"}).decode()
     loaded = load(tmp_path / "skybridge.yaml", {"SKYBRIDGE_SUBSCRIPTIONS__0": given})
-    (entry,) = SubscriptionCatalog(loaded, None, Vault(())).entries
+    store: Any = MemoryStore()
+    (entry,) = SubscriptionCatalog(loaded, store, SystemClock(), Vault(())).entries
     reference = "${env:SKYBRIDGE_SUBSCRIPTIONS__0}"
     assert entry.document == {"id": "given", "source": reference, "sink": reference}

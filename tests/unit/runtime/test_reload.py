@@ -15,8 +15,16 @@ import pytest
 from app.api.access.audit_trail import Trail
 from app.config.check.source import Source
 from app.errors import StoreUnavailable
-from app.runtime.build import build
+from app.features.brokers.component import BrokersComponent
+from app.features.events.routes import RoutesComponent
+from app.features.spools import SpoolsComponent
+from app.features.storage.component import StorageComponent
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.component import SubscriptionsComponent
+from app.features.subscriptions.registry import SubscriptionRegistry
+from app.interfaces import silence
 from app.runtime.clock import SystemClock
+from app.runtime.compose import compose
 from app.runtime.reload.reloader import Reloader
 from app.runtime.service import Service
 from app.telemetry import Counters
@@ -28,6 +36,14 @@ __all__ = ["target"]
 
 Settings = dict[str, Any]
 SECRETS = ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_AfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+
+def registry_of(service: Service) -> SubscriptionRegistry:
+    """As the API makes subscriptions."""
+    subscriptions = service.part(SubscriptionsComponent)
+    forget = service.part(BrokersComponent).forget
+    catalog = service.part(SubscriptionCatalog)
+    return SubscriptionRegistry(catalog, forget=forget, look=subscriptions.look)
 
 
 class House:
@@ -69,7 +85,7 @@ class House:
         source = Source(self.file, {})
         loaded, _ = source.judge(source.read())
         meanwhile()
-        self.service = Service(build(loaded.config, SystemClock(), loaded=loaded), source=source)
+        self.service = compose(loaded, SystemClock(), source=source)
         await self.service.start()
         try:
             yield self.service
@@ -92,7 +108,7 @@ class House:
 
     def runs(self) -> dict[str, object]:
         """The task of each subscription: another one is another run."""
-        supervisor = self.service.parts.supervisor
+        supervisor = self.service.part(SubscriptionsComponent).supervisor
         assert supervisor is not None
         return {name: run._task for name, run in supervisor._runs.items()}
 
@@ -153,7 +169,7 @@ async def test_one_that_leaves_the_file_keeps_its_place(house: House) -> None:
 async def test_one_of_the_api_stays_and_hears_of_what_it_is_built_on(house: House) -> None:
     """It survives reloads; all that post restart where webhooks are bound otherwise."""
     async with house.running() as service:
-        await service.parts.registry.make(house.subscription("made"))
+        await registry_of(service).make(house.subscription("made"))
         await until(lambda: "made" in house.runs())
         before = house.runs()
         assert (await house.reload(lambda s: s.update(log={"level": "warning"}))).outcome == "ok"
@@ -227,8 +243,7 @@ async def test_a_refused_reload_leaves_no_spool_behind(house: House) -> None:
 
     async with house.running() as service:
         assert (await house.reload(change)).outcome == "refused"
-        spools = service.parts.spools
-        assert spools is not None
+        spools = service.part(SpoolsComponent)
         await until(lambda: not spools.routes)
 
 
@@ -253,7 +268,7 @@ async def test_a_bound_that_is_lower_holds_at_once(house: House) -> None:
         await house.reload(
             lambda s: s.update(limits={"in_flight_records": 1, "requests_in_flight": 3})
         )
-        assert service.parts.logs["log"].bounds.records == 1
+        assert service.part(BrokersComponent).logs["log"].bounds.records == 1
         await house.post(1)
         await until(lambda: house.got("one") == ["1"])
 
@@ -263,7 +278,7 @@ async def test_a_store_that_is_away_refuses_for_now_and_the_file_is_tried_again(
 ) -> None:
     """It cannot be said whether an id is in both; whoever looks at the file must not take that for an answer."""
     async with house.running() as service:
-        store = service.parts.store.subscriptions
+        store = service.part(StorageComponent).store.subscriptions
 
         async def away() -> int:
             raise StoreUnavailable("the store is away")
@@ -325,11 +340,11 @@ async def test_a_service_without_a_source_refuses_and_looks_at_nothing(house: Ho
     async with house.running() as service:
         bare = Reloader(
             None,
-            service.parts.catalog.loaded,
-            service.reloader._renewal,
+            service.part(SubscriptionCatalog).loaded,
+            service.take_up,
             SystemClock(),
             Counters(),
-            Trail(service.state),
+            Trail(service.part(StorageComponent).store, SystemClock(), silence),
         )
         assert bare.every == 0
         told = await bare.reload("api")
@@ -341,13 +356,13 @@ async def test_an_error_of_ours_refuses_and_ends_nobody(
 ) -> None:
     """Whoever looks at the file goes on looking."""
     async with house.running() as service:
-        renewal = service.reloader._renewal
+        routes = service.part(RoutesComponent)
 
         async def broken(*_: object) -> None:
             raise ZeroDivisionError
 
         with monkeypatch.context() as patched:
-            patched.setattr(renewal, "build", broken)
+            patched.setattr(routes, "prepare", broken)
             told = await house.reload(lambda s: s["routes"][0].update(name="every"))
         assert (told.outcome, told.refusal) == ("refused", "not-now")
         assert (await house.reload()).outcome == "ok"
@@ -358,11 +373,11 @@ async def test_one_of_the_api_that_a_reload_breaks_goes_on_where_it_was(house: H
     extra = {"name": "extra", "to": {"broker": "log", "topic": "answers"}}
     house.settings["routes"].append(extra)
     async with house.running() as service:
-        await service.parts.registry.make(house.subscription("made", reply="extra"))
+        await registry_of(service).make(house.subscription("made", reply="extra"))
         await house.post(1)
         await until(lambda: house.got("made") == ["1"])
         assert (await house.reload(lambda s: s["routes"].remove(extra))).outcome == "ok"
-        assert [each.id for each in service.parts.catalog.broken()] == ["made"]
+        assert [each.id for each in service.part(SubscriptionCatalog).broken()] == ["made"]
         await house.post(2)
         await until(lambda: house.got("one") == ["1", "2"])
         assert (await house.reload(lambda s: s["routes"].append(extra))).outcome == "ok"

@@ -12,11 +12,11 @@ from app.bindings.record import ContentMode, Decoded
 from app.config.load.loader import load
 from app.config.model.config import Config
 from app.errors import SetupError
+from app.features.brokers.logs import open_logs, with_relaxed_logs
+from app.features.subscriptions.sinks import open_sink
+from app.features.subscriptions.webhooks import client_for
 from app.formats import json
 from app.runtime.clock import SystemClock
-from app.runtime.logs import open_logs, with_relaxed_logs
-from app.runtime.sinks import open_sink
-from app.runtime.webhooks import client_for
 from app.sinks.topic import TopicSink
 from app.sinks.webhook import WebhookSink
 from app.telemetry import Counters

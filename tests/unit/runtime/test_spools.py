@@ -10,11 +10,11 @@ import pytest
 from app.bindings.record import Record
 from app.brokers.embedded import EmbeddedDriver
 from app.errors import SetupError
+from app.features import spools
 from app.model.receipt import Receipt
-from app.runtime import spools
 from app.runtime.clock import SystemClock
 from memory_store import MemoryStore
-from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse
+from spool_house import ELSEWHERE, NONE, PLAIN, ROUTES, SpoolHouse, change_to
 from waiting import until
 
 
@@ -125,9 +125,9 @@ async def test_a_route_that_a_reload_brings_back_keeps_the_spool_that_was_to_be_
     async with house.running():
         await house.reload(NONE)
         back = house.config(ROUTES)
-        await house.spools.prepare(back)
+        await house.spools.prepare(change_to(back))
         await house.spools._close("orders")  # by a look that began before the reload
-        house.spools.become(back)
+        house.spools.apply(back)
         (stored,) = await house.post("0")
         assert stored.topic == "__spool.orders"
         house.back()

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from app.config.load.loader import load
-from app.runtime.stores import check_store_connection
+from app.features.storage.stores import check_store_connection
 from app.store import open_store
 
 DSN = "postgresql://sky:canary-5f1c@127.0.0.1:1/none"

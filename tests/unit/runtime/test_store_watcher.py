@@ -16,9 +16,14 @@ import pytest
 from app.api.subscriptions import verbs
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StoreUnavailable
-from app.runtime import store_watcher
-from app.runtime.build import Role, build
+from app.features.brokers.component import BrokersComponent
+from app.features.component import Role
+from app.features.storage.component import StorageComponent
+from app.features.subscriptions import store_watcher
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.component import SubscriptionsComponent
 from app.runtime.clock import SystemClock
+from app.runtime.compose import compose
 from app.runtime.service import Service
 
 DOCUMENT = {
@@ -51,7 +56,7 @@ timeouts: {{not_ready: 0, drain: 1s, store: 1m}}
 """
     )
     loaded = load(file, {})
-    service = Service(build(loaded.config, SystemClock(), roles, loaded=loaded))
+    service = compose(loaded, SystemClock(), roles)
     await service.start()
     try:
         async with httpx.AsyncClient(base_url=service.admin_url, timeout=60) as client:
@@ -72,7 +77,7 @@ async def test_a_worker_takes_up_what_a_gateway_was_asked(tmp_path: Path) -> Non
         served(tmp_path, "gateway") as (_, client),
         served(tmp_path, "worker") as (worker, _),
     ):
-        supervisor = worker.parts.supervisor
+        supervisor = worker.part(SubscriptionsComponent).supervisor
         assert supervisor is not None
         assert (await client.post("/v1/subscriptions", json=DOCUMENT)).status_code == 201
         await until(lambda: [each.id for each in supervisor.status()] == ["made"])
@@ -80,7 +85,7 @@ async def test_a_worker_takes_up_what_a_gateway_was_asked(tmp_path: Path) -> Non
         assert status["health"]["state"] == "elsewhere"
         await client.post("/v1/subscriptions/made:pause")
         assert (await client.get("/v1/subscriptions?state=paused")).json()[0]["id"] == "made"
-        await until(lambda: "made" in worker.parts.catalog.halts)
+        await until(lambda: "made" in worker.part(SubscriptionCatalog).halts)
         tested = (await client.post("/v1/subscriptions/made:test")).json()
         assert tested["fault"] == "connect"
         assert (await client.delete("/v1/subscriptions/made")).status_code == 200
@@ -91,8 +96,9 @@ async def test_a_consent_at_any_gateway_reaches_the_worker_that_asked(tmp_path: 
     """Spec 5.3. It is a row: whoever polls the revision has it within a second."""
     said: list[str | None] = []
     async with served(tmp_path, "worker") as (worker, _):
-        assert worker.parts.callbacks is not None
-        address = await worker.parts.callbacks.open("made", said.append)
+        callbacks = worker.part(SubscriptionsComponent).sinks.callbacks
+        assert callbacks is not None
+        address = await callbacks.open("made", said.append)
         async with (
             served(tmp_path, "gateway") as (gateway, _),
             httpx.AsyncClient(base_url=gateway.events_url, timeout=60) as webhook,
@@ -118,7 +124,7 @@ async def test_a_consent_that_nobody_can_look_up_is_asked_to_come_again(
         httpx.AsyncClient(base_url=gateway.events_url, timeout=60) as webhook,
     ):
         assert (await webhook.get("/handshake/guess")).status_code == 404
-        monkeypatch.setattr(gateway.parts.store.consents, "call", away)
+        monkeypatch.setattr(gateway.part(StorageComponent).store.consents, "call", away)
         answer = await webhook.get("/handshake/guess")
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
         assert answer.json()["type"].endswith(":store-unavailable")
@@ -138,8 +144,10 @@ async def test_what_cannot_run_is_named_and_takes_nobody_out_of_service(tmp_path
         document = (
             b'{"id":"lost","source":{"broker":"gone","topics":["t"]},"sink":"https://x.example/"}'
         )
-        await worker.parts.store.subscriptions.put("lost", document, expected=0, now_ms=1)
-        await until(worker.parts.catalog.broken)
+        await worker.part(StorageComponent).store.subscriptions.put(
+            "lost", document, expected=0, now_ms=1
+        )
+        await until(worker.part(SubscriptionCatalog).broken)
         role = (await client.get("/readyz")).json()["roles"]["worker"]
         assert role["ready"]
         assert any("lost is broken" in cause and "gone" in cause for cause in role["causes"])
@@ -220,15 +228,22 @@ async def test_a_change_that_met_trouble_is_taken_up_by_a_later_look(
             raise BrokerUnavailable("the log is full", broker="main")
         declared.append([each.id for each in given[-1]])
 
-    monkeypatch.setattr(store_watcher, "forget_group", forget)
-    monkeypatch.setattr(store_watcher, "declare_subscriptions", declare)
+    monkeypatch.setattr(BrokersComponent, "forget", forget)
+    monkeypatch.setattr(BrokersComponent, "declare", declare)
     async with served(tmp_path, "worker") as (worker, _):
-        stored = worker.parts.store.subscriptions
+        stored = worker.part(StorageComponent).store.subscriptions
         await stored.put("made", json.dumps(DOCUMENT).encode(), expected=0, now_ms=1)
         await until(lambda: declared == [["made"]])
         await stored.delete("made", expected=None)
         await until(lambda: declared == [["made"], []])
         assert len(asked) == 4
+
+
+class NoBrokers:
+    """None has a log that keeps what subscriptions have not read."""
+
+    async def declare(self, _: Any) -> None:
+        return
 
 
 class Draining:
@@ -254,7 +269,8 @@ async def test_what_is_built_on_other_settings_while_a_change_is_under_way_resta
         loaded=SimpleNamespace(config=config), subscriptions=(made,), incarnations={}
     )
     supervisor = Draining()
-    watcher = store_watcher.StoreWatcher(catalog, supervisor, {}, SystemClock())  # type: ignore[arg-type]
+    brokers: Any = NoBrokers()
+    watcher = store_watcher.StoreWatcher(catalog, supervisor, brokers, SystemClock())  # type: ignore[arg-type]
     first = watcher.renew()
     await until(lambda: supervisor.applied)
     supervisor.built_on = {"made"}

@@ -26,15 +26,15 @@ from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load.loader import load
 from app.errors import BrokerUnavailable, StaleOwner, StoreUnavailable
+from app.features.spools import SpoolsComponent
+from app.features.subscriptions.component import SubscriptionsComponent
+from app.features.subscriptions.store_watcher import StoreWatcher
 from app.gateway.server import HttpServer
 from app.gateway.tls import Certificates
 from app.log.upkeep import Upkeep
 from app.runtime import service as services
-from app.runtime.build import build
 from app.runtime.clock import SystemClock
-from app.runtime.service import Service
-from app.runtime.spools import Spools
-from app.runtime.store_watcher import StoreWatcher
+from app.runtime.compose import compose
 from app.telemetry import Counters, tasks
 from app.telemetry.tasks import FAILURES, TaskName, keep
 from app.worker import supervised_dispatcher as runs
@@ -110,7 +110,7 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
     "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
     "retention": (Upkeep, "run"),
-    "spools": (Spools, "_look_on"),
+    "spools": (SpoolsComponent, "_look_on"),
     "store-changes": (StoreWatcher, "_follow"),
     "subscription": (Dispatcher, "run"),
     "watching": (Watcher, "_watch"),
@@ -151,15 +151,15 @@ async def test_each_task_of_a_service_is_begun_again(
     cert, key = Authority(tmp_path).server("localhost")
     file = tmp_path / "skybridge.yaml"
     file.write_text(YAML.format(folder=tmp_path, cert=cert, key=key, nowhere=NOWHERE))
-    service = Service(build(load(file, {}).config, SystemClock()))
+    service = compose(load(file, {}), SystemClock())
     await service.start()
     names = OF_A_SERVICE.keys()
     await until(lambda: loops.again == names)
     assert counted() == logged() == dict.fromkeys(names, 1)
-    assert service.parts.counters is FAILURES.counters
-    [subscription] = await service.state.subscriptions()
+    assert service.counters is FAILURES.counters
+    [subscription] = await service.part(SubscriptionsComponent).statuses()
     assert subscription.restarts == 1
-    for role in (await service.state.readiness()).values():
+    for role in (await service.readiness()).values():
         told = {cause.split()[1] for cause in role.causes if cause.startswith("task ")}
         assert told == names - {"subscription"}
         assert "Bug: retention" in " ".join(role.causes)
@@ -294,9 +294,9 @@ BARE = {
     "kafka_listener/connection.py": WAITED_FOR,
     "pipeline/replay/gateway.py": WAITED_FOR,
     "pipeline/replay/run.py": WAITED_FOR,
-    "runtime/store_watcher.py": ENDS,
+    "features/subscriptions/store_watcher.py": ENDS,
     "runtime/signals.py": WAITED_FOR,
-    "runtime/tokens.py": WAITED_FOR,
+    "features/tokens.py": WAITED_FOR,
     "sinks/dns.py": WAITED_FOR,
     "sinks/handshake.py": WAITED_FOR,
     "store/transactions.py": ENDS,

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from app.config.model.brokers import OAuth
-from app.runtime.tokens import ClientCredentials, through
+from app.features.tokens import ClientCredentials, through
 from app.sinks.credentials import NoToken
 from app.sinks.http_client import HttpClient
 from webhook_target import Received, WebhookTarget, status

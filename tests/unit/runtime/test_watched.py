@@ -9,9 +9,9 @@ from pathlib import Path
 import trustme
 
 from app.config.model.config import Config
+from app.features.certificates import Expiries, certificates_of
+from app.features.disks import disks, folders_of
 from app.model.subscription import Subscription
-from app.runtime.certificates import Expiries, certificates_of
-from app.runtime.disks import disks, folders_of
 
 ENDS = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
 

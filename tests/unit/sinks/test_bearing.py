@@ -12,9 +12,9 @@ import pytest
 import trustme
 
 from app.bindings.http import HttpMessage
+from app.features.tokens import ClientCredentials, through
 from app.model.secret import FileSecret
 from app.model.webhook import OAuth2
-from app.runtime.tokens import ClientCredentials, through
 from app.sinks.credentials import Fixed, StaticHeaders, basic
 from app.sinks.secrets import LiveSecret, WatchedFiles
 from app.sinks.signatures import Signatures

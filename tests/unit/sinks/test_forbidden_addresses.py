@@ -11,7 +11,7 @@ import pytest
 
 from app.bindings.http import HttpMessage
 from app.delivery.address_guard import allowed
-from app.runtime.tokens import through
+from app.features.tokens import through
 from app.sinks.http_client import HttpClient
 from forbidden_addresses import ADDRESSES, CONFUSIONS, FAMILIES
 from service_process import free_ports

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from app.bindings.http import HttpMessage
+from app.features.tokens import ask_directly, through
 from app.gateway.issuers import by_discovery
 from app.model.secret import FileSecret
-from app.runtime.tokens import ask_directly, through
 from app.sinks.credentials import Fixed, in_query
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient

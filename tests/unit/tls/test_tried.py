@@ -11,8 +11,8 @@ import pytest
 import trustme
 
 from app.errors import SetupError
+from app.features.certificates import Expiries
 from app.gateway.tls import Certificates, Tls
-from app.runtime.certificates import Expiries
 from app.tls import Copies, Pems, Tried, tried
 from pairs import Pair, replace
 

@@ -11,7 +11,7 @@ from pages import CHECKOUT
 
 TESTS = CHECKOUT / "tests"
 OWN = {
-    "app.runtime.build": {"support/service.py"},
+    "app.runtime.compose": {"support/service.py"},
     "app.runtime.service": {"support/service.py", "helm/test_configuration.py"},
     "app.api.front": {"support/admin_app.py", "unit/api/test_front.py"},
 }

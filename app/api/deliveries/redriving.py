@@ -1,0 +1,88 @@
+"""Dead letters on their way back to their subscriptions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from app.api.asked.routes import Routes
+from app.api.asked.subscriptions import Subscriptions
+from app.api.deliveries import views
+from app.api.http.moments import now_ms
+from app.api.http.problems import Refused
+from app.interfaces import Clock, LetterChoice, Store
+from app.model.spool import drained_route
+
+NOBODY = "the subscription does not exist: create it again, or discard its letters"
+
+
+class Redriving:
+    """Sends dead letters to their subscriptions again."""
+
+    def __init__(
+        self, store: Store, subscriptions: Subscriptions, routes: Routes, clock: Clock
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._routes = routes
+        self._clock = clock
+
+    async def redrive(
+        self, choice: LetterChoice, *, rate: float, limit: int, dry_run: bool
+    ) -> views.Redriven:
+        """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
+        for a subscription that was named and is not there: its rows would wait for ever."""
+        found = await self._store.letters.count(choice)
+        known = {each.id: each.paused for each in await self._subscriptions.declared()}
+        gone = [name for name in choice.subscriptions if not self._is_there(name, known)]
+        if gone:
+            raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NOBODY}")
+        at_ms = now_ms(self._clock)
+        totals: Counter[str] = Counter()
+        for (subscription, _), count in found.items():
+            totals[subscription] += count
+        able = [name for name in sorted(totals) if self._is_there(name, known)]
+        moved = 0 if dry_run else await self._move(choice, able, rate=rate, limit=limit)
+        return views.Redriven(
+            dry_run=dry_run,
+            at_ms=at_ms,
+            matched=totals.total(),
+            redriven=moved,
+            left=max(0, sum(totals[name] for name in able) - moved),
+            counts=views.counts(found),
+            skipped=[
+                views.Skipped(subscription=name, count=count, why=NOBODY)
+                for name, count in sorted(totals.items())
+                if name not in able
+            ],
+            waiting=await self._waiting(able, known),
+        )
+
+    def _is_there(self, subscription: str, known: Collection[str]) -> bool:
+        """One of a user, or that of a spool: a route of the configuration has it, and no one can create it."""
+        spooling = {route.name for route in self._routes.routes if route.spool is not None}
+        return subscription in known or drained_route(subscription) in spooling
+
+    async def _move(
+        self, choice: LetterChoice, able: Sequence[str], *, rate: float, limit: int
+    ) -> int:
+        moved = 0
+        for name in able:
+            if moved < limit:
+                moved += await self._store.letters.redrive(
+                    replace(choice, subscription=name),
+                    rate=rate,
+                    now_ms=now_ms(self._clock),
+                    limit=limit - moved,
+                )
+        return moved
+
+    async def _waiting(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
+        halts = await self._store.halts.all()
+        why = {name: "paused by its configuration" for name in able if paused.get(name)}
+        for name in able:
+            if name in halts:
+                why[name] = f"{halts[name].kind}: {halts[name].cause}"
+        return why

@@ -1,0 +1,180 @@
+"""What ``/metrics`` shows beside the counters: families of values, each made from one part of a service.
+
+The names here lack the prefix ``skybridge_``. This module does not import prometheus_client: many processes are never
+scraped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from app.api.asked.readiness import RoleReadiness
+from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
+from app.api.status.configured import Configured
+from app.api.subscriptions.answers import ParkedOfSubscription
+from app.model.metadata import GroupLag, Health
+from app.model.subscription_status import SubscriptionStatus
+
+T = TypeVar("T")
+Gauges = Mapping[str, tuple[str, Callable[[T], float]]]
+"""By name: help text, and the value of one part."""
+
+
+class Family(NamedTuple):
+    """Values of one metric, by their labels."""
+
+    name: str
+    text: str
+    labels: Sequence[str]
+    values: Mapping[tuple[str, ...], float]
+    kind: Literal["gauge", "counter"] = "gauge"
+
+
+def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Family:
+    return Family(name, text, (label,), {(of,): value for of, value in values.items()})
+
+
+def _gauges(prefix: str, gauges: Gauges[T], label: str, parts: Mapping[str, T]) -> Iterator[Family]:
+    for name, (text, value) in gauges.items():
+        yield _gauge(f"{prefix}_{name}", text, label, {of: value(n) for of, n in parts.items()})
+
+
+def ready_families(roles: Mapping[str, RoleReadiness]) -> Iterator[Family]:
+    ready = {role: state.ready for role, state in roles.items()}
+    yield _gauge("ready", "1 when the role is ready.", "role", ready)
+
+
+def broker_families(healths: Mapping[str, Health]) -> Iterator[Family]:
+    up = {name: health.healthy for name, health in healths.items()}
+    yield _gauge("broker_up", "1 when the broker answers.", "broker", up)
+
+
+_OF_SUBSCRIPTIONS: Gauges[SubscriptionStatus] = {
+    "ready": ("1 when the subscription can deliver.", lambda now: now.ready),
+    "disabled": (
+        "1 when the target answered 410; resume it to deliver again.",
+        lambda now: now.state == "disabled",
+    ),
+    "paused": (
+        "1 when an operator or the configuration paused it: nothing is sent until it is resumed.",
+        lambda now: now.state == "paused" and now.paused_for is None,
+    ),
+    "in_flight": ("Deliveries under way.", lambda now: now.in_flight),
+    "held": ("Messages read and not finished.", lambda now: now.held),
+    "window": (
+        "Distance from the commit position to the newest message read.",
+        lambda now: now.window,
+    ),
+    "paused_seconds": (
+        "Until the next probe of the endpoint; 0 while it is not paused.",
+        lambda now: now.paused_for or 0,
+    ),
+    "oldest_seconds": (
+        "Age of the oldest message read and not finished, or 0.",
+        lambda now: now.oldest or 0,
+    ),
+}
+_OF_PARKED: Gauges[ParkedOfSubscription] = {
+    "rows": ("Parked events in the store.", lambda now: now.rows),
+    "keys": ("Keys with parked events.", lambda now: now.keys),
+    "oldest_seconds": (
+        "Age of the oldest parked event.",
+        lambda now: now.oldest_seconds or 0,
+    ),
+}
+"""Of the store, so of all processes."""
+
+
+def subscription_families(
+    statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
+) -> Iterator[Family]:
+    running = {each.id: each for each in statuses}
+    yield from _gauges("subscription", _OF_SUBSCRIPTIONS, "subscription", running)
+    labels = ("subscription", "topic")
+    yield Family("subscription_lag", "Unfinished records.", labels, _lag(statuses, lag))
+
+
+def _lag(
+    statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
+) -> Mapping[tuple[str, ...], float]:
+    of_group = {each.group: each.id for each in statuses}
+    total: dict[tuple[str, ...], float] = {}
+    for each in lag:
+        if each.group in of_group and each.lag is not None:
+            place = (of_group[each.group], each.topic)
+            total[place] = total.get(place, 0) + each.lag
+    return total
+
+
+def store_families(
+    letters: Mapping[tuple[str, str], int], parked: Mapping[str, ParkedOfSubscription]
+) -> Iterator[Family]:
+    """``letters``: number of dead letters by subscription and cause."""
+    labels = ("subscription", "cause")
+    values: Mapping[tuple[str, ...], float] = {(*of,): count for of, count in letters.items()}
+    yield Family("dead_letters_stored", "Dead letters in the store.", labels, values)
+    yield from _gauges("parked", _OF_PARKED, "subscription", parked)
+
+
+_OF_SPOOLS: Gauges[SpoolView] = {
+    "records": ("Events that wait in the spool of a route.", lambda now: now.records),
+    "bytes": ("About how many bytes they take.", lambda now: now.bytes),
+    "oldest_seconds": ("Age of the oldest of them, or 0.", lambda now: now.oldest_seconds),
+    "max_bytes": (
+        "Most bytes that may wait; beyond, events are answered 503.",
+        lambda now: now.most,
+    ),
+}
+
+
+def spool_families(spools: Sequence[SpoolView]) -> Iterator[Family]:
+    yield from _gauges("spool", _OF_SPOOLS, "route", {each.route: each for each in spools})
+    repeats: Mapping[tuple[str, ...], float] = {(each.route,): each.repeats for each in spools}
+    text = "Events the target may have twice."
+    yield Family("spool_repeats", text, ("route",), repeats, "counter")
+
+
+_OF_LISTENERS: Gauges[KafkaListenerView] = {
+    "open_connections": ("Connections to a Kafka listener now.", lambda now: now.connections),
+    "held_bytes": (
+        "Requests to a Kafka listener without an answer yet.",
+        lambda now: now.held_bytes,
+    ),
+}
+
+
+def kafka_listener_families(listeners: Sequence[KafkaListenerView]) -> Iterator[Family]:
+    by_broker = {each.broker: each for each in listeners}
+    yield from _gauges("kafka", _OF_LISTENERS, "broker", by_broker)
+
+
+_OF_DISKS: Gauges[DiskView] = {
+    "free_bytes": ("Free space on the volume of a log or the store.", lambda now: now.free),
+    "size_bytes": ("The size of that volume.", lambda now: now.size),
+}
+
+
+def volume_families(disks: Mapping[str, DiskView]) -> Iterator[Family]:
+    """``disks``: volumes by folder."""
+    yield from _gauges("disk", _OF_DISKS, "path", disks)
+
+
+def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
+    """``certificates``: when each expires, in seconds since the epoch, by the setting that names its file."""
+    name = "certificate_expiry_timestamp_seconds"
+    text = "When a certificate of a listener or a login expires."
+    yield _gauge(name, text, "certificate", certificates)
+
+
+def configuration_families(now: Configured) -> Iterator[Family]:
+    yield _gauge("config_info", "The configuration in force.", "digest", {now.digest: 1})
+    for name, text, value in (
+        (
+            "last_reload_successful",
+            "0 while the present file is refused.",
+            now.last.outcome != "refused",
+        ),
+        ("last_reload_success_timestamp_seconds", "Time of the last applied file.", now.taken.at),
+    ):
+        yield Family(f"config_{name}", text, (), {(): value})

@@ -1,0 +1,64 @@
+"""``/healthz``, ``/readyz``, ``/status`` and ``/metrics``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Query, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from app.api.access import guard
+from app.api.access.operations import To, router
+from app.api.access.parts import CountersDep, Parts, uses
+from app.api.asked import readiness as asked
+from app.api.http.bodies import json_answer
+from app.api.status import probes, views
+from app.api.status.answers import Readiness, Status
+from app.api.status.asked import Measured
+
+MeasuredDep = Annotated[Measured, uses(Measured)]
+ReadinessDep = Annotated[asked.Readiness, uses(asked.Readiness)]
+
+routes = router(tags=["operators"])
+
+
+@routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
+async def health() -> Response:
+    """The process runs and its event loop answers. Needs no token."""
+    return _response(probes.ALIVE)
+
+
+@routes.operation(
+    "GET /readyz",
+    "readiness",
+    responses={503: {"model": Readiness, "description": "Not ready: the causes."}},
+    response_model=Readiness,
+)
+async def ready(
+    readiness: ReadinessDep,
+    request: Request,
+    role: Annotated[
+        Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
+    ] = None,
+) -> Response:
+    """Whether each role is ready, and if not, why. Without the scope `read` only the status is
+    answered.
+
+    With `role`, a restarting subscription does not take a gateway out of service."""
+    return _response(await probes.probed(readiness, role, looks=guard.may_look(request.scope)))
+
+
+@routes.operation("GET /status", "status", response_model=Status)
+async def status(parts: Parts, shown: To) -> Response:
+    """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
+    return json_answer(await views.status(parts, shown))
+
+
+@routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
+async def measure(counters: CountersDep, measured: MeasuredDep) -> Response:
+    """Prometheus text."""
+    return _response(await probes.measure(counters, measured))
+
+
+def _response(answer: probes.Answer) -> Response:
+    return Response(answer.body, answer.status, media_type=answer.media_type)

@@ -1,0 +1,129 @@
+"""The status page: everything at a glance, and what needs a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from app import __version__
+from app.access.caller import Tally
+from app.api.access.reach import Reached
+from app.api.access.redaction import Shown
+from app.api.asked.brokers import Brokers
+from app.api.asked.process import Process
+from app.api.asked.readiness import Readiness
+from app.api.asked.routes import KnownProducers, Routes
+from app.api.asked.subscriptions import Subscriptions
+from app.api.http.slices import Slices
+from app.api.status.answers import (
+    IntakeView,
+    ProducerView,
+    RouteView,
+    Status,
+    TargetView,
+)
+from app.api.status.asked import IntakeTallies, KafkaListeners, Spools, Volumes
+from app.api.status.attention import attention
+from app.api.status.configured import Configured
+from app.api.status.metrics import HISTOGRAMS, Counts
+from app.api.status.probes import readiness
+from app.api.subscriptions.answers import SubscriptionView
+from app.api.subscriptions.standings import (
+    Grouped,
+    Standings,
+    brokers_of,
+    filter_errors,
+    grouped,
+)
+from app.interfaces import Clock, Store
+from app.model.route import Route
+from app.telemetry import Counters
+
+SenderT = TypeVar("SenderT", ProducerView, IntakeView)
+
+
+async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
+    """Return the status as JSON. Its subscriptions are made and encoded in slices."""
+    slices, subscriptions = Slices(), parts.of(Subscriptions)
+    standings = Standings(
+        subscriptions,
+        parts.of(Brokers).logs,
+        parts.of(Store),
+        parts.of(Counters),
+        parts.of(Clock),
+        shown,
+    )
+    views = await standings.views(await subscriptions.statuses(), slices)
+    found = await _status(parts, views)
+    rows = await slices.rows(found.subscriptions, lambda each: each)
+    members = found.model_copy(update={"subscriptions": []}).model_dump(mode="json")
+    return msgspec.Raw(msgspec.json.encode({**members, "subscriptions": rows}))
+
+
+async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> Status:
+    totals = parts.of(Counters).values()
+    process, now = parts.of(Process), parts.of(Clock).monotonic()
+    fares = await readiness(parts.of(Readiness))
+    found = Status.of(
+        process,
+        version=__version__,
+        ready=fares.ready,
+        readiness=fares.roles,
+        attention=[],
+        disks=await parts.of(Volumes).disks(),
+        uptime_seconds=round(now - process.started_at, 3),
+        routes=_routes(parts.of(Routes).routes, totals),
+        brokers=await brokers_of(parts.of(Brokers).logs),
+        store=await parts.of(Store).health(),
+        subscriptions=subscriptions,
+        counters={
+            name: {",".join(labels): count for labels, count in series.items()}
+            for name, series in totals.items()
+            if name not in HISTOGRAMS
+        },
+        producers=[
+            _sender(ProducerView, name, each.tally, now)
+            for name, each in parts.of(KnownProducers).callers.items()
+        ],
+        intakes=[
+            _sender(IntakeView, name, each, now)
+            for name, each in parts.of(IntakeTallies).tallies().items()
+        ],
+        kafka_listeners=parts.of(KafkaListeners).views(),
+        spools=await parts.of(Spools).states(),
+        configuration=parts.of(Configured),
+    )
+    return found.model_copy(update={"attention": list(attention(found))})
+
+
+def _sender(view: type[SenderT], name: str, tally: Tally, now: float) -> SenderT:
+    return view(
+        name=name,
+        events=tally.events,
+        refused=tally.refused,
+        events_per_second=round(tally.rate(now), 3),
+        last_event_seconds=None if tally.last is None else round(now - tally.last, 3),
+    )
+
+
+def _routes(routes: Sequence[Route], counts: Counts) -> list[RouteView]:
+    stored, unstored = (
+        grouped(counts, each) for each in ("events_published", "events_unpublished")
+    )
+    failed = filter_errors(counts)
+    return [_route(each, stored, unstored, failed) for each in routes]
+
+
+def _route(
+    each: Route, stored: Grouped, unstored: Grouped, failed: Mapping[tuple[str, ...], int]
+) -> RouteView:
+    return RouteView.of(
+        each,
+        to=[TargetView(broker=target.broker, topic=target.place) for target in each.to],
+        key=each.key.mapper,
+        events=sum(stored.get(each.name, {}).values()),
+        unpublished=sum(unstored.get(each.name, {}).values()),
+        filter_errors=failed.get(("route", each.name), 0),
+    )

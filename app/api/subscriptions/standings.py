@@ -1,0 +1,176 @@
+"""The status of subscriptions: what their workers, their groups, the store and the counters know."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from app.api.access.redaction import Shown
+from app.api.asked.registry import Entry
+from app.api.asked.subscriptions import Subscriptions
+from app.api.http.slices import ROW, Slices
+from app.api.subscriptions.answers import ParkedOfSubscription, Standing, SubscriptionView
+from app.errors import StoreUnavailable
+from app.interfaces import Clock, LetterChoice, Log, Store
+from app.model.metadata import GroupLag, Health
+from app.model.subscription_status import SubscriptionStatus
+from app.telemetry import Counters
+from app.telemetry.filter_errors import COUNTER
+
+K = TypeVar("K")
+V = TypeVar("V")
+StandingT = TypeVar("StandingT", bound=Standing)
+
+Grouped = Mapping[str, Mapping[str, int]]
+"""A counter by its first label, then by its last."""
+
+
+class Standings:
+    """Looks at subscriptions for one caller. ``logs``: by the name of the broker."""
+
+    def __init__(
+        self,
+        subscriptions: Subscriptions,
+        logs: Mapping[str, Log],
+        store: Store,
+        counters: Counters,
+        clock: Clock,
+        shown: Shown,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._logs = logs
+        self._store = store
+        self._counters = counters
+        self._clock = clock
+        self._shown = shown
+
+    async def one(self, entry: Entry) -> Standing:
+        states = await self._subscriptions.states([entry])
+        (found,) = await self.all([entry], states, Standing, Slices())
+        return found
+
+    async def all(
+        self,
+        entries: Sequence[Entry],
+        states: Sequence[SubscriptionStatus],
+        kind: type[StandingT],
+        slices: Slices,
+    ) -> list[StandingT]:
+        """Return the status of each entry. ``states``: of each, as ``Subscriptions`` knows them."""
+        pairs = zip(entries, await self.views(states, slices), strict=True)
+        return await slices.each((kind.of(each, health=health) for each, health in pairs), ROW)
+
+    async def views(
+        self, states: Sequence[SubscriptionStatus], slices: Slices
+    ) -> list[SubscriptionView]:
+        if not states:
+            return []
+        counts = self._counters.values()
+        now = _Now(
+            lag=_by_group(await self._subscriptions.lag()),
+            dead=_by_owner(await letters_of(self._store)),
+            parked=await parked_of(self._store, self._clock),
+            failed=filter_errors(counts),
+            delivered=grouped(counts, "deliveries"),
+            answered=grouped(counts, "answers"),
+            brokers=await brokers_of(self._logs),
+            shown=self._shown,
+        )
+        return await slices.each((_view(each, now) for each in states), ROW)
+
+
+class _Now(NamedTuple):
+    """What is asked once for all subscriptions."""
+
+    lag: Mapping[str, Sequence[int | None]]
+    dead: Mapping[str, Mapping[str, int]]
+    parked: Mapping[str, ParkedOfSubscription]
+    failed: Mapping[tuple[str, ...], int]
+    delivered: Grouped
+    answered: Grouped
+    brokers: Mapping[str, Health]
+    shown: Shown
+
+
+_UNKNOWN = Health(healthy=False, cause="the configuration has no such broker")
+
+
+def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
+    return SubscriptionView.of(
+        state,
+        broker_health=now.brokers.get(state.broker, _UNKNOWN),
+        partitions=list(map(str, state.partitions)),
+        last_error=now.shown.text(state.last_error),
+        lag=_lag_of(now.lag.get(state.group, ())),
+        parked=now.parked.get(state.id, ParkedOfSubscription()),
+        dead_letters=now.dead.get(state.id, {}),
+        delivered=now.delivered.get(state.id, {}).get("delivered", 0),
+        answers=now.answered.get(state.id, {}),
+        filter_errors=now.failed.get(("subscription", state.id), 0),
+    )
+
+
+def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> Grouped:
+    """Sum up a counter in one pass: a thousand subscriptions may have their series."""
+    found: dict[str, dict[str, int]] = {}
+    for (first, *_, last), count in counts.get(counter, {}).items():
+        of_first = found.setdefault(first, {})
+        of_first[last] = of_first.get(last, 0) + count
+    return found
+
+
+def filter_errors(
+    counts: Mapping[str, Mapping[tuple[str, ...], int]],
+) -> Mapping[tuple[str, ...], int]:
+    """Return the counts by ``route`` or ``subscription`` and its name."""
+    return counts.get(COUNTER, {})
+
+
+def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
+    found: dict[str, list[int | None]] = {}
+    for each in lag:
+        found.setdefault(each.group, []).append(each.lag)
+    return found
+
+
+def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (owner, cause), count in letters.items():
+        found.setdefault(owner, {})[cause] = count
+    return found
+
+
+def _lag_of(partitions: Sequence[int | None]) -> int | None:
+    """Return None where one of the partitions cannot be asked: a part of the truth would mislead."""
+    known = [count for count in partitions if count is not None]
+    return sum(known) if known and len(known) == len(partitions) else None
+
+
+async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
+    return {name: await log.health() for name, log in logs.items()}
+
+
+async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
+    """Count dead letters by subscription and cause. Return none if the store does not answer: the rest of the status
+    is shown all the same."""
+    return await _or_none(store.letters.count(LetterChoice()))
+
+
+async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:
+    """Count parked events by subscription. Return none if the store does not answer."""
+    found, now = await _or_none(store.parked.count()), clock.now()
+    return {
+        name: ParkedOfSubscription(
+            rows=each.rows,
+            keys=each.lanes,
+            oldest_seconds=max(0.0, round(now - each.oldest_ms / 1000, 3)),
+        )
+        for name, each in found.items()
+    }
+
+
+async def _or_none(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
+    try:
+        return await asked
+    except StoreUnavailable:
+        return {}

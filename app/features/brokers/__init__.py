@@ -1,0 +1,1 @@
+"""The brokers of a configuration, and their logs."""

@@ -1,0 +1,122 @@
+"""From the settings of a broker to its driver. A client is imported when a configuration names its kind:
+the clients are a third of the time that a start takes, and of the memory.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from pydantic import BaseModel, SecretStr
+
+from app.brokers.portable import Bounds, PortableLog
+from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, RabbitBroker
+from app.interfaces import OffsetStore
+from app.telemetry import Counters
+
+ANSWER = 10.0  # seconds: of one answer of Kafka, at least; see ``KafkaSettings.request_timeout``
+
+
+def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
+    from app.brokers import embedded
+
+    retention = broker.retention
+    settings = _alike(embedded.EngineSettings, broker) | {
+        "name": name,
+        "max_bytes": broker.size_cap or 0,
+        "find_keep": broker.find.keep,
+        "retention": embedded.Retention(max_age=retention.age, max_bytes=retention.size),
+    }
+    return embedded.open_log(bounds=bounds, **settings)
+
+
+def open_kafka(
+    name: str,
+    broker: KafkaBroker,
+    bounds: Bounds,
+    counters: Counters,
+    acks: Literal["all", 1, 0] = "all",
+) -> PortableLog:
+    from app.brokers import kafka
+    from app.features.tokens import token_source
+
+    sasl = broker.security.sasl
+    login: kafka.Sasl | kafka.OAuth | None
+    if sasl is None:
+        login = None
+    elif sasl.mechanism == "OAUTHBEARER":
+        login = kafka.OAuth(token=token_source(sasl))
+    else:
+        login = kafka.Sasl(
+            mechanism=sasl.mechanism,
+            username=sasl.username or "",
+            password=_revealed(sasl.password) or "",
+        )
+    settings = _alike(kafka.KafkaSettings, broker, broker.topics) | {
+        "name": name,
+        "tls": broker.security.encryption,
+        "sasl": login,
+        "acks": acks,
+        "compression": None if broker.compression == "none" else broker.compression,
+        "create_topics": broker.topics.create,
+        "request_timeout": max(ANSWER, bounds.publish_timeout),
+    }
+
+    def refused(code: int) -> None:
+        counters.add("kafka_produce_errors", name, str(code))
+
+    return kafka.open_log(bounds=bounds, refused=refused, **settings)
+
+
+def open_rabbitmq(
+    name: str, broker: RabbitBroker, bounds: Bounds, offsets: OffsetStore | None
+) -> PortableLog:
+    from app.brokers import rabbitmq
+
+    security = broker.security
+    external = security.mechanism == "EXTERNAL"
+    settings = _alike(rabbitmq.RabbitSettings, broker, broker.topics) | {
+        "name": name,
+        "username": "" if external else security.username,
+        "password": "" if external else _revealed(security.password),
+        "auth": "external" if external else "plain",
+        "tls": security.tls,
+        "heartbeat": round(broker.heartbeat),
+        "create_topics": broker.topics.create,
+        "kind": broker.queue_type,
+        "dead_letters": broker.dead_letter_queue,
+    }
+    return rabbitmq.open_log(bounds=bounds, offsets=offsets, **settings)
+
+
+def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
+    from app.brokers import pulsar
+
+    security = broker.security
+    settings = _alike(pulsar.PulsarSettings, broker, broker.topics) | {
+        "name": name,
+        "tls": security.tls,
+        "token": _revealed(security.token),
+        "oauth2": security.oauth2,
+        "compression": None if broker.compression == "none" else broker.compression,
+        "create_topics": broker.topics.create,
+        "send_timeout": bounds.publish_timeout,
+        "client_log": None if broker.client_log is None else str(broker.client_log),
+    }
+    return pulsar.open_log(bounds=bounds, **settings)
+
+
+def _alike(settings: type[msgspec.Struct], *parts: BaseModel) -> dict[str, Any]:
+    """What the configuration and a driver call by the same name is the same."""
+    return {
+        name: getattr(part, name)
+        for part in parts
+        for name in settings.__struct_fields__
+        if name in type(part).model_fields
+    }
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

@@ -1,0 +1,1 @@
+"""What ``check --connect`` and ``test`` do with a configuration."""

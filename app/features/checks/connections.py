@@ -1,0 +1,198 @@
+"""Whether the store and the brokers of a configuration can be reached, and have the topics it names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from app.brokers.portable import PortableLog
+from app.config.load.finding import Finding, Path, written
+from app.config.load.loader import Loaded
+from app.config.model.brokers import EmbeddedBroker, RabbitBroker
+from app.config.model.config import Config
+from app.errors import InUse, SetupError, SkybridgeError
+from app.features.brokers.logs import open_logs
+from app.features.brokers.targets import written_places
+from app.features.storage.stores import check_store_connection
+from app.model.position import not_held
+from app.model.start import Start
+
+Level = Literal["error", "warning"]
+FAREWELL = 1.0  # seconds for a broker that is away to be let go
+TURN = 0.1  # seconds between looks at a broker's health
+
+
+class Connected(NamedTuple):
+    """``well``: a line for each of those that nothing is wrong with."""
+
+    findings: list[Finding]
+    well: list[str]
+
+
+async def check_connections(loaded: Loaded, within: float) -> Connected:
+    """The store, then one broker after another, ``within`` seconds each. What another process has for
+    itself is a warning: that may be the service of this very configuration. Nothing is made or changed."""
+    findings = await check_store_connection(loaded)
+    well = [] if findings else [f"store: {loaded.config.store.kind}, usable"]
+    logs = open_logs(loaded.config)
+    for name in loaded.config.brokers:
+        found = await _check(loaded, name, logs[name], within)
+        if not found:
+            well.append(_well(loaded.config, name))
+        findings += found
+    return Connected(findings, well)
+
+
+def _well(config: Config, name: str) -> str:
+    written = len({each.text for each in written_places(config) if each.broker == name})
+    read = len({topic for _, topic in _sources(config, name)})
+    places = f"{written} to publish to and {read} to read from"
+    return f"brokers.{name}: {config.brokers[name].kind}, answers; its topics {places} are usable"
+
+
+async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> list[Finding]:
+    try:
+        async with asyncio.timeout(within) as bound:
+            await log.start()
+            try:
+                cause = await _until_healthy(log, bound)
+                return (
+                    [_unreachable(loaded, name, cause)] if cause else await _ask(loaded, name, log)
+                )
+            finally:
+                await log.stop()
+    except TimeoutError:
+        return [_unreachable(loaded, name, f"no answer within {within:g} s")]
+    except InUse as error:
+        return [_wrong(loaded, name, error, "warning")]
+    except SetupError as error:
+        return [_wrong(loaded, name, error, "error")]
+    except SkybridgeError as error:
+        return [_unreachable(loaded, name, str(error))]
+
+
+async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
+    """Why it is not, when there is no time left to wait for more than its farewell; else empty."""
+    leave = (bound.when() or 0.0) - FAREWELL
+    while True:
+        health = await log.health()
+        if health.healthy:
+            return ""
+        if asyncio.get_running_loop().time() >= leave:
+            return health.cause
+        await asyncio.sleep(TURN)
+
+
+async def _ask(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
+    """Targets, dead-letter topics and sources: each that nobody can use, with the setting it is in."""
+    places = [place for place in written_places(loaded.config) if place.broker == name]
+    faults = await log.check_targets(list(dict.fromkeys(place.text for place in places)))
+    found = [
+        _finding(loaded, "error", place.path, faults[place.text])
+        for place in places
+        if place.text in faults
+    ]
+    return found + await _check_sources(loaded, name, log)
+
+
+async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
+    broker = loaded.config.brokers[name]
+    sources = list(_sources(loaded.config, name))
+    topics = list(dict.fromkeys(topic for _, topic in sources))
+    lacking: Mapping[str, str] = {}
+    if isinstance(broker, RabbitBroker):  # also with topics.create: nobody makes a queue of others
+        lacking = await log.check_targets(topics)
+    elif topics and not isinstance(broker, EmbeddedBroker) and not broker.topics.create:
+        known = {topic.name for topic in (await log.metadata(topics)).topics}
+        cure = _create(name)
+        lacking = {
+            topic: f"broker {name} has no topic {topic}: {cure}"
+            for topic in topics
+            if topic not in known
+        }
+    found = [
+        _finding(loaded, "error", path, lacking[topic])
+        for path, topic in sources
+        if topic in lacking
+    ]
+    return found + await _warnings(loaded, log, sources) + await _starts(loaded, log)
+
+
+async def _warnings(
+    loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
+) -> list[Finding]:
+    """Queues that others made on RabbitMQ and that promise less: a delivery limit drops messages."""
+    if not isinstance(loaded.config.brokers[log.name], RabbitBroker):
+        return []
+    from app.brokers.rabbitmq import RabbitDriver  # noqa: PLC0415 - see ``runtime.drivers``
+
+    assert isinstance(log.driver, RabbitDriver)  # noqa: S101 - so ``open_logs`` makes it
+    return [
+        _finding(loaded, "warning", path, warning)
+        for path, topic in sources
+        for warning in await log.driver.inspect([topic])
+    ]
+
+
+async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
+    """Start positions that are not held now. A subscription that has begun needs them no more."""
+    found = []
+    kind = loaded.config.brokers[log.name].kind
+    for n, each in enumerate(loaded.config.subscriptions):
+        start = each.start
+        if each.source.broker != log.name or not isinstance(start, Start) or not start.position:
+            continue
+        for topic in (await log.metadata(each.source.topics)).topics:
+            found += [
+                _finding(
+                    loaded,
+                    "warning",
+                    ("subscriptions", n, "start", "position", number),
+                    f"{reason}: a subscription that has not begun yet would stop",
+                )
+                for number, reason in not_held(kind, start.position, topic)
+            ]
+    return found
+
+
+def _sources(config: Config, broker: str) -> Iterator[tuple[Path, str]]:
+    for n, subscription in enumerate(config.subscriptions):
+        source = subscription.source
+        for m, topic in enumerate(source.topics if source.broker == broker else ()):
+            yield ("subscriptions", n, "source", "topics", m), topic
+
+
+def _create(broker: str) -> str:
+    return f"create it, or set brokers.{broker}.topics.create: true"
+
+
+def _finding(loaded: Loaded, level: Level, path: Path, message: str) -> Finding:
+    """What a broker says: a sentence, and after a colon or in brackets the cure."""
+    return Finding(
+        level=level,
+        setting=written(path),
+        message=loaded.redacted(message),
+        place=loaded.place(*path),
+    )
+
+
+def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
+    return Finding(
+        level="error",
+        setting=f"brokers.{name}",
+        message=loaded.redacted(message),
+        cure="start it, or correct its address and login",
+        place=loaded.place("brokers", name),
+    )
+
+
+def _wrong(loaded: Loaded, name: str, error: SetupError, level: Level) -> Finding:
+    """The error names its own setting and cure."""
+    return Finding(
+        level=level,
+        setting=error.setting or f"brokers.{name}",
+        message=loaded.redacted(str(error.args[0])),
+        cure=loaded.redacted(error.cure),
+        place=loaded.place("brokers", name),
+    )

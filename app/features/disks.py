@@ -1,0 +1,36 @@
+"""How full the volumes are that hold what must last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from app.api.status.answers import DiskView
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
+from app.config.model.store import SqliteStore
+
+
+def folders_of(config: Config) -> Sequence[Path]:
+    """Of the embedded logs and of the store, in this order; none where all of it is elsewhere."""
+    logs = [each.path for each in config.brokers.values() if isinstance(each, EmbeddedBroker)]
+    store = [config.store.path.parent] if isinstance(config.store, SqliteStore) else []
+    return tuple(dict.fromkeys((*logs, *store)))
+
+
+async def disks(folders: Sequence[Path]) -> Mapping[str, DiskView]:
+    """By folder. One that cannot be asked is left out. On a thread: a volume that hangs must not stop
+    the event loop."""
+    return await asyncio.to_thread(_disks, folders)
+
+
+def _disks(folders: Sequence[Path]) -> Mapping[str, DiskView]:
+    found: dict[str, DiskView] = {}
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            usage = shutil.disk_usage(folder)
+            found[str(folder)] = DiskView(free=usage.free, size=usage.total)
+    return found

@@ -1,0 +1,1 @@
+"""The events listener: routes, producers, intakes."""

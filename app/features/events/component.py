@@ -1,0 +1,192 @@
+"""The events listener: its port, and the policy by which it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.access.who import Producers
+from app.config.model.config import Config
+from app.features.brokers.component import BrokersComponent
+from app.features.brokers.logs import routes_with_spools
+from app.features.component import Change, Component
+from app.features.events.intakes import IntakesComponent
+from app.features.events.producers import ProducersComponent, door_of
+from app.features.events.routes import RoutesComponent, RoutesInForce
+from app.features.listening import limits_of, tls_of
+from app.features.tracing import system_of
+from app.filters.cesql.expression import Failed
+from app.gateway.allowed_origins import Senders
+from app.gateway.door import Addresses
+from app.gateway.intakes import Intakes
+from app.gateway.issuers import Issuers
+from app.gateway.publish import Publisher, PublishPolicy
+from app.gateway.resource import CallBack, EventsPolicy
+from app.gateway.server import EventsServer
+from app.gateway.traced import TracedPublisher
+from app.interfaces import Clock, Log
+from app.model.log_name import LogName
+from app.routing.plan import Router
+from app.telemetry import Counters, FilterErrors
+from app.telemetry.slices import in_thread
+from app.telemetry.traces import traces
+
+if TYPE_CHECKING:
+    from app.features.spools import SpoolsComponent
+
+
+class Policy(NamedTuple):
+    """What the configuration says of publishing, and of the listener. ``config``: the same, with all else."""
+
+    config: Config
+    publishing: PublishPolicy
+    listening: EventsPolicy
+
+
+class EventsComponent(Component[Policy]):
+    """Takes events over HTTP and publishes them."""
+
+    name = "events"
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        counters: Counters,
+        brokers: BrokersComponent,
+        routes: RoutesComponent,
+        producers: ProducersComponent,
+        intakes: IntakesComponent,
+        issuers: Issuers,
+        spools: SpoolsComponent | None = None,
+        call_back: CallBack | None = None,
+    ) -> None:
+        """``spools``: None where no log is embedded. Raises SetupError."""
+        self._clock = clock
+        self._counters = counters
+        self._brokers = brokers
+        self._routes = routes
+        self._producers = producers
+        self._intakes = intakes
+        self._issuers = issuers
+        self._spools = spools
+        self._addresses: Addresses | None = None
+        self._config = config
+        policy = self._made(config, routes_with_spools(config))
+        logs = brokers.publishing
+        self._publisher = _publisher(policy.publishing, logs, counters, clock, config)
+        events = config.server.events
+        self._server = EventsServer(
+            self._publisher,
+            counters,
+            policy.listening,
+            host=events.host,
+            port=events.port,
+            installation=config.installation if events.reuse_port else None,
+            tls=tls_of(events.tls, asks=events.access == "producers"),
+            call_back=call_back,
+        )
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    async def start(self) -> None:
+        """A route that has lost its spool since the last run still goes behind what waits in it: what waits is known
+        since the logs are open."""
+        config = self._config
+        if self._spools is not None and self._spools.routes != routes_with_spools(config):
+            making = partial(self._made, config, self._spools.routes)
+            self.apply(await in_thread(making))
+        await self._server.start()
+
+    async def stop(self, drain: float) -> None:
+        await self._server.stop(drain)
+
+    async def prepare(self, change: Change) -> Policy:
+        spools = () if self._spools is None else self._spools.routes
+        config, routes = change.config, change.of(self._routes)
+        router = await in_thread(partial(self._router, routes, tuple(spools)))
+        return self._policy(config, router, change.of(self._producers), change.of(self._intakes))
+
+    def apply(self, prepared: Policy) -> None:
+        self._config = prepared.config
+        self._publisher.policy = prepared.publishing
+        self._server.apply(prepared.listening)
+        quota = prepared.config.server.events.address_quota
+        if self._addresses is not None and quota is not None:
+            self._addresses.apply(quota, self._clock.monotonic())
+
+    def _made(self, config: Config, spools: Collection[str]) -> Policy:
+        routes = RoutesInForce(self._routes.routes, self._routes.resources)
+        router = self._router(routes, spools)
+        return self._policy(config, router, self._producers.now, self._intakes.now)
+
+    def _router(self, routes: RoutesInForce, spools: Collection[str]) -> Router:
+        """Compile the routes and their filters. ``spools``: routes that publish by way of one."""
+        return Router(
+            *routes,
+            self._brokers.kinds,
+            self._brokers.manners,
+            failed=partial(_filter_failed, self._counters),
+            invalid=partial(self._counters.add, "events_invalid"),
+            spools=spools,
+        )
+
+    def _policy(
+        self,
+        config: Config,
+        router: Router,
+        producers: Producers,
+        intakes: Intakes,
+    ) -> Policy:
+        limits, events = limits_of(config), config.server.events
+        publishing = PublishPolicy(
+            router=router,
+            limits=limits,
+            strict_percent=events.strict_percent,
+            forward=frozenset(name.encode() for name in events.forward_headers),
+            unknown_formats=events.unknown_formats,
+        )
+        listening = EventsPolicy(
+            intakes=intakes,
+            limits=limits,
+            door=door_of(config, producers, self._issuers, self._clock, self._counted(config)),
+            senders=Senders(origins=events.allowed_origins, rate=events.allowed_rate),
+            demands_client=events.access != "producers",
+        )
+        return Policy(config, publishing, listening)
+
+    def _counted(self, config: Config) -> Addresses | None:
+        quota = config.server.events.address_quota
+        if quota is None:
+            return None
+        self._addresses = self._addresses or Addresses(quota)
+        return self._addresses
+
+
+def _publisher(
+    policy: PublishPolicy,
+    logs: Mapping[LogName, Log],
+    counters: Counters,
+    clock: Clock,
+    config: Config,
+) -> Publisher:
+    if (tracing := traces()) is None:
+        return Publisher(policy, logs, counters, monotonic=clock.monotonic)
+    systems = {name: system_of(config, name) for name in config.brokers}
+    return TracedPublisher(
+        policy, logs, counters, monotonic=clock.monotonic, traces=tracing, systems=systems
+    )
+
+
+def _filter_failed(counters: Counters, route: str) -> Failed:
+    errors = FilterErrors(counters, "route", route)
+    return lambda event, expression, failure: errors.note(
+        event.attributes, expression, failure.reason
+    )

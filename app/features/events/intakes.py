@@ -1,0 +1,55 @@
+"""The intakes of a configuration, with their secrets as they are while the service runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from app.access.caller import Tally
+from app.config.model.config import Config
+from app.errors import SetupError
+from app.features.component import Change, Component
+from app.gateway.intakes import Intakes, Memory, OpenIntake
+from app.intakes.compiled import secrets_of
+from app.interfaces import Clock
+from app.model.intake import Intake
+from app.sinks.secrets import LiveSecret
+from app.telemetry import Counters
+
+
+class IntakesComponent(Component[Intakes]):
+    """The intakes in force. What each has taken so far outlives a reload."""
+
+    name = "intakes"
+
+    def __init__(self, config: Config, clock: Clock, counters: Counters) -> None:
+        self._clock = clock
+        self._counters = counters
+        self.now = self._opened(config, {})
+
+    def tallies(self) -> Mapping[str, Tally]:
+        """Return what each has taken and refused, by name."""
+        return self.now.tallies()
+
+    async def prepare(self, change: Change) -> Intakes:
+        return self._opened(change.config, self.now.memories())
+
+    def apply(self, prepared: Intakes) -> None:
+        self.now = prepared
+        prepared.take_effect()
+
+    def _opened(self, config: Config, memories: Mapping[str, Memory]) -> Intakes:
+        """Raises SetupError for what cannot be compiled."""
+        opened = [
+            _opened(number, intake, self._clock, memories.get(intake.name))
+            for number, intake in enumerate(config.intakes)
+        ]
+        return Intakes(opened, self._counters, config.server.events.forward_headers)
+
+
+def _opened(number: int, intake: Intake, clock: Clock, memory: Memory | None) -> OpenIntake:
+    secrets = [LiveSecret(secret, clock.monotonic) for secret in secrets_of(intake)]
+    try:
+        return OpenIntake(intake, secrets, clock, memory)
+    except SetupError as error:
+        setting = f"intakes[{number}].{error.setting}"
+        raise SetupError(error.args[0], setting=setting, cure=error.cure) from None

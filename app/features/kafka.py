@@ -1,0 +1,101 @@
+"""The Kafka listeners of a service, as one component. Kafka's protocol is imported for those that want it: it takes half
+a second of a start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from app.api.status.answers import KafkaListenerView
+from app.api.status.families import Family, kafka_listener_families
+from app.brokers.portable import PortableLog
+from app.config.model.brokers import EmbeddedBroker
+from app.config.model.config import Config
+from app.features.component import Change, Component, stopped
+from app.features.events.producers import ProducersComponent
+from app.features.subscriptions.component import SubscriptionsComponent
+from app.interfaces import Clock
+from app.telemetry import Counters
+
+if TYPE_CHECKING:
+    from app.features.kafka_listeners import OpenListener
+    from app.kafka_listener.sasl import Logins
+
+TAKEN = 10.0  # seconds for subscriptions to take their groups, before clients of Kafka may come
+
+
+class KafkaComponent(Component["Mapping[str, Logins | None]"]):
+    """A listener for each embedded log whose configuration asks for one. It opens once the subscriptions of the log
+    have their groups: else a client could set the positions of one that is about to begin."""
+
+    name = "Kafka listeners"
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        counters: Counters,
+        logs: Mapping[str, PortableLog],
+        producers: ProducersComponent,
+        subscriptions: SubscriptionsComponent,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._counters = counters
+        self._logs = logs
+        self._producers = producers
+        self._subscriptions = subscriptions
+        self._open: dict[str, OpenListener] = {}
+
+    async def start(self) -> None:
+        try:
+            for name in listening_brokers(self._config):
+                await self._subscriptions.taken(name, TAKEN)
+                await self._open_one(name)
+        except BaseException:
+            await self.stop(0.0)
+            raise
+
+    async def stop(self, drain: float) -> None:
+        steps = [
+            stopped(f"Kafka listener of {name}", each.stop(drain), drain)
+            for name, each in self._open.items()
+        ]
+        await asyncio.gather(*steps)
+
+    async def prepare(self, change: Change) -> Mapping[str, Logins | None]:
+        """Raises SetupError for a listener that would let everybody in from elsewhere."""
+        if not self._open:
+            return {}
+        from app.features.kafka_listeners import logins_of  # noqa: PLC0415 - see the top
+
+        producers = change.of(self._producers)
+        return {name: await logins_of(change.config, name, producers) for name in self._open}
+
+    def apply(self, prepared: Mapping[str, Logins | None]) -> None:
+        for name, logins in prepared.items():
+            self._open[name].demand(logins)
+
+    async def metrics(self) -> Sequence[Family]:
+        return list(kafka_listener_families(self.views()))
+
+    def views(self) -> Sequence[KafkaListenerView]:
+        """Return how the listeners fare."""
+        return [each.fares(name) for name, each in self._open.items()]
+
+    async def _open_one(self, name: str) -> None:
+        from app.features.kafka_listeners import open_kafka_listener  # noqa: PLC0415 - see the top
+
+        self._open[name] = await open_kafka_listener(
+            self._config, name, self._logs[name], self._clock, self._counters, self._producers.now
+        )
+
+
+def listening_brokers(config: Config) -> Sequence[str]:
+    """Return the brokers whose configuration asks for a Kafka listener."""
+    return [
+        name
+        for name, broker in config.brokers.items()
+        if isinstance(broker, EmbeddedBroker) and broker.kafka_listener is not None
+    ]

@@ -1,0 +1,145 @@
+"""From the settings of an embedded broker to its Kafka listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from app.access.who import Producers
+from app.api.status.answers import KafkaListenerView
+from app.brokers.embedded import EmbeddedDriver
+from app.brokers.portable import PortableLog
+from app.config.derived.kafka_logins import KafkaLogins, kafka_logins
+from app.config.model.brokers import EmbeddedBroker, KafkaListener
+from app.config.model.config import Config
+from app.config.model.kafka_listener import split
+from app.errors import SetupError
+from app.features.descriptors import current_shares
+from app.features.listening import tls_of
+from app.gateway.port import is_loopback
+from app.gateway.tls import Certificates
+from app.interfaces import Clock
+from app.kafka_listener.gate import CloudEventsGate
+from app.kafka_listener.node import Node, Settings
+from app.kafka_listener.sasl import Logins
+from app.kafka_listener.server import KafkaListener as Server
+from app.model.spool import group_name
+from app.telemetry import Counters
+
+_log = logging.getLogger(__name__)
+
+
+class OpenListener:
+    """It listens, and its certificate is watched."""
+
+    def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
+        self._node = node
+        self._server = server
+        self._watch = watch
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._server.address
+
+    def fares(self, log: str) -> KafkaListenerView:
+        """``log``: the one it serves, by name."""
+        host, port = self.address
+        return KafkaListenerView(
+            broker=log,
+            address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            connections=self._server.connections,
+            held_bytes=self._server.held,
+            refused_connections=self._node.refused_connections,
+            refused_frames=self._node.refused_frames,
+        )
+
+    def demand(self, logins: Logins | None) -> None:
+        """Demand these logins from the next request on, also of clients that have logged in."""
+        self._node.logins = logins
+
+    async def stop(self, drain: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        await self._server.stop(drain)
+
+
+async def open_kafka_listener(
+    config: Config,
+    name: str,
+    log: PortableLog,
+    clock: Clock,
+    counters: Counters,
+    producers: Producers,
+) -> OpenListener:
+    """Of a log that has started and whose configuration asks for one. Raises SetupError."""
+    broker, driver = config.brokers[name], log.driver
+    assert isinstance(broker, EmbeddedBroker)  # noqa: S101 - nothing else can ask for one
+    assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - so ``open_logs`` makes it
+    settings = broker.kafka_listener
+    assert settings is not None  # noqa: S101 - see above
+    setting = f"brokers.{name}.kafka_listener"
+    logins = await logins_of(config, name, producers)
+    node = Node(
+        engine=driver.engine,
+        gate=CloudEventsGate(_validated(broker)),
+        clock=clock,
+        settings=bounds_of(settings, current_shares(config).kafka),
+        cluster=driver.engine.cluster,
+        counters=counters,
+        logins=logins,
+        own_groups=group_name(config.installation, ""),
+    )
+    tls = tls_of(settings.tls)
+    certificates = None if tls is None else Certificates(tls, f"{setting}.tls")
+    context = None if certificates is None else certificates.context
+    server = Server(node, setting=f"{setting}.listen", tls=context)
+    await server.start()
+    _log.info("log %s: the Kafka listener is at %s:%d", name, *server.address)
+    watching = None if certificates is None else certificates.watch()
+    return OpenListener(node, server, watching)
+
+
+def _demand_loopback(settings: KafkaListener, setting: str) -> None:
+    host, _ = split(settings.listen)
+    if not is_loopback(host):
+        raise SetupError(
+            "the Kafka listener off loopback needs logins",
+            setting=setting,
+            cure="add producers with kafka, or listen on 127.0.0.1",
+        )
+
+
+def _validated(broker: EmbeddedBroker) -> list[str]:
+    return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
+
+
+def bounds_of(settings: KafkaListener, connections: int) -> Settings:
+    """Return the bounds that clients meet. ``connections``: most that may be open."""
+    host, port = split(settings.listen)
+    return Settings(
+        host=host,
+        port=port,
+        advertised=None if settings.advertised is None else split(settings.advertised),
+        create_topics=settings.create_topics,
+        max_partitions=settings.max_partitions,
+        connections=connections,
+        session_timeouts=(settings.min_session_timeout, settings.max_session_timeout),
+    )
+
+
+async def logins_of(config: Config, name: str, producers: Producers) -> Logins | None:
+    """Of the Kafka listener of a broker; None where it has none, or clients need not log in. In a thread: what
+    SCRAM keeps of a password takes milliseconds to make."""
+    broker = config.brokers.get(name)
+    if not isinstance(broker, EmbeddedBroker) or broker.kafka_listener is None:
+        return None
+    found = kafka_logins(broker.kafka_listener, config.producers)
+    if found is None:
+        _demand_loopback(broker.kafka_listener, f"brokers.{name}.kafka_listener")
+        return None
+    return await asyncio.to_thread(_made, found, producers)
+
+
+def _made(found: KafkaLogins, producers: Producers) -> Logins:
+    passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
+    return Logins(passwords, found.mechanisms, producers.kafka)

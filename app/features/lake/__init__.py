@@ -1,0 +1,1 @@
+"""From the section ``pipeline`` to the jobs on Spark."""

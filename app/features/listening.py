@@ -1,0 +1,33 @@
+"""The bounds and the TLS of listeners, as the configuration has them."""
+
+from __future__ import annotations
+
+from app.config.model.config import Config, ServerTls
+from app.features.descriptors import current_shares
+from app.gateway.limits import Limits
+from app.gateway.tls import Tls
+
+
+def limits_of(config: Config, *, admin: bool = False) -> Limits:
+    """Return the bounds of the events listener, or of the admin listener: the same but for its connections."""
+    allowed = current_shares(config)
+    return Limits(
+        header_bytes=config.limits.header_bytes,
+        header_fields=config.limits.header_fields,
+        body=config.limits.body,
+        receiving=config.limits.receiving,
+        connections=allowed.admin if admin else allowed.events,
+        batch_events=config.limits.max_batch,
+        in_work=config.limits.requests_per_connection,
+        in_flight=config.limits.requests_in_flight,
+        head_timeout=config.timeouts.request_head,
+        body_timeout=config.timeouts.request_body,
+        keep_alive=config.timeouts.keep_alive,
+    )
+
+
+def tls_of(tls: ServerTls | None, *, asks: bool = False) -> Tls | None:
+    """Return the TLS of a listener. ``asks``: a client certificate is asked for and not demanded."""
+    if tls is None:
+        return None
+    return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca, demands_client=not asks)

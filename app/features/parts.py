@@ -1,0 +1,85 @@
+"""Parts of a service that have nothing to take up from another configuration, and parts that only take up one."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from app.access.caller import Tally
+from app.api.status.answers import DiskView, SpoolView
+from app.api.status.families import Family, certificate_families, volume_families
+from app.config.model.config import Config
+from app.features.certificates import Expiries, certificates_of
+from app.features.component import Change, Component
+from app.features.disks import disks, folders_of
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.telemetry import set_up_logging
+
+LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
+
+
+class Part(Component[None]):
+    """Something that only starts and stops, in its own time."""
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Awaitable[None]] | None = None,
+        stop: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.name = name
+        self._start = start
+        self._stop = stop
+
+    async def start(self) -> None:
+        if self._start is not None:
+            await self._start()
+
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - see above
+        if self._stop is not None:
+            await self._stop()
+
+
+class Absent:
+    """Answers for what this process does not run."""
+
+    async def states(self) -> Sequence[SpoolView]:
+        return ()
+
+    def tallies(self) -> Mapping[str, Tally]:
+        return {}
+
+
+class LoggingComponent(Component["Config | None"]):
+    """The log of the process. It was set up before the service was made."""
+
+    name = "log"
+
+    async def prepare(self, change: Change) -> Config | None:
+        return change.config if change.concerns("log") else None
+
+    def apply(self, prepared: Config | None) -> None:
+        if prepared is not None:
+            set_up_logging(prepared.log.level, as_json=prepared.log.format == "json")
+
+
+class VolumesComponent(Component[None]):
+    """What may run out or run down: the volumes of logs and store, and certificates."""
+
+    name = "volumes"
+
+    def __init__(self, catalog: SubscriptionCatalog) -> None:
+        self._catalog = catalog
+        self._expiries = Expiries()
+
+    async def disks(self) -> Mapping[str, DiskView]:
+        """Return how full the volumes are, by folder of a log or the store."""
+        return await disks(folders_of(self._catalog.loaded.config))
+
+    async def metrics(self) -> Sequence[Family]:
+        certificates = await self._certificates()
+        return [*volume_families(await self.disks()), *certificate_families(certificates)]
+
+    async def _certificates(self) -> Mapping[str, float]:
+        """Return when certificates end, in seconds since the epoch, by the setting that names the file."""
+        config = self._catalog.loaded.config
+        return await self._expiries.of(certificates_of(config, self._catalog.subscriptions))

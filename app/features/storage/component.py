@@ -1,0 +1,39 @@
+"""The store, as a component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.api.status.families import Family, store_families
+from app.api.subscriptions.standings import letters_of, parked_of
+from app.brokers.sharing import Shared
+from app.features.component import WELL, Component, Health, Role
+from app.interfaces import Clock, Store
+
+HEALTH_KEPT = 1.0  # seconds between questions to the store
+
+
+class StorageComponent(Component[None]):
+    name = "store"
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+        self._asking = Shared(HEALTH_KEPT, clock.monotonic)
+
+    async def start(self) -> None:
+        await self.store.start()
+
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - it waits for nothing
+        await self.store.stop()
+
+    async def metrics(self) -> Sequence[Family]:
+        letters = await letters_of(self.store)
+        return list(store_families(letters, await parked_of(self.store, self._clock)))
+
+    async def health(self, role: Role) -> Health:
+        """A store in trouble holds up dead letters and nothing else: it is named, and nothing becomes unready."""
+        if role != "worker":
+            return WELL
+        found = await self._asking.ask("store", self.store.health)
+        return WELL if found.healthy else Health(causes=[f"store: {found.cause}"])

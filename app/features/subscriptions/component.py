@@ -1,0 +1,289 @@
+"""The subscriptions of this process: what runs, what is to run, and how each of them fares."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from app.api.asked.registry import Entry
+from app.api.http.slices import ROW, Slices
+from app.api.status.families import Family, subscription_families
+from app.config.diff.difference import rebuilds
+from app.config.model.config import Config
+from app.features.brokers.component import BrokersComponent
+from app.features.brokers.targets import Faults
+from app.features.component import WELL, Change, Component, Health, Role, stopped
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.sinks import SinkFor, Sinks
+from app.features.subscriptions.store_watcher import StoreWatcher
+from app.interfaces import Attempt, Halt, Waiting
+from app.model.metadata import GroupLag
+from app.model.pull import Pull
+from app.model.route import Exchange, Target, taking
+from app.model.spool import group_name
+from app.model.subscription import IGNORE, Subscription
+from app.model.subscription_status import SubscriptionStatus
+from app.routing.places import fixed_place, is_fixed
+from app.worker.gate import disabled_words, halt_words
+from app.worker.supervisor import BY_CONFIGURATION, Supervisor
+
+RECENT = 100  # attempts looked at for the last error
+RETIRED_WITHIN = (
+    15.0  # seconds to wait for subscriptions that a reload ends; they go on ending after that
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Deliveries(NamedTuple):
+    """What makes the sinks of another configuration, and the change that brings it."""
+
+    sink_for: SinkFor
+    change: Change
+
+
+class SubscriptionsComponent(Component[Deliveries]):
+    """Runs the subscriptions where the process is a worker; knows of all of them in any role."""
+
+    name = "subscriptions"
+
+    def __init__(
+        self,
+        catalog: SubscriptionCatalog,
+        brokers: BrokersComponent,
+        supervisor: Supervisor | None,
+        sinks: Sinks,
+        watcher: StoreWatcher,
+    ) -> None:
+        """``supervisor``: None where the process is no worker."""
+        self.supervisor = supervisor
+        self._catalog = catalog
+        self._brokers = brokers
+        self.sinks = sinks
+        self._watcher = watcher
+        self._ending: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        try:
+            if self.supervisor is not None:
+                await self.supervisor.start()
+            await self._watcher.start()
+        except BaseException:
+            await self.stop(0.0)
+            raise
+
+    async def stop(self, drain: float) -> None:
+        if self.supervisor is not None:
+            await stopped("deliveries", self.supervisor.stop(drain), drain)
+        await self._watcher.stop()
+
+    async def prepare(self, change: Change) -> Deliveries:
+        """Make each sink that changes once, so that a file that cannot be read is a fault of the configuration, and
+        not a subscription that is broken later."""
+        sink_for = self.sinks.of(change.config)
+        if self.supervisor is not None:
+            await _try_sinks(sink_for, change)
+        return Deliveries(sink_for, change)
+
+    def apply(self, prepared: Deliveries) -> None:
+        change = prepared.change
+        if self.supervisor is not None:
+            every = self._catalog.subscriptions
+            touched = [each.id for each in every if _rebuilds(change, each)]
+            self.supervisor.renew(prepared.sink_for, touched, budget_of(change.config))
+        self._ending = self._watcher.renew()
+
+    async def retire(self) -> None:
+        if self._ending is None:
+            return
+        _, left = await asyncio.wait((self._ending,), timeout=RETIRED_WITHIN)
+        if left:
+            _log.warning("changed subscriptions are still ending and will restart")
+
+    async def look(self) -> None:
+        """Take up at once what the store says now."""
+        await self._watcher.look()
+
+    async def taken(self, broker: str, within: float) -> None:
+        """Return when the subscriptions of a log are in their groups, have ended, or ``within`` seconds are over."""
+        if self.supervisor is None:
+            return
+        try:
+            async with asyncio.timeout(within):
+                await self.supervisor.taken(broker)
+        except TimeoutError:
+            _log.warning(
+                "log %s: not all of its subscriptions have started in %g s", broker, within
+            )
+
+    async def health(self, role: Role) -> Health:
+        """A worker is ready when each subscription has begun and none has given up, and mirrors have their topic. What
+        hinders a single one is named all the same."""
+        if role != "worker":
+            return WELL
+        ready, causes = _fare(await self.statuses())
+        mirrored, missing = _sinks_fare(self._catalog.subscriptions, await self._brokers.faults())
+        broken = [
+            f"subscription {each.id} is broken: {'; '.join(each.faults)}"
+            for each in self._catalog.broken()
+        ]  # kept by the store and not run: no reason to take this process out of service
+        return Health(ready and mirrored, [*causes, *broken, *missing])
+
+    async def metrics(self) -> Sequence[Family]:
+        return list(subscription_families(await self.statuses(), await self.lag()))
+
+    async def statuses(self) -> Sequence[SubscriptionStatus]:
+        """Return how the subscriptions that run here fare."""
+        return await self._running(None)
+
+    async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
+        """Return how each fares: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
+        here = {each.id: each for each in await self._running({each.id for each in entries})}
+        return [here.get(each.id) or self._not_here(each) for each in entries]
+
+    def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
+        """Return what this process remembers of one subscription, or all; the newest first."""
+        return () if self.supervisor is None else self.supervisor.remembered(subscription, limit)
+
+    def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
+        """Return the events of this id that this process holds and has not tried."""
+        return [] if self.supervisor is None else self.supervisor.waiting(subscription, event_id)
+
+    async def declared(self) -> Sequence[Subscription]:
+        """Return every subscription there is, whether this process runs it or not."""
+        await self._catalog.refresh()
+        return self._catalog.subscriptions
+
+    def halts(self) -> Mapping[str, Halt]:
+        """Return why some of them deliver nothing, as of the last ``declared``."""
+        return self._catalog.halts
+
+    async def lag(self) -> Sequence[GroupLag]:
+        """Return the lag of every subscription's group; empty where a broker cannot be asked now."""
+        topics: dict[str, list[str]] = {}
+        for each in self._catalog.subscriptions:
+            topics.setdefault(each.source.broker, []).extend(each.source.topics)
+        groups: dict[str, list[str]] = {name: [] for name in topics}
+        for each in self._catalog.subscriptions:
+            groups[each.source.broker].append(self._group(each.id))
+        return await self._brokers.lag(topics, groups)
+
+    def groups(self, broker: str, topic: str) -> Mapping[str, str]:
+        """Return the groups of our subscriptions to a topic, each with its subscription's id."""
+        return {
+            self._group(each.id): each.id
+            for each in self._catalog.subscriptions
+            if each.source.broker == broker and topic in each.source.topics
+        }
+
+    def _group(self, subscription: str) -> str:
+        return group_name(self._catalog.loaded.config.installation, subscription)
+
+    async def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
+        supervisor = self.supervisor
+        if supervisor is None:
+            return ()
+        wanted = {each.id for each in self._catalog.subscriptions}
+        found = (
+            replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
+            for each in supervisor.statuses(names)
+            if each.id in wanted  # else it is just leaving
+        )
+        return await Slices().each(found, ROW)
+
+    def _not_here(self, entry: Entry) -> SubscriptionStatus:
+        state, cause = self._state_elsewhere(entry)
+        subscription = entry.subscription
+        return SubscriptionStatus(
+            id=entry.id,
+            sink="" if subscription is None else subscription.sink_text,
+            broker="" if subscription is None else subscription.source.broker,
+            group=self._group(entry.id),
+            state=state,
+            cause=cause,
+        )
+
+    def _state_elsewhere(self, entry: Entry) -> tuple[str, str]:
+        halt = self._catalog.halts.get(entry.id)
+        if entry.faults or entry.subscription is None:
+            return "broken", "; ".join(entry.faults)
+        if self.supervisor is not None:
+            return "starting", ""
+        if halt is not None:
+            return halt.kind, halt_words(halt)
+        if entry.subscription.paused:
+            return "paused", BY_CONFIGURATION
+        return "elsewhere", ""
+
+
+def budget_of(config: Config) -> tuple[int, int, int]:
+    """Return what ``Budget`` is made of."""
+    limits = config.limits
+    return limits.deliveries_in_flight, limits.held_bytes, limits.body
+
+
+def _rebuilds(change: Change, subscription: Subscription) -> bool:
+    """Return whether the sink of a subscription is built otherwise though its own settings are the same; also where a
+    schema is another one now, whose file the route of its replies only names."""
+    routes = (
+        () if subscription.reply == IGNORE else taking(change.config.routes, subscription.reply)
+    )
+    posts = isinstance(subscription.sink, str)
+    checked = change.rereads and any(route.data_schema for route in routes)
+    replies = {route.name for route in routes}
+    return posts and (checked or rebuilds(change.found.changes, posts=posts, replies=replies))
+
+
+async def _try_sinks(sink_for: SinkFor, change: Change) -> None:
+    found = change.found
+    named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
+    for each in change.config.subscriptions:
+        is_pulled = isinstance(each.sink, Pull)  # its queue needs nothing that could be wrong
+        if not is_pulled and (each.id in named or each.id in found.restarted):
+            await sink_for(each).stop()
+
+
+def _fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
+    causes = [_hindered(each) for each in subscriptions if not each.ready or each.cause]
+    return all(each.ready or each.state in _ASKING for each in subscriptions), causes
+
+
+_ASKING = frozenset({"broken", "stopped"})
+"""States that ask for a person, and are no reason to take the process out of service."""
+
+
+def _hindered(each: SubscriptionStatus) -> str:
+    if each.state == "disabled":
+        return disabled_words(each.id, each.cause)
+    return f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
+
+
+def _sinks_fare(subscriptions: Sequence[Subscription], faults: Faults) -> tuple[bool, list[str]]:
+    """A mirror whose topic is missing delivers nothing; a dead-letter topic that is missing holds up dead letters
+    alone, and is named, no more."""
+    mirrors, letters = [], []
+    for each in subscriptions:
+        if isinstance(each.sink, Target | Exchange) and (fault := _fault(each.sink, faults)):
+            mirrors.append(f"subscription {each.id}: {each.sink_text}: {fault}")
+        if each.dead_letter is not None and (fault := _fault(each.dead_letter, faults)):
+            letters.append(f"subscription {each.id}: dead letters: {fault}")
+    return not mirrors, mirrors + letters
+
+
+def _fault(target: Target | Exchange, faults: Faults) -> str:
+    if not is_fixed(target):
+        return ""
+    return faults.get(target.broker, {}).get(fixed_place(target), "")
+
+
+def _last_error(attempts: Sequence[Attempt]) -> str:
+    """Of the newest attempt that came to nothing: what the target said."""
+    failed = next((each for each in attempts if each.outcome != "delivered"), None)
+    if failed is None:
+        return ""
+    parts = (failed.outcome, str(failed.status or ""), failed.detail)
+    return " ".join(filter(None, parts))

@@ -1,0 +1,233 @@
+"""Makes, changes and removes subscriptions of the store: what the API may do and the file already did.
+
+A document is held against the model and every check of the configuration before it is kept; its
+credentials are kept sealed, and shown to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from app.api.asked.registry import Demand, Document, Entry, anything
+from app.api.http.problems import Refused
+from app.config.check.candidate import Examined, examine
+from app.delivery.target_url import read_url
+from app.errors import Fault, SenderError, VersionConflict
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.model.places import Path, places_of, replaced, value_at
+from app.model.secret import HIDDEN, FileSecret
+from app.model.subscription import Subscription
+
+_UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
+
+
+class SubscriptionRegistry:
+    """The subscriptions as the API makes, changes and removes them."""
+
+    def __init__(
+        self,
+        catalog: SubscriptionCatalog,
+        *,
+        forget: Callable[[Subscription], Awaitable[None]],
+        look: Callable[[], Awaitable[None]],
+    ) -> None:
+        """``forget``: the group that a subscription of the same id may have left behind. ``look``: workers of this
+        process take up at once what the store says."""
+        self._catalog = catalog
+        self._forget = forget
+        self._look = look
+        self._making = asyncio.Lock()  # so that the bound holds
+
+    @property
+    def largest_document(self) -> int:
+        """Return the most bytes of a document."""
+        return self._catalog.loaded.config.limits.subscription_bytes
+
+    async def entries(self) -> list[Entry]:
+        await self._catalog.refresh()
+        return self._catalog.entries
+
+    async def entry(self, subscription: str) -> Entry | None:
+        await self._catalog.refresh()
+        return self._catalog.entry(subscription)
+
+    async def make(self, document: Document, demand: Demand = anything) -> Entry:
+        named = {"id": f"sub-{secrets.token_hex(6)}", **document}
+        async with self._making:
+            await self._catalog.refresh()
+            self._demand_room()
+            await self._demand_free(named["id"])
+            judged = await self._judged(named, None, {})
+            demand(judged, None)
+            await self._forget(judged)
+            try:
+                return await self._keep(named, judged, 0)
+            except VersionConflict:
+                raise _taken(named["id"]) from None
+
+    async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
+        if (given := document.get("id", entry.id)) != entry.id:
+            raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
+        current, before = self._catalog.entry(entry.id), self._catalog.opened(entry.id)
+        if entry.origin == "file":
+            raise of_the_file(entry)
+        if current is None or before is None:
+            raise VersionConflict(f"{entry.id} was deleted", 0)
+        named = {**document, "id": entry.id}
+        kept, faults = _with_kept_secrets(named, before, current.subscription)
+        if faults:
+            raise _invalid(faults)
+        judged = await self._judged(kept, entry.id, before)
+        demand(judged, current.subscription)
+        return await self._keep(kept, judged, entry.version)
+
+    async def remove(self, entry: Entry) -> None:
+        if entry.origin == "file":
+            raise of_the_file(entry)
+        await self._catalog.delete(entry.id, entry.version)
+        await self.nudge()
+
+    async def nudge(self) -> None:
+        await self._catalog.refresh()
+        await self._look()
+
+    def _demand_room(self) -> None:
+        most = self._catalog.loaded.config.limits.subscriptions
+        if self._catalog.count >= most:
+            raise Refused(
+                409,
+                "too-many-subscriptions",
+                f"the API has created {most} subscriptions: delete one, or raise"
+                " limits.subscriptions",
+            )
+
+    async def _demand_free(self, name: object) -> None:
+        """An id that is none is told with all other faults."""
+        taken = self._catalog.entry(name) if isinstance(name, str) else None
+        if taken is not None:
+            raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
+
+    async def _judged(
+        self, document: Document, replaces: str | None, before: Document
+    ) -> Subscription:
+        """``before``: the document that is replaced: a setting that it has already is no new one."""
+        others = [each for each in self._catalog.subscriptions if each.id != replaces]
+
+        def is_new(at: Path) -> bool:
+            return bool(value_at(document, at) != value_at(before, at))
+
+        try:
+            (found,) = await asyncio.to_thread(
+                examine, self._catalog.loaded, [document], others, is_new
+            )
+        except RecursionError:
+            raise Refused(400, "bad-request", "the document is nested too deeply") from None
+        if found.faults or found.subscription is None:
+            raise _invalid(found.faults)
+        if faults := list(self._unkeepable(document, found)):
+            raise _invalid(faults)
+        return found.subscription
+
+    def _unkeepable(self, document: Document, found: Examined) -> Iterator[Fault]:
+        for at in places_of(FileSecret, found.subscription):
+            if value_at(document, at) == HIDDEN:
+                yield _of_secret(
+                    "placeholder", at, "is the placeholder of a secret, but no secret is stored"
+                )
+            elif self._catalog.vault.locked:
+                yield _of_secret(
+                    "no-key",
+                    at,
+                    "is a secret, which cannot be stored without "
+                    'store.encryption.key: set that to "${file:/path}" of a key '
+                    "made by skybridge secret --kind store",
+                )
+
+    async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
+        sealed: Any = document
+        for at in places_of(FileSecret, valid):
+            sealed = replaced(sealed, at, self._catalog.vault.seal)
+        await self._catalog.put(valid.id, msgspec.json.encode(sealed), expected)
+        await self.nudge()
+        entry = self._catalog.entry(valid.id)
+        if entry is None:
+            raise VersionConflict("it was deleted at the same moment", 0)
+        return entry
+
+
+def _with_kept_secrets(
+    document: Document, before: Document, subscription: Subscription | None
+) -> tuple[Document, list[Fault]]:
+    """Replace placeholders by the secrets of the document before, but only where they would go to the same target: a
+    secret that nobody may read must not be sent to an address of the caller's choice.
+
+    Args:
+        document: has the placeholders.
+        before: empty if it cannot be read.
+        subscription: what the document before says.
+    """
+    changed: Any = document
+    faults = []
+    for at in places_of(FileSecret, subscription) if before else ():
+        if value_at(document, at) != HIDDEN:
+            continue
+        if at[0] != _UNSENT and _targets(document) != _targets(before):
+            faults.append(
+                _of_secret(
+                    "other-target",
+                    at,
+                    "belongs to another target: send the secret again with the new sink",
+                )
+            )
+        changed = replaced(changed, at, partial(_instead, value_at(before, at)))
+    return changed, faults
+
+
+def _instead(value: object, _: object) -> object:
+    return value
+
+
+def _targets(document: Mapping[str, Any]) -> tuple[object, ...]:
+    """Where credentials are sent."""
+    return _origin(document.get("sink")), value_at(document, ("auth", "token_endpoint"))
+
+
+def _origin(sink: object) -> object:
+    if not isinstance(sink, str):
+        return sink
+    try:
+        url = read_url(sink)
+    except ValueError:
+        return sink
+    return url.scheme, url.host, url.port
+
+
+def _of_secret(code: str, at: Path, text: str) -> Fault:
+    return Fault(code, f"{'.'.join(map(str, at))} {text}", "/" + "/".join(map(str, at)))
+
+
+def _invalid(faults: Sequence[Fault]) -> SenderError:
+    return SenderError(
+        "Not a valid subscription", status=422, code="invalid-subscription", faults=faults
+    )
+
+
+def _taken(name: str) -> Refused:
+    return Refused(
+        409, "id-taken", f"a subscription {name} exists already: PUT with its ETag replaces it"
+    )
+
+
+def of_the_file(entry: Entry) -> Refused:
+    """Of what only the file may change."""
+    return Refused(
+        409,
+        "made-by-file",
+        f"{entry.id} is in {entry.place}: change it there; the API only pauses and resumes it",
+    )

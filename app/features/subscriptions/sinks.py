@@ -1,0 +1,121 @@
+"""From a subscription to its sink: what it posts to, with what takes events out of the answers, or what it
+publishes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from app.config.derived.kinds import attested_brokers, manners_of
+from app.config.derived.route_resources import load_resources
+from app.config.model.config import Config
+from app.errors import SetupError
+from app.features.subscriptions.webhooks import webhook_for
+from app.features.tracing import traced
+from app.interfaces import Clock, Log, Sink
+from app.model.log_name import LogName
+from app.model.pull import Pull
+from app.model.route import log_of, taking
+from app.model.subscription import IGNORE, Subscription
+from app.routing.plan import Router
+from app.routing.publications import NO_MANNERS, USUAL, Manner
+from app.sinks.handshake import Callbacks
+from app.sinks.replies import Replies
+from app.sinks.topic import TopicSink
+from app.telemetry import Counters
+
+SinkFor = Callable[[Subscription], Sink]
+"""From a subscription to its sink. Raises SetupError."""
+
+
+class Sinks:
+    """Makes sinks. ``logs``: all that events are published through."""
+
+    def __init__(
+        self,
+        logs: Mapping[LogName, Log],
+        clock: Clock,
+        callbacks: Callbacks | None,
+        counters: Counters,
+    ) -> None:
+        self._logs = logs
+        self._clock = clock
+        self.callbacks = callbacks
+        self._counters = counters
+
+    def of(self, config: Config) -> SinkFor:
+        """Return what makes the sinks of a configuration."""
+        manners = manners_of(config)
+
+        def sink_for(subscription: Subscription) -> Sink:
+            return open_sink(
+                subscription,
+                config,
+                self._logs,
+                self._clock,
+                manners,
+                self.callbacks,
+                self._counters,
+            )
+
+        return sink_for
+
+
+def replies_for(
+    subscription: Subscription, config: Config, logs: Mapping[LogName, Log], counters: Counters
+) -> Replies | None:
+    """Raises SetupError for a route that nobody configured."""
+    name = subscription.reply
+    if name == IGNORE:
+        return None
+    routes = taking(config.routes, name)
+    if not routes:
+        raise SetupError(
+            f"there is no route {name!r}",
+            setting=f"subscriptions.{subscription.id}.reply",
+            cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
+        )
+    kinds = {broker: settings.kind for broker, settings in config.brokers.items()}
+    spools = [
+        each.name for each in routes if log_of(each, each.to[0])._replace(spooled=each.name) in logs
+    ]
+    unfiltered = [route.model_copy(update={"filters": ()}) for route in routes]  # none is asked
+    router = Router(unfiltered, load_resources(routes), kinds, manners_of(config), spools=spools)
+    return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
+
+
+def open_sink(
+    subscription: Subscription,
+    config: Config,
+    logs: Mapping[LogName, Log],
+    clock: Clock,
+    manners: Mapping[str, Manner] = NO_MANNERS,
+    callbacks: Callbacks | None = None,
+    counters: Counters | None = None,
+) -> Sink:
+    """A pool of connections each, so that one target that hangs takes none from the others. Raises
+    SetupError for a broker or route that nobody configured, and for a place that can be none on it."""
+    target = subscription.sink
+    if isinstance(target, str):
+        counters = counters or Counters()
+        replies = replies_for(subscription, config, logs, counters)
+        webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)
+        return traced(webhook, subscription, config)
+    if isinstance(target, Pull):
+        raise TypeError(f"{subscription.id}: a queue to pull from is made by the worker")
+    log = logs.get(LogName(target.broker))
+    if log is None:
+        raise SetupError(
+            f"there is no broker {target.broker!r}",
+            setting=f"subscriptions.{subscription.id}.sink.broker",
+            cure=f"name one of: {', '.join(config.brokers) or 'none is configured'}",
+        )
+    publishing = TopicSink(
+        target,
+        subscription,
+        log,
+        config.brokers[target.broker].kind,
+        manner=manners.get(target.broker, USUAL),
+        within=config.timeouts.publish,
+        attested=subscription.source.broker in attested_brokers(config),
+    )
+    return traced(publishing, subscription, config)

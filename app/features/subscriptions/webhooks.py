@@ -1,0 +1,152 @@
+"""From a subscription to the webhook that it is delivered to, with all that its requests bear."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.config.model.config import Config
+from app.errors import SetupError
+from app.features.tokens import ClientCredentials, through
+from app.interfaces import Clock
+from app.model.secret import FileSecret
+from app.model.subscription import Subscription
+from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
+from app.sinks.credentials import (
+    Credentials,
+    Fixed,
+    Granted,
+    StaticHeaders,
+    basic,
+    bearer,
+    in_header,
+    in_query,
+)
+from app.sinks.handshake import Callbacks, Handshake
+from app.sinks.http_client import HttpClient
+from app.sinks.replies import Replies
+from app.sinks.secrets import LiveSecret
+from app.sinks.signatures import Signatures
+from app.sinks.tls import TlsFiles
+from app.sinks.webhook import Telling, WebhookSink
+from app.telemetry import Counters
+
+RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
+_WRITERS = {"header": bearer, "query": in_query}
+
+
+def webhook_for(
+    subscription: Subscription,
+    config: Config,
+    clock: Clock,
+    callbacks: Callbacks | None = None,
+    replies: Replies | None = None,
+    counters: Counters | None = None,
+) -> WebhookSink:
+    """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
+    client = client_for(subscription, config, counters or Counters())
+    credentials = _credentials(subscription.auth, client, config)
+    headers = _headers(subscription)
+    return WebhookSink(
+        subscription,
+        client,
+        signatures=_signatures(subscription, clock),
+        credentials=credentials,
+        headers=headers,
+        handshake=_handshake(subscription, config, client, credentials, headers, callbacks),
+        replies=replies,
+        telling=Telling(config.store.attempts.keep == "all", config.store.attempts.bodies),
+    )
+
+
+def client_for(subscription: Subscription, config: Config, counters: Counters) -> HttpClient:
+    proxy = config.webhooks.proxy
+    return HttpClient(
+        allow_private=config.webhooks.allow_private,
+        connections=subscription.concurrency,
+        response_limit=subscription.response_limit,
+        tls=_tls(subscription),
+        proxy=None if proxy is None else LiveSecret(proxy),
+        dns_timeout=config.timeouts.webhook_dns,
+        connect_timeout=config.timeouts.webhook_connect,
+        repeated=partial(counters.add, "webhook_reconnects", subscription.id),
+    )
+
+
+def _tls(subscription: Subscription) -> TlsFiles | None:
+    if subscription.tls is None:
+        return None
+    tls = subscription.tls
+    return TlsFiles(tls.ca, tls.cert, tls.key, setting=f"subscriptions.{subscription.id}.tls")
+
+
+def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
+    signing = subscription.signing
+    if signing is None:
+        return None
+    secrets = [signing.secret, *filter(None, [signing.previous_secret])]
+    try:
+        return Signatures([LiveSecret(secret) for secret in secrets], clock.now)
+    except ValueError as error:
+        raise SetupError(
+            f"a secret cannot be used: it {error}",
+            setting=f"subscriptions.{subscription.id}.signing",
+            cure="skybridge secret makes one",
+        ) from error
+
+
+def _headers(subscription: Subscription) -> StaticHeaders | None:
+    secrets = {name: LiveSecret(value) for name, value in subscription.headers.items()}
+    return StaticHeaders(secrets) if secrets else None
+
+
+def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Credentials | None:
+    match auth:
+        case Bearer(token=token, sent_in=place):
+            return _fixed(token, place)
+        case Basic(username=username, password=password):
+            return Fixed(LiveSecret(password), basic(username))
+        case ApiKey(header=header, secret=secret):
+            return Fixed(LiveSecret(secret), in_header(header))
+        case OAuth2(sent_in=place):
+            within = config.timeouts.webhook_token
+            return Granted(
+                ClientCredentials(
+                    auth,
+                    within,
+                    audience=auth.audience,
+                    ask=through(client),
+                    secret=LiveSecret(auth.client_secret),
+                    renew_before=RENEW_BEFORE,
+                ),
+                _WRITERS[place],
+            )
+        case None:
+            return None
+
+
+def _fixed(token: FileSecret, place: SentIn) -> Fixed:
+    return Fixed(LiveSecret(token), _WRITERS[place])
+
+
+def _handshake(
+    subscription: Subscription,
+    config: Config,
+    client: HttpClient,
+    credentials: Credentials | None,
+    headers: StaticHeaders | None,
+    callbacks: Callbacks | None,
+) -> Handshake | None:
+    if subscription.handshake == "off":
+        return None
+    return Handshake(
+        str(subscription.sink),
+        client,
+        origin=config.webhooks.origin or config.installation,
+        rate=subscription.request_rate,
+        required=subscription.handshake == "require",
+        within=config.timeouts.webhook_handshake,
+        credentials=credentials,
+        headers=headers,
+        callbacks=callbacks,
+        name=subscription.id,
+    )

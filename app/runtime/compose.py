@@ -1,0 +1,304 @@
+"""From a configuration to a service: the only place that knows all components."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from app.api.access.audit_trail import Trail
+from app.api.asked.brokers import Brokers
+from app.api.asked.process import Process
+from app.api.asked.readiness import Readiness
+from app.api.asked.registry import Registry
+from app.api.asked.routes import KnownProducers, Routes
+from app.api.asked.subscriptions import Subscriptions
+from app.api.front import create_app
+from app.api.http.given import Given
+from app.api.status.asked import IntakeTallies, KafkaListeners, Measured, Spools, Volumes
+from app.api.status.configured import Configured
+from app.api.status.recorder import Recorder
+from app.config.check.source import Source
+from app.config.load.loader import Loaded
+from app.features.admin import AdminComponent, StreamsComponent, access_of
+from app.features.brokers.component import BrokersComponent
+from app.features.brokers.logs import has_embedded
+from app.features.component import ROLES, Component, Role
+from app.features.events.component import EventsComponent
+from app.features.events.intakes import IntakesComponent
+from app.features.events.producers import ProducersComponent
+from app.features.events.routes import RoutesComponent
+from app.features.kafka import KafkaComponent
+from app.features.notifications import open_keeper, open_operator_events
+from app.features.parts import LAST_WORDS, Absent, LoggingComponent, Part, VolumesComponent
+from app.features.storage.component import StorageComponent
+from app.features.storage.stores import open_store, vault_of
+from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.features.subscriptions.component import SubscriptionsComponent, budget_of
+from app.features.subscriptions.registry import SubscriptionRegistry
+from app.features.subscriptions.sinks import Sinks
+from app.features.subscriptions.store_watcher import StoreWatcher
+from app.features.tracing import end_traces
+from app.gateway.issuers import Issuers
+from app.interfaces import Clock, Notify, Store, silence
+from app.runtime.reload.reloader import Reloader
+from app.runtime.service import Service
+from app.sinks.handshake import Callbacks
+from app.sinks.pull_queue import Wakeups
+from app.telemetry import Counters
+from app.worker.alerts import Watcher
+from app.worker.attempt_writer import AttemptKeeper
+from app.worker.budget import Budget
+from app.worker.operator_events import OperatorEvents
+from app.worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from app.features.spools import SpoolsComponent
+
+
+def compose(
+    loaded: Loaded, clock: Clock, roles: Collection[Role] = ROLES, source: Source | None = None
+) -> Service:
+    """Return the service of a configuration, not yet started. ``source``: where the configuration can be read again.
+    Raises SetupError for what only shows when the components are made."""
+    return _Composition(loaded, clock, roles, source).service()
+
+
+class _Composition:
+    """Each part is made once, when the first that uses it asks for it. A part whose role or section is not there is
+    None."""
+
+    def __init__(
+        self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: Source | None
+    ) -> None:
+        self.loaded = loaded
+        self.config = loaded.config
+        self.clock = clock
+        self.roles = [role for role in ROLES if role in roles]
+        self.source = source
+        self.counters = Counters()
+        self.wakeups = Wakeups()
+        self.streams_end = asyncio.Event()
+        self.issuers = Issuers(clock.monotonic)
+
+    def service(self) -> Service:
+        service = Service(self.config, self.roles, self.clock, self.counters)
+        given = Given()
+        for stage in self._stages(given):
+            service.add(*stage)
+        trail = Trail(self.store, self.clock, self.notify)
+        service.reloader = Reloader(
+            self.source, self.loaded, service.take_up, self.clock, self.counters, trail
+        )
+        self._give(given, service)
+        return service
+
+    def _stages(self, given: Given) -> Sequence[Sequence[Component[Any] | None]]:
+        """In the order in which they start. What stands in one line stops at once."""
+        self._give_values(given)
+        return (
+            (Part("traces", stop=end_traces),),
+            (LoggingComponent(),),
+            (StorageComponent(self.store, self.clock),),
+            (Part("issuers", stop=self.issuers.stop),),
+            (self.catalog,),
+            (self.brokers,),
+            (VolumesComponent(self.catalog),),
+            (_lasting("operator events", self.operator_events), _lasting("attempts", self.keeper)),
+            (self.routes,),
+            (self.producers,),
+            (self.intakes,),
+            (self.spools,),
+            (self._admin(given),),
+            (StreamsComponent(self.recorder, self.streams_end),),
+            (_watching(self.watcher),),
+            (self.subscriptions, self.kafka, self.events),
+        )
+
+    def _give_values(self, given: Given) -> None:
+        """Give the API the values that no component answers for."""
+        given.add(Process, Process(self.config.installation, self.roles, self.clock.monotonic()))
+        given.add(Store, self.store)
+        given.add(Clock, self.clock)
+        given.add(Counters, self.counters)
+        given.add(Wakeups, self.wakeups)
+        given.add(Notify, self.notify)
+        given.add(Brokers, self.brokers)
+
+    def _give(self, given: Given, service: Service) -> None:
+        """Give the API the components, each by what it answers for."""
+        given.add(Routes, self.routes)
+        given.add(KnownProducers, self.producers)
+        given.add(Subscriptions, self.subscriptions)
+        given.add(Registry, self.registry)
+        given.add(IntakeTallies, self.intakes or Absent())
+        given.add(Spools, self.spools or Absent())
+        given.add(KafkaListeners, self.kafka)
+        given.add(Volumes, service.part(VolumesComponent))
+        given.add(Readiness, service)
+        given.add(Measured, service)
+        given.add(Configured, service.reloader)
+
+    @cached_property
+    def store(self) -> Store:
+        return open_store(self.config, self.roles, self.counters.histogram("store_seconds"))
+
+    @cached_property
+    def catalog(self) -> SubscriptionCatalog:
+        return SubscriptionCatalog(self.loaded, self.store, self.clock, vault_of(self.config))
+
+    @cached_property
+    def brokers(self) -> BrokersComponent:
+        return BrokersComponent(
+            self.config, self.catalog.running, self.clock, self.counters, self.store.offsets
+        )
+
+    @cached_property
+    def operator_events(self) -> OperatorEvents | None:
+        return open_operator_events(
+            self.config, self.brokers.logs, self.clock, self.counters, self.catalog.running
+        )
+
+    @cached_property
+    def notify(self) -> Notify:
+        return silence if self.operator_events is None else self.operator_events.notify
+
+    @cached_property
+    def keeper(self) -> AttemptKeeper | None:
+        if "worker" not in self.roles:
+            return None
+        return open_keeper(self.config, self.store.attempts, self.clock, self.counters)
+
+    @cached_property
+    def routes(self) -> RoutesComponent:
+        return RoutesComponent(self.config, self.brokers)
+
+    @cached_property
+    def producers(self) -> ProducersComponent:
+        return ProducersComponent(self.config, self.clock)
+
+    @cached_property
+    def intakes(self) -> IntakesComponent | None:
+        if "gateway" not in self.roles:
+            return None
+        return IntakesComponent(self.config, self.clock, self.counters)
+
+    @cached_property
+    def spools(self) -> SpoolsComponent | None:
+        if "gateway" not in self.roles or not has_embedded(self.config):
+            return None
+        from app.features.spools import SpoolsComponent  # noqa: PLC0415 - with the embedded log
+
+        return SpoolsComponent(
+            self.config,
+            self.brokers.logs,
+            self.brokers.publishing,
+            self.store,
+            self.clock,
+            self.counters,
+            self.notify,
+            alone="worker" in self.roles,  # gateways apart may be several, on one store
+        )
+
+    @cached_property
+    def callbacks(self) -> Callbacks | None:
+        """Where a webhook may consent later: a worker asks, any gateway of the store is called."""
+        base = self.config.webhooks.callback
+        return Callbacks(base, self.store.consents, self.clock.now) if base else None
+
+    @cached_property
+    def sinks(self) -> Sinks:
+        return Sinks(self.brokers.publishing, self.clock, self.callbacks, self.counters)
+
+    @cached_property
+    def supervisor(self) -> Supervisor | None:
+        if self.keeper is None:
+            return None
+        return Supervisor(
+            self.config.subscriptions,
+            self.brokers.logs,
+            self.store,
+            self.sinks.of(self.config),
+            self.clock,
+            self.counters,
+            installation=self.config.installation,
+            kinds=self.brokers.kinds,
+            wakeups=self.wakeups,
+            notify=self.notify,
+            keep=self.keeper.note,
+            budget=Budget(*budget_of(self.config)),
+        )
+
+    @cached_property
+    def watcher(self) -> Watcher | None:
+        if self.supervisor is None or self.operator_events is None:
+            return None
+        return Watcher(self.supervisor.status, self.clock, self.notify)
+
+    @cached_property
+    def subscriptions(self) -> SubscriptionsComponent:
+        store_watcher = StoreWatcher(
+            self.catalog, self.supervisor, self.brokers, self.clock, self.callbacks
+        )
+        return SubscriptionsComponent(
+            self.catalog, self.brokers, self.supervisor, self.sinks, store_watcher
+        )
+
+    @cached_property
+    def registry(self) -> SubscriptionRegistry:
+        return SubscriptionRegistry(
+            self.catalog, forget=self.brokers.forget, look=self.subscriptions.look
+        )
+
+    @cached_property
+    def kafka(self) -> KafkaComponent:
+        return KafkaComponent(
+            self.config,
+            self.clock,
+            self.counters,
+            self.brokers.logs,
+            self.producers,
+            self.subscriptions,
+        )
+
+    @cached_property
+    def events(self) -> EventsComponent | None:
+        if self.intakes is None:
+            return None
+        return EventsComponent(
+            self.config,
+            self.clock,
+            self.counters,
+            self.brokers,
+            self.routes,
+            self.producers,
+            self.intakes,
+            self.issuers,
+            self.spools,
+            None if self.callbacks is None else self.callbacks.call,
+        )
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        return Recorder(self.subscriptions, self.store, self.counters, self.clock, self.streams_end)
+
+    def _admin(self, given: Given) -> AdminComponent:
+        guard = create_app(
+            given,
+            allowed=access_of(self.config),
+            stopped=self.streams_end,
+            recorder=self.recorder,
+        )
+        return AdminComponent(self.config, guard)
+
+
+def _watching(watcher: Watcher | None) -> Part | None:
+    return None if watcher is None else Part("watching", watcher.start, watcher.stop)
+
+
+def _lasting(name: str, part: OperatorEvents | AttemptKeeper | None) -> Part | None:
+    """Return the component of something that has LAST_WORDS seconds when all others have left."""
+    if part is None:
+        return None
+    return Part(name, part.start, lambda: part.stop(LAST_WORDS))
