@@ -60,7 +60,7 @@ def _exceeded(allowance: Allowance, wait: float, now: float) -> QuotaExceeded:
     return QuotaExceeded(allowance.quota, wait=wait, remaining=left, reset=reset)
 
 
-class Tally:
+class EventMeter:
     """How many events came, and when: in all, and in the running and the last whole span."""
 
     __slots__ = ("_before", "_now", "_since", "events", "last", "refused")
@@ -92,7 +92,7 @@ class Tally:
         self._since += gone * SPAN
 
 
-class Caller:
+class EventSender:
     """A producer, or an address that is none (``name`` is "", and it has every right).
 
     ``limited``  its events have to be held against ``rights``.
@@ -106,7 +106,7 @@ class Caller:
         rights: Rights,
         quota: Quota | None = None,
         *,
-        before: Caller | None = None,
+        before: EventSender | None = None,
     ) -> None:
         """``before``: the same caller under other settings. Its counts are shared from now on, and its quota holds
         until ``take_effect``."""
@@ -116,10 +116,10 @@ class Caller:
         self._quota = quota
         shared: Allowance | None = None if before is None else before.allowance
         self.allowance: Allowance | None = None if quota is None else shared or Allowance(quota)
-        self.tally: Tally = Tally() if before is None else before.tally
+        self.tally: EventMeter = EventMeter() if before is None else before.tally
 
     @classmethod
-    def of(cls, producer: Producer, before: Caller | None = None) -> Caller:
+    def of(cls, producer: Producer, before: EventSender | None = None) -> EventSender:
         quota = None if producer.quota is None else quota_of(producer.quota)
         return cls(producer.name, Rights(producer.name, producer.may), quota, before=before)
 

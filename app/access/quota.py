@@ -6,7 +6,7 @@ An allowance of ``burst`` events refills at ``rate`` events a second. A request 
 nothing, so a caller that keeps asking too early is not punished for it. Where nothing can be refused
 (Kafka's producers), events are charged all the same, and the caller has to wait until its debt is paid.
 
-What is held at once (bytes, topics, members) has a ``Budget``: a bound for all callers, and a share for each.
+What is held at once (bytes, topics, members) has a ``SharedLimit``: a bound for all callers, and a share for each.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def share_of(bound: int) -> int:
     return max(1, bound // SHARES)
 
 
-class Budget:
+class SharedLimit:
     """A bound on one thing: all owners together hold at most ``bound`` of it, and each of them at most ``share``.
 
     An owner is the name of a user. The owner "" stands for callers without a name of their own: the bound

@@ -107,7 +107,7 @@ class Rights:
         return Fault(f"{name}-not-allowed", detail, at=name)
 
 
-class Binding(msgspec.Struct, frozen=True):
+class TokenRestriction(msgspec.Struct, frozen=True):
     """The patterns that bound a token of the admin listener; None: no bound of that kind. ``topics`` are patterns of a
     topic's name, or of ``BROKER/NAME``. ``event_sources``: of events that it publishes."""
 
@@ -139,7 +139,7 @@ class Binding(msgspec.Struct, frozen=True):
         return "; ".join(said)
 
 
-UNBOUND = Binding()
+UNBOUND = TokenRestriction()
 
 
 _COMPILED: Memo[tuple[str, ...], Matches] = Memo(compile_patterns)

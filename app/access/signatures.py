@@ -20,7 +20,7 @@ _Found = OctKey | RSAKey | ECKey | OKPKey
 """As the library has it. A shared secret (``OctKey``) never verifies: see ``Keys``."""
 
 
-class Key:
+class VerificationKey:
     """A public key. ``kid``: its name, where it has one."""
 
     def __init__(self, found: _Found) -> None:
@@ -55,7 +55,7 @@ class Keys:
         found = [key for entry in entries[:_KEYS] for key in _imported(entry)]
         if not found:
             raise ValueError("is no JWK Set that can be used: no key in it is readable")
-        self._keys = [Key(key) for key in found if _may_verify(key)]
+        self._keys = [VerificationKey(key) for key in found if _may_verify(key)]
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -65,7 +65,7 @@ class Keys:
 
     __hash__ = None  # type: ignore[assignment]  # compared, never a member of a set
 
-    def named(self, kid: str | None) -> Key | None:
+    def named(self, kid: str | None) -> VerificationKey | None:
         """Without a name: the only key, where there is but one."""
         if kid is None:
             return self._keys[0] if len(self._keys) == 1 else None

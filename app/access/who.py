@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.access.rights import KafkaAccess, compile_patterns
 from app.model.producer import JwtRule, KafkaRights, Producer
 
@@ -62,7 +62,7 @@ class TokenRule(NamedTuple):
     """Tokens that have ``rule.match`` are of ``caller``."""
 
     rule: JwtRule
-    caller: Caller
+    caller: EventSender
 
     def matches(self, claims: Mapping[str, Any]) -> bool:
         return all(has(claims.get(name), value) for name, value in self.rule.match.items())
@@ -74,16 +74,20 @@ def has(claim: object, value: str | int | bool) -> bool:
     return any(type(each) is type(value) and each == value for each in values)
 
 
-class Producers:
+class ProducerDirectory:
     """Those of one configuration. ``callers`` by name; ``bearers`` by the digest of ``Bearer KEY``; ``headers``
     that carry keys, beside Authorization;
     ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
 
     def __init__(
-        self, producers: Sequence[Producer], before: Mapping[str, Caller] = MappingProxyType({})
+        self,
+        producers: Sequence[Producer],
+        before: Mapping[str, EventSender] = MappingProxyType({}),
     ) -> None:
         """``before``: the callers of the configuration that this one replaces, by name."""
-        self.callers = {each.name: Caller.of(each, before.get(each.name)) for each in producers}
+        self.callers = {
+            each.name: EventSender.of(each, before.get(each.name)) for each in producers
+        }
         self.bearers = {
             digest_of(BEARER + key.get_secret_value().encode()): self.callers[each.name]
             for each in producers
@@ -119,16 +123,16 @@ class Producers:
         for caller in self.callers.values():
             caller.take_effect(now)
 
-    def by_key(self, header: bytes, digest: bytes) -> Caller | None:
+    def by_key(self, header: bytes, digest: bytes) -> EventSender | None:
         """In a header of its own."""
         return self._by_key.get((header, digest))
 
-    def by_certificate(self, names: Iterable[San]) -> list[Caller]:
+    def by_certificate(self, names: Iterable[San]) -> list[EventSender]:
         """One, or none; several where a certificate names several producers."""
         found = (self._by_san.get(name) for name in names)
         return list(dict.fromkeys(each for each in found if each is not None))
 
-    def by_claims(self, issuer: str, claims: Mapping[str, Any]) -> list[Caller]:
+    def by_claims(self, issuer: str, claims: Mapping[str, Any]) -> list[EventSender]:
         """Of a verified token; several where it matches several producers."""
         return [
             each.caller

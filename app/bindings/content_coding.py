@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from app.bindings.record import Header, Record
 from app.errors import SenderError
 from app.event.validate import clip
-from app.formats.content_coding import TooLarge, UnknownCoding, coding_of, undo
+from app.formats.content_coding import DecodedTooLarge, UnknownCoding, coding_of, undo
 
 HEADER = "content-encoding"
 CONTENT = 1 << 20
@@ -53,7 +53,7 @@ def without_coding(record: Record, bound: int = CONTENT) -> Record:
     except UnknownCoding:
         detail = f"Its {words} is not undone: only gzip and deflate are."
         raise SenderError(detail, status=415, code="unsupported-content-encoding") from None
-    except TooLarge:
+    except DecodedTooLarge:
         detail = f"Without its {words} it has more than {bound} bytes, which is limits.body."
         raise SenderError(detail, status=413, code="body-too-large") from None
     except zlib.error as error:

@@ -19,7 +19,7 @@ from app.event.types import forbidden_character, is_name
 from app.event.validate import clip
 from app.event.value import CloudEvent
 from app.formats import json
-from app.formats.json_columns import Columns
+from app.formats.json_columns import BatchColumns
 from app.formats.registry import BATCH_FORMATS, FORMATS
 
 BOM = b"\xef\xbb\xbf"
@@ -72,7 +72,7 @@ def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequenc
     """
     found = BATCH_FORMATS[wire.essence].read_batch(text_of(wire, body), limit)
     media_type = written_as(wire.essence.replace("-batch", "", 1))
-    if isinstance(found, Columns):
+    if isinstance(found, BatchColumns):
         return Run(found, media_type)
     return [Decoded(event, _BATCH, slice_, media_type) for event, slice_ in found]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from app.bindings.modes import is_of_family
 from app.bindings.record import ContentMode, Decoded, Header
-from app.formats.json_columns import Columns
+from app.formats.json_columns import BatchColumns
 
 _BATCH = ContentMode.BATCH
 _TYPED = "datacontenttype"
@@ -20,7 +20,9 @@ class Run(Sequence[Decoded]):
 
     __slots__ = ("_media_type", "columns", "foreign")
 
-    def __init__(self, columns: Columns, media_type: str, foreign: tuple[Header, ...] = ()) -> None:
+    def __init__(
+        self, columns: BatchColumns, media_type: str, foreign: tuple[Header, ...] = ()
+    ) -> None:
         self.columns = columns
         self.foreign = foreign
         self._media_type = media_type

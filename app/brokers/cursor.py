@@ -13,7 +13,7 @@ from app.brokers.header_type import type_in
 from app.errors import SenderError
 from app.filters.selection import Selection
 from app.filters.type_index import TypeIndex
-from app.model.message import Message, Page, Partition
+from app.model.message import Message, MessagePage, Partition
 
 LOOKS = 20_000  # filters evaluated, and messages handed out, between two turns of the event loop
 FAILURE = 16  # of them that a filter costs in which an expression fails
@@ -50,10 +50,10 @@ class Source(Protocol):
     place: Partition
     by_headers: bool
 
-    def at_hand(self, position: int, until: int, most: int) -> Page | None:
+    def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:
         """Without waiting; None: ``page`` has to."""
 
-    async def page(self, position: int, until: int, most: int) -> Page: ...
+    async def page(self, position: int, until: int, most: int) -> MessagePage: ...
 
 
 class Cursor:
@@ -87,7 +87,7 @@ class Cursor:
         self._unfiltered: dict[Follower, None] = {}
         self._units = 0  # filters of all followers together
         self._looks = 0  # since the event loop had its turn
-        self._rest: Page | None = (
+        self._rest: MessagePage | None = (
             None  # at ``position``: what is left of a page that took too many looks
         )
         self._reading: asyncio.Task[None] | None = None
@@ -168,7 +168,7 @@ class Cursor:
         finally:
             self._reading = None
 
-    def _hand_out(self, page: Page) -> None:
+    def _hand_out(self, page: MessagePage) -> None:
         """Hand out a page, or the first part of one that takes too many looks. A cursor may have come to stand within
         the page while it was read: up to there only."""
         messages, end = page.messages, min(page.next_offset, self._limit(self))
@@ -180,7 +180,7 @@ class Cursor:
             end = messages[done].offset
             left = len(page.messages) - done
             size = page.bytes * left // len(page.messages)
-            self._rest = Page(page.messages[done:], page.next_offset, size)
+            self._rest = MessagePage(page.messages[done:], page.next_offset, size)
             messages = messages[:done]
         self.absent += end - self.position - len(messages)
         full: list[tuple[Follower, int]] = []

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from app.brokers.cursor import Cursor, Follower
-from app.model.message import Page, Partition
+from app.model.message import MessagePage, Partition
 
 _position = attrgetter("position")
 
@@ -46,12 +46,12 @@ class Tail(ABC):
     def _dropped(self, cursor: Cursor) -> None:  # noqa: B027 - a reading that ends by itself may be left alone
         """Nobody follows it any more."""
 
-    def at_hand(self, position: int, until: int, most: int) -> Page | None:  # noqa: ARG002
+    def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:  # noqa: ARG002
         """What need not be waited for; None: ``page`` has to."""
         return None
 
     @abstractmethod
-    async def page(self, position: int, until: int, most: int) -> Page:
+    async def page(self, position: int, until: int, most: int) -> MessagePage:
         """Raises what the followers are told: PositionOutOfRange, BrokerUnavailable."""
 
     def join(self, follower: Follower, position: int) -> Cursor:

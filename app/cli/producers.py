@@ -15,7 +15,7 @@ from app.cli.verbs import option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from app.access.caller import Caller
+    from app.access.caller import EventSender
     from app.cli.printing import Column
     from app.gateway.answers import Answer
     from app.gateway.door import Door
@@ -106,17 +106,17 @@ def try_(
 
 
 def _door(config: Path) -> Door:
-    from app.access.who import Producers
+    from app.access.who import ProducerDirectory
     from app.gateway.door import Door
     from app.gateway.issuers import Issuers
     from app.runtime.clock import SystemClock
 
     clock = SystemClock()
-    producers = Producers(options.configuration(config).producers)
+    producers = ProducerDirectory(options.configuration(config).producers)
     return Door(producers, Issuers(clock.monotonic).of, clock, is_open=False)
 
 
-async def _judged(door: Door, header: str, credential: bytes) -> Caller | Answer:
+async def _judged(door: Door, header: str, credential: bytes) -> EventSender | Answer:
     from app.gateway.request import Pending
 
     name = header.lower().encode()

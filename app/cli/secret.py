@@ -54,20 +54,20 @@ def _made(kind: Kind, *, ed25519: bool) -> dict[str, str]:
 def _shared() -> str:
     import secrets
 
-    from app.model.signing_key import Key, KeyKind, write_key
+    from app.model.signing_key import KeyKind, SigningKey, write_key
 
-    return write_key(Key(KeyKind.SECRET, secrets.token_bytes(_BYTES)))
+    return write_key(SigningKey(KeyKind.SECRET, secrets.token_bytes(_BYTES)))
 
 
 def _pair() -> dict[str, str]:
     """The private key with its public half behind it, as libsodium has them."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from app.model.signing_key import Key, KeyKind, write_key
+    from app.model.signing_key import KeyKind, SigningKey, write_key
 
     private = Ed25519PrivateKey.generate()
     public = private.public_key().public_bytes_raw()
     return {
-        "secret": write_key(Key(KeyKind.PRIVATE, private.private_bytes_raw() + public)),
-        "public": write_key(Key(KeyKind.PUBLIC, public)),
+        "secret": write_key(SigningKey(KeyKind.PRIVATE, private.private_bytes_raw() + public)),
+        "public": write_key(SigningKey(KeyKind.PUBLIC, public)),
     }

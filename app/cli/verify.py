@@ -12,7 +12,7 @@ from app.cli import exits, options, printing
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
-    from app.model.signing_key import Key
+    from app.model.signing_key import SigningKey
 
 _STDIN = Path("-")
 _WITHOUT_END = 300.0
@@ -59,7 +59,7 @@ def run(
         raise typer.Exit(exits.FAILED)
 
 
-def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[Key]:
+def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
     from app.model.signing_key import read_key
 
     texts_of: Mapping[str, str] = {

@@ -16,7 +16,7 @@ class _Window:
         self.count = 0
 
 
-class Tally(Generic[K]):
+class Coalescer(Generic[K]):
     """At most one word about a key in ``seconds``; every occurrence is in one of them."""
 
     def __init__(self, seconds: float) -> None:

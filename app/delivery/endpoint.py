@@ -44,7 +44,7 @@ KEYS = 3  # different keys among the failed
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds
 
 
-class Flow(enum.Enum):
+class BreakerState(enum.Enum):
     FLOWING = "flowing"
     PAUSED = "paused"
     PROBING = "probing"
@@ -59,7 +59,7 @@ class Endpoint:
         self._recent: deque[Hashable | None] = deque(maxlen=RECENT)  # failed key, None: answered
         self._failures_in_a_row = 0
         self._probes_failed = 0  # in a row
-        self.flow = Flow.FLOWING
+        self.flow = BreakerState.FLOWING
         self.until = 0.0
         self._not_before = (
             0.0  # moment until which the target asks to wait, or the breaker chose to
@@ -76,7 +76,7 @@ class Endpoint:
     @property
     def waits_for_sink(self) -> bool:
         """Whether only the sink asks to wait: the target is not at fault."""
-        return self.flow is not Flow.FLOWING and self.until > self._not_before
+        return self.flow is not BreakerState.FLOWING and self.until > self._not_before
 
     def answered(self, *, probe: bool) -> None:
         """The target dealt with a request, whether it liked the event or not."""
@@ -84,9 +84,9 @@ class Endpoint:
         if probe:
             self._recent.clear()
             self._failures_in_a_row = self._probes_failed = 0
-            self.flow, self.cause = Flow.FLOWING, ""
+            self.flow, self.cause = BreakerState.FLOWING, ""
             self.allowed, self._answered = 1, 0
-        elif self.allowed is not None and self.flow is Flow.FLOWING:
+        elif self.allowed is not None and self.flow is BreakerState.FLOWING:
             self._grow(self.allowed)
 
     def failed(self, key: Hashable, code: str, now: float, jitter: float, *, probe: bool) -> bool:
@@ -94,9 +94,9 @@ class Endpoint:
         event."""
         self._recent.append(key)
         self._probes_failed += probe
-        if not probe and self.flow is Flow.FLOWING and not self._most_failed():
+        if not probe and self.flow is BreakerState.FLOWING and not self._most_failed():
             return False
-        if probe or self.flow is Flow.FLOWING:
+        if probe or self.flow is BreakerState.FLOWING:
             self._failures_in_a_row += 1
             pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
             self._not_before = now + pause
@@ -106,7 +106,7 @@ class Endpoint:
     def unreached(self, cause: str, now: float, jitter: float, *, probe: bool) -> float:
         """Pause, because an attempt ended before the first byte of its request. Return when the pause is
         over. The events that were tried are not in doubt."""
-        if probe or self.flow is Flow.FLOWING:
+        if probe or self.flow is BreakerState.FLOWING:
             self._failures_in_a_row += 1
             pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
             self._not_before = now + pause
@@ -116,21 +116,21 @@ class Endpoint:
     def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
         """By Retry-After (W6), or by the sink: nobody sends before ``until``."""
         if not by_sink:  # it says nothing about the events that were tried
-            self._probes_failed += self.flow is Flow.PROBING
+            self._probes_failed += self.flow is BreakerState.PROBING
             self._not_before = max(self._not_before, until)
-        if self.flow is not Flow.PAUSED or until > self.until:
+        if self.flow is not BreakerState.PAUSED or until > self.until:
             self._pause(until, cause)
 
     def sink_is_ready(self, now: float) -> None:
         """What the sink waited for is there: of its pauses nothing is left."""
-        if self.flow is Flow.PAUSED:
+        if self.flow is BreakerState.PAUSED:
             self.until = max(now, min(self.until, self._not_before))
 
     def probe_if_due(self, now: float) -> bool:
         """True: the pause is over, and exactly one attempt may be made now, with ``probe=True``."""
-        if self.flow is not Flow.PAUSED or now < self.until:
+        if self.flow is not BreakerState.PAUSED or now < self.until:
             return False
-        self.flow = Flow.PROBING
+        self.flow = BreakerState.PROBING
         return True
 
     def probe_came_to_nothing(self, until: float) -> None:
@@ -140,7 +140,7 @@ class Endpoint:
     def nothing_to_probe(self) -> None:
         """No event is held that could be sent: consume again. The look back stays, so that a few
         more failures pause it at once."""
-        self.flow, self.cause = Flow.FLOWING, ""
+        self.flow, self.cause = BreakerState.FLOWING, ""
 
     def _grow(self, allowed: int) -> None:
         self._answered += 1
@@ -150,7 +150,7 @@ class Endpoint:
                 self.allowed = None
 
     def _pause(self, until: float, cause: str) -> None:
-        self.flow, self.until, self.cause = Flow.PAUSED, until, cause
+        self.flow, self.until, self.cause = BreakerState.PAUSED, until, cause
 
     def _most_failed(self) -> bool:
         failed = [key for key in self._recent if key is not None]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 
-class Shares:
+class FairShares:
     """``bound``: units for all together."""
 
     def __init__(self, bound: int) -> None:

@@ -27,7 +27,7 @@ class Consent(msgspec.Struct, frozen=True):
     rate: int | None = None
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ConsentRefusal(msgspec.Struct, frozen=True):
     """``why``: for people."""
 
     why: str
@@ -45,18 +45,18 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
 
 def consent(
     status: int, headers: Mapping[str, str], origin: str, asked_rate: int | None
-) -> Consent | Refusal:
+) -> Consent | ConsentRefusal:
     """What the answer grants. ``headers``: their names in lower case. Without a rate the one that
     was asked for applies, the letter's own relaxation."""
     if status // 100 == _REDIRECT:
-        return Refusal(f"status {status}: a redirect is no consent")
+        return ConsentRefusal(f"status {status}: a redirect is no consent")
     allowed = headers.get(ALLOWED_ORIGIN.lower(), "").strip()
     if allowed != _ANY and allowed.lower() != origin.lower():  # a DNS name knows no case
-        return Refusal(f"status {status}")
+        return ConsentRefusal(f"status {status}")
     return granted(headers.get(ALLOWED_RATE.lower()), asked_rate)
 
 
-def granted(rate: str | None, asked: int | None) -> Consent | Refusal:
+def granted(rate: str | None, asked: int | None) -> Consent | ConsentRefusal:
     """By the text of a rate, where the origin is allowed. One that is no positive number says that something is
     wrong there: it is no consent."""
     if rate is None:
@@ -65,5 +65,7 @@ def granted(rate: str | None, asked: int | None) -> Consent | Refusal:
     if rate == _ANY:
         return Consent(None)
     if not (rate.isascii() and rate.isdecimal() and rate.strip("0")):
-        return Refusal(f"{ALLOWED_RATE} is not a positive number")  # what it is may be an echo
+        return ConsentRefusal(
+            f"{ALLOWED_RATE} is not a positive number"
+        )  # what it is may be an echo
     return Consent(int(rate) if len(rate) <= _DIGITS else None)

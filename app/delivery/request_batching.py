@@ -40,7 +40,7 @@ class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # it can be in no c
         return len(self.document)
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class BatchLimits(msgspec.Struct, frozen=True):
     """Of one request: most events, most bytes; ``wait``: seconds that the first may wait for others."""
 
     events: int
@@ -67,7 +67,7 @@ class Gathered(Protocol):
 Item = TypeVar("Item", bound=Gathered)
 
 
-def leaves_at(lanes: Lanes[Item], bounds: Bounds) -> float | None:
+def leaves_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
     """The moment at which the next request is to leave, perhaps past; None while nothing is ready.
     The lanes have been stamped."""
     first = lanes.next_ready()
@@ -78,7 +78,7 @@ def leaves_at(lanes: Lanes[Item], bounds: Bounds) -> float | None:
     return first.ready_at + bounds.wait
 
 
-def _is_full(lanes: Lanes[Item], bounds: Bounds) -> bool:
+def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
     """Whether there is enough for a whole request. Walks no further than that."""
     events = size = 0
     for lane in lanes.ready_lanes():
@@ -99,7 +99,7 @@ class Gathering(Generic[Item]):
     def __init__(
         self,
         lanes: Lanes[Item],
-        bounds: Bounds,
+        bounds: BatchLimits,
         piece: Callable[[Item], Piece | None],
     ) -> None:
         self._lanes = lanes

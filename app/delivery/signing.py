@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from app.bindings.record import Decoded
 from app.event.memo import Memo
-from app.model.signing_key import Key, KeyKind
+from app.model.signing_key import KeyKind, SigningKey
 
 NAMES = ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 """Of the headers of a signature, in the order of their values."""
@@ -27,7 +27,7 @@ _SEED = 32  # bytes of a private key; what stands behind them is its public half
 _DIGITS = 32  # of the identity, 128 bits
 
 
-def signer(key: Key) -> Signer:
+def signer(key: SigningKey) -> Signer:
     """Raises ValueError for a public key, which signs nothing, and for halves that do not belong together."""
     raw = key.raw
     if key.kind is KeyKind.SECRET:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.delivery.signing import ID, SIGNATURE, TIMESTAMP, signed_before
-from app.model.signing_key import Key, KeyKind
+from app.model.signing_key import KeyKind, SigningKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -28,7 +28,7 @@ _SCHEMES = {"v1": KeyKind.SECRET, "v1a": KeyKind.PUBLIC}
 _Check = Callable[[bytes, bytes], bool]  # signature, content
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verification(msgspec.Struct, frozen=True):
     """``why`` says, for a person, what was found or what is wrong; ``code``, for a program, what is wrong."""
 
     valid: bool
@@ -41,7 +41,7 @@ MISSING, MALFORMED, WRONG, UNTIMELY = (
 )
 
 
-class Refused(Exception):
+class VerificationFailed(Exception):
     """``why`` and ``code`` of a verdict."""
 
     def __init__(self, code: str, why: str) -> None:
@@ -52,38 +52,40 @@ class Refused(Exception):
 def verify(
     headers: Sequence[tuple[str, str]],
     body: bytes,
-    keys: Sequence[Key],
+    keys: Sequence[SigningKey],
     now: float,
     tolerance: float = TOLERANCE,
-) -> Verdict:
+) -> Verification:
     """``headers`` as they came, names in any case; ``body`` the bytes as they came. ``now``: the wall
     clock. A private key counts as its public one."""
     try:
         identity = _bounded(_only(headers, ID))
         at = timely(TIMESTAMP, _only(headers, TIMESTAMP), now, tolerance)
         signatures = _signatures(_values(headers, SIGNATURE))
-    except Refused as refusal:
-        return Verdict(valid=False, why=str(refusal), code=refusal.code)
+    except VerificationFailed as refusal:
+        return Verification(valid=False, why=str(refusal), code=refusal.code)
     return _compared(signatures, signed_before(identity, at) + body, keys)
 
 
 def _values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
     values = [value.strip() for header, value in headers if header.lower() == name]
     if not values:
-        raise Refused(MISSING, f"{name} is missing")
+        raise VerificationFailed(MISSING, f"{name} is missing")
     return values
 
 
 def _only(headers: Sequence[tuple[str, str]], name: str) -> str:
     values = _values(headers, name)
     if len(values) > 1:
-        raise Refused(MALFORMED, f"{name} is repeated")
+        raise VerificationFailed(MALFORMED, f"{name} is repeated")
     return values[0]
 
 
 def _bounded(identity: str) -> str:
     if not identity or len(identity) > _LONGEST_ID:
-        raise Refused(MALFORMED, f"{ID} is empty or longer than {_LONGEST_ID} characters")
+        raise VerificationFailed(
+            MALFORMED, f"{ID} is empty or longer than {_LONGEST_ID} characters"
+        )
     return identity
 
 
@@ -91,11 +93,13 @@ def timely(name: str, text: str, now: float, tolerance: float) -> str:
     """``text`` itself, seconds since the epoch, where it is not more than ``tolerance`` seconds from ``now``.
     Raises Refused, which says ``name``."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:  # noqa: PLR2004 - of digits
-        raise Refused(MALFORMED, f"{name} is not a whole number of seconds")
+        raise VerificationFailed(MALFORMED, f"{name} is not a whole number of seconds")
     late = now - int(text)
     if abs(late) > tolerance:
         side = "old" if late > 0 else "ahead"
-        raise Refused(UNTIMELY, f"{name} is {abs(late):.0f} s {side}: more than {tolerance:g} s")
+        raise VerificationFailed(
+            UNTIMELY, f"{name} is {abs(late):.0f} s {side}: more than {tolerance:g} s"
+        )
     return text
 
 
@@ -113,9 +117,11 @@ def _signatures(values: Sequence[str]) -> list[tuple[KeyKind, bytes]]:
         except ValueError:
             why = "holds a signature that is not base64"
     if not found:
-        raise Refused(MALFORMED, f"{SIGNATURE} {why}")
+        raise VerificationFailed(MALFORMED, f"{SIGNATURE} {why}")
     if len(found) > MOST_SIGNATURES:
-        raise Refused(MALFORMED, f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures")
+        raise VerificationFailed(
+            MALFORMED, f"{SIGNATURE} holds more than {MOST_SIGNATURES} signatures"
+        )
     return found
 
 
@@ -128,8 +134,8 @@ def _bytes(encoded: str) -> bytes:
 
 
 def _compared(
-    signatures: Sequence[tuple[KeyKind, bytes]], content: bytes, keys: Sequence[Key]
-) -> Verdict:
+    signatures: Sequence[tuple[KeyKind, bytes]], content: bytes, keys: Sequence[SigningKey]
+) -> Verification:
     checks = [_check(key) for key in keys]
     tried, matching = 0, 0
     for kind, signature in signatures:
@@ -138,15 +144,15 @@ def _compared(
                 tried += 1
                 matching += check(signature, content)
     if matching:
-        return Verdict(valid=True, why=f"signed by {matching} of {len(keys)} keys")
+        return Verification(valid=True, why=f"signed by {matching} of {len(keys)} keys")
     if not tried:
-        return Verdict(
+        return Verification(
             valid=False, why="none of the signatures fits the kind of your keys", code=WRONG
         )
-    return Verdict(valid=False, why=NO_MATCH, code=WRONG)
+    return Verification(valid=False, why=NO_MATCH, code=WRONG)
 
 
-def _check(key: Key) -> tuple[KeyKind, _Check]:
+def _check(key: SigningKey) -> tuple[KeyKind, _Check]:
     raw = key.raw
     if key.kind is KeyKind.SECRET:
         return KeyKind.SECRET, lambda signature, content: hmac.compare_digest(
@@ -155,7 +161,7 @@ def _check(key: Key) -> tuple[KeyKind, _Check]:
     return KeyKind.PUBLIC, _by(_public(key))
 
 
-def _public(key: Key) -> Ed25519PublicKey:
+def _public(key: SigningKey) -> Ed25519PublicKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as in signing
         Ed25519PrivateKey,
         Ed25519PublicKey,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from app.errors import Fault
 from app.event.memo import Memo
 from app.event.types import forbidden_character, is_name
-from app.event.versions import NEWEST, SUPPORTED, VERSIONS, Rule, Version
+from app.event.versions import NEWEST, SUPPORTED, VERSIONS, AttributeRule, Version
 
 CLIPPED = 64  # characters of an offending value that a fault repeats
 
@@ -138,7 +138,7 @@ def _missing(name: str, at: str) -> Fault:
     return Fault("missing-attribute", f"The required attribute {name} is missing.", at, "core 1.1")
 
 
-def _refused(name: str, text: str, rule: Rule, at: str) -> Fault:
+def _refused(name: str, text: str, rule: AttributeRule, at: str) -> Fault:
     if not text:
         cure = "give it a value" if rule.required else "leave it out, or give it a value"
         detail = f"{name} is empty: {cure}."

@@ -13,7 +13,7 @@ from app.event.types import is_name, is_timestamp, is_uri, is_uri_reference
 EXTENSIONS = "extensions/"  # before the name of an extension where the version keeps them apart
 
 
-class Rule(msgspec.Struct, frozen=True):
+class AttributeRule(msgspec.Struct, frozen=True):
     """What one core attribute must be.
 
     ``accepts``   truthy for a good value, falsy for an empty one.
@@ -48,7 +48,7 @@ class Version(msgspec.Struct, frozen=True):
 
     text: str
     attribute: str
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, AttributeRule]
     accepts: Mapping[str, Callable[[str], object]]
     is_name: Callable[[str], object]
     newest: Mapping[str, str]
@@ -63,14 +63,20 @@ class Version(msgspec.Struct, frozen=True):
 
 
 _TEXT = ("bad-value", "non-empty string", "core 1.1")
-_REQUIRED_TEXT = Rule(True, len, *_TEXT)
-_SUBJECT = Rule(False, len, *_TEXT)
-_SOURCE = Rule(True, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "core 1.1")
-_MEDIA_TYPE = Rule(False, parse_media_type, "bad-media-type", "media type (RFC 2046)", "core 1.1")
-_SCHEMA = Rule(False, is_uri, "bad-uri", "absolute URI (RFC 3986)", "core 1.1")
-_SCHEMA_URL = Rule(False, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "V2")
-_TIME = Rule(False, is_timestamp, "bad-timestamp", "RFC 3339 date and time", "core 1.3")
-_ENCODING = Rule(
+_REQUIRED_TEXT = AttributeRule(True, len, *_TEXT)
+_SUBJECT = AttributeRule(False, len, *_TEXT)
+_SOURCE = AttributeRule(
+    True, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "core 1.1"
+)
+_MEDIA_TYPE = AttributeRule(
+    False, parse_media_type, "bad-media-type", "media type (RFC 2046)", "core 1.1"
+)
+_SCHEMA = AttributeRule(False, is_uri, "bad-uri", "absolute URI (RFC 3986)", "core 1.1")
+_SCHEMA_URL = AttributeRule(
+    False, is_uri_reference, "bad-uri-reference", "URI reference (RFC 3986)", "V2"
+)
+_TIME = AttributeRule(False, is_timestamp, "bad-timestamp", "RFC 3339 date and time", "core 1.3")
+_ENCODING = AttributeRule(
     False,
     lambda text: text.lower() == "base64",
     "unsupported-encoding",
@@ -83,7 +89,7 @@ _BEGINS_WITH_LETTER = re.compile("[a-z][a-z0-9]*")
 
 def _version(
     text: str,
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, AttributeRule],
     newest: Mapping[str, str],
     *,
     attribute: str = "specversion",
@@ -94,7 +100,7 @@ def _version(
     two_forms: bool = False,
     encoding: str = "",
 ) -> Version:
-    rules = {attribute: Rule(True, text.__eq__, *_TEXT)} | dict(rules)
+    rules = {attribute: AttributeRule(True, text.__eq__, *_TEXT)} | dict(rules)
     return Version(
         text,
         attribute,
@@ -121,7 +127,7 @@ def _is_entry(name: str) -> bool:
     return name.startswith(EXTENSIONS)
 
 
-_NEWEST_RULES: Mapping[str, Rule] = {
+_NEWEST_RULES: Mapping[str, AttributeRule] = {
     "id": _REQUIRED_TEXT,
     "source": _SOURCE,
     "type": _REQUIRED_TEXT,
@@ -130,7 +136,7 @@ _NEWEST_RULES: Mapping[str, Rule] = {
     "subject": _SUBJECT,
     "time": _TIME,
 }
-_RULES_0_3: Mapping[str, Rule] = {
+_RULES_0_3: Mapping[str, AttributeRule] = {
     "id": _REQUIRED_TEXT,
     "source": _SOURCE,
     "type": _REQUIRED_TEXT,
@@ -140,7 +146,7 @@ _RULES_0_3: Mapping[str, Rule] = {
     "subject": _SUBJECT,
     "time": _TIME,
 }
-_RULES_0_2: Mapping[str, Rule] = {
+_RULES_0_2: Mapping[str, AttributeRule] = {
     "id": _REQUIRED_TEXT,
     "source": _SOURCE,
     "type": _REQUIRED_TEXT,
@@ -148,7 +154,7 @@ _RULES_0_2: Mapping[str, Rule] = {
     "schemaurl": _SCHEMA_URL,
     "time": _TIME,
 }
-_RULES_0_1: Mapping[str, Rule] = {
+_RULES_0_1: Mapping[str, AttributeRule] = {
     "eventID": _REQUIRED_TEXT,
     "source": _SOURCE,
     "eventType": _REQUIRED_TEXT,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from functools import partial
 
-from app.access.rights import Binding
+from app.access.rights import TokenRestriction
 from app.api.access.callers import Access, AccessToken
 from app.api.access.guard import TokenGuard, demand_token
 from app.api.status.recorder import Recorder
@@ -97,7 +97,7 @@ def access_of(config: Config) -> Access:
             each.name,
             [text.get_secret_value() for text in (each.token, each.previous_token) if text],
             frozenset(each.scopes),
-            Binding(each.subscriptions, each.topics, each.event_sources),
+            TokenRestriction(each.subscriptions, each.topics, each.event_sources),
         )
         for each in admin.tokens
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.api.status.answers import KafkaListenerView
 from app.brokers.embedded import EmbeddedDriver
 from app.brokers.portable import PortableLog
@@ -69,7 +69,7 @@ async def open_kafka_listener(
     log: PortableLog,
     clock: Clock,
     counters: Counters,
-    producers: Producers,
+    producers: ProducerDirectory,
 ) -> OpenListener:
     """Of a log that has started and whose configuration asks for one. Raises SetupError."""
     broker, driver = config.brokers[name], log.driver
@@ -127,7 +127,7 @@ def bounds_of(settings: KafkaListener, connections: int) -> Settings:
     )
 
 
-async def logins_of(config: Config, name: str, producers: Producers) -> Logins | None:
+async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> Logins | None:
     """Of the Kafka listener of a broker; None where it has none, or clients need not log in. In a thread: what
     SCRAM keeps of a password takes milliseconds to make."""
     broker = config.brokers.get(name)
@@ -140,6 +140,6 @@ async def logins_of(config: Config, name: str, producers: Producers) -> Logins |
     return await asyncio.to_thread(_made, found, producers)
 
 
-def _made(found: KafkaLogins, producers: Producers) -> Logins:
+def _made(found: KafkaLogins, producers: ProducerDirectory) -> Logins:
     passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
     return Logins(passwords, found.mechanisms, producers.kafka)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from app.access.caller import Tally
+from app.access.caller import EventMeter
 from app.api.status.answers import DiskView, SpoolView
 from app.api.status.families import Family, certificate_families, volume_families
 from app.config.model.config import Config
@@ -45,7 +45,7 @@ class Absent:
     async def states(self) -> Sequence[SpoolView]:
         return ()
 
-    def tallies(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, EventMeter]:
         return {}
 
 

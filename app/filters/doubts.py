@@ -51,7 +51,7 @@ def _inner(one: Filter) -> Iterator[tuple[Path, Filter]]:
             yield ("all" if one.all is not None else "any", n), each
 
 
-def _of_expression(root: nodes.Node) -> Iterator[tuple[str, str]]:
+def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     kind = returns(root)
     if kind is not None and kind is not bool:
         yield (
@@ -62,7 +62,7 @@ def _of_expression(root: nodes.Node) -> Iterator[tuple[str, str]]:
     yield from _failing(root)
 
 
-def _failing(node: nodes.Node) -> Iterator[tuple[str, str]]:
+def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     """The largest parts that fail whatever the event, and so whenever they are evaluated."""
     if not _asks_the_event(node):
         for error in evaluated(node, CloudEvent({})).errors:
@@ -123,12 +123,12 @@ def _is_endless(divisor: int | Decimal) -> bool:
     return rest != 1
 
 
-def _asks_the_event(node: nodes.Node) -> bool:
+def _asks_the_event(node: nodes.ExpressionNode) -> bool:
     own = isinstance(node, nodes.Attribute | nodes.Exists | nodes.Data)
     return own or any(map(_asks_the_event, nodes.children(node)))
 
 
-def _of_node(node: nodes.Node) -> Iterator[tuple[str, str]]:
+def _of_node(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
     match node:
         case nodes.Attribute("data") | nodes.Exists("data"):
             yield "an event has no attribute data", "read the data with DATA('/a/b')"

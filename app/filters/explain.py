@@ -14,7 +14,7 @@ from app.filters.dialects import are_long, compile_filter, units_of, written
 from app.filters.model import DIALECTS, Filter
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FilterVerdict(msgspec.Struct, frozen=True):
     """What one filter says of one event.
 
     ``dialect``     as users write it.
@@ -28,13 +28,13 @@ class Verdict(msgspec.Struct, frozen=True):
     passes: bool
     decided_by: str
     because: str
-    inner: tuple[Verdict, ...] = ()
+    inner: tuple[FilterVerdict, ...] = ()
 
 
 Work = Callable[[], None]
 """A part of a computation that is too long for the event loop, and may run in any thread."""
 
-Explain = Callable[[CloudEvent], Verdict]
+Explain = Callable[[CloudEvent], FilterVerdict]
 
 _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
     "all": all,
@@ -44,7 +44,7 @@ _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
 """From the results of the inner filters to that of the filter."""
 
 
-def explain_filter(one: Filter, event: CloudEvent) -> Verdict:
+def explain_filter(one: Filter, event: CloudEvent) -> FilterVerdict:
     return compile_explanation(one)(event)
 
 
@@ -59,18 +59,18 @@ class Explainer:
         self._compiled: tuple[Explain, ...] | None = None
         self.units = units_of(filters)
 
-    def __call__(self, event: CloudEvent) -> tuple[Verdict, ...]:
+    def __call__(self, event: CloudEvent) -> tuple[FilterVerdict, ...]:
         """Return a verdict for each filter, also behind one that has failed."""
         self.compile()
         return tuple([explain(event) for explain in self._compiled or ()])
 
-    def steps(self, event: CloudEvent) -> Generator[int | Work, None, tuple[Verdict, ...]]:
+    def steps(self, event: CloudEvent) -> Generator[int | Work, None, tuple[FilterVerdict, ...]]:
         """Return the same verdicts. Yield the units of each step, or the next step itself where it is long."""
         if not are_long(self._filters):
             verdicts = self(event)
             yield self.units + 1
             return verdicts
-        found: list[Verdict] = []
+        found: list[FilterVerdict] = []
         yield lambda: found.extend(self(event))
         return tuple(found)
 
@@ -92,9 +92,9 @@ def compile_explanation(one: Filter) -> Explain:
 
 
 def _sql(expression: Expression) -> Explain:
-    def explain(event: CloudEvent) -> Verdict:
+    def explain(event: CloudEvent) -> FilterVerdict:
         part, because = decide(expression.root, event)
-        return Verdict("sql", expression.matches(event), part, because)
+        return FilterVerdict("sql", expression.matches(event), part, because)
 
     return explain
 
@@ -103,7 +103,7 @@ def _inner(dialect: str, one: Filter) -> Explain:
     inner = tuple(map(compile_explanation, one.inner))
     holds = _HOLDS[dialect]
 
-    def explain(event: CloudEvent) -> Verdict:
+    def explain(event: CloudEvent) -> FilterVerdict:
         verdicts = tuple([each(event) for each in inner])
         return _of_inner(dialect, holds([each.passes for each in verdicts]), verdicts)
 
@@ -117,12 +117,12 @@ def _entries(dialect: str, entries: Mapping[str, str]) -> Explain:
         for name, text in entries.items()
     ]
 
-    def explain(event: CloudEvent) -> Verdict:
+    def explain(event: CloudEvent) -> FilterVerdict:
         failing = next(((name, text) for name, text, passes in each if not passes(event)), None)
         deciding = entries if failing is None else dict([failing])
         parts = ", ".join(f"{name} {clipped(text)}" for name, text in deciding.items())
         because = ", ".join(_seen(name, event) for name in deciding)
-        return Verdict(dialect, failing is None, f"{dialect} {parts}", because)
+        return FilterVerdict(dialect, failing is None, f"{dialect} {parts}", because)
 
     return explain
 
@@ -132,12 +132,12 @@ def _seen(name: str, event: CloudEvent) -> str:
     return f"the event has no {name}" if value is None else f"{name} is {clipped(value)}"
 
 
-def _of_inner(dialect: str, passes: bool, inner: tuple[Verdict, ...]) -> Verdict:
+def _of_inner(dialect: str, passes: bool, inner: tuple[FilterVerdict, ...]) -> FilterVerdict:
     """Settled by one alone where one alone can: the first that fails ``all``, or that passes ``any``."""
     one_settles = passes is (dialect == "any")
     settling = [each for each in inner if each.passes is passes] if one_settles else list(inner)
     if dialect == "not" or one_settles or len(inner) == 1:
         first = settling[0] if settling else inner[0]
-        return Verdict(dialect, passes, first.decided_by, first.because, inner)
+        return FilterVerdict(dialect, passes, first.decided_by, first.because, inner)
     word = "all match" if passes else "none matches"
-    return Verdict(dialect, passes, f"{dialect} of {len(inner)} filters", word, inner)
+    return FilterVerdict(dialect, passes, f"{dialect} of {len(inner)} filters", word, inner)

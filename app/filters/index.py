@@ -7,7 +7,7 @@ from functools import reduce
 
 import msgspec
 
-from app.filters.cesql.nodes import Attribute, Binary, Constant, In, Like, Logic, Node
+from app.filters.cesql.nodes import Attribute, Binary, Constant, ExpressionNode, In, Like, Logic
 from app.filters.cesql.parser import parse
 from app.filters.dialects import written
 from app.filters.model import Filter
@@ -85,7 +85,7 @@ def _both(one: Types | None, other: Types | None) -> Types | None:
     return Types(frozenset(exact), frozenset(prefixes))
 
 
-def _of_node(node: Node) -> Types | None:
+def _of_node(node: ExpressionNode) -> Types | None:
     """Where an expression is true, and only there; errors are false in a filter."""
     match node:
         case Binary("=", Attribute("type"), Constant(str(text))):

@@ -16,7 +16,7 @@ from app.errors import Fault, InvalidEvent
 from app.event.media_types import MediaType, parse
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
-from app.formats.avro_schema import Unreadable, read_record, write_record
+from app.formats.avro_schema import UnreadableAvro, read_record, write_record
 from app.formats.typed import ATTRIBUTES, Arriving, Data, leaving, native, too_many
 
 MEDIA_TYPE = "application/cloudevents+avro"
@@ -29,7 +29,7 @@ def read_event(document: bytes) -> CloudEvent:
     """The event in a CloudEvent record. Raises InvalidEvent with every fault, located by name."""
     try:
         record = read_record(document)
-    except Unreadable as error:
+    except UnreadableAvro as error:
         fault = Fault("bad-avro", f"The Avro document {error}.", rule="Avro 2.4")
         raise InvalidEvent([fault]) from None
     entries = record["attribute"]

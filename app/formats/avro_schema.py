@@ -20,7 +20,7 @@ READS = 65_536  # of the stream, one to three a value: bytes of data are one (ru
 _NEVER = 2**31 - 1  # bytes: no document has so many, so reading them always fails
 
 
-class Unreadable(ValueError):
+class UnreadableAvro(ValueError):
     """The message completes "the document ..."."""
 
     def __init__(
@@ -39,10 +39,10 @@ class _Exact(BytesIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0:
-            raise Unreadable
+            raise UnreadableAvro
         self.left -= 1
         if self.left < 0:
-            raise Unreadable("has too many values")
+            raise UnreadableAvro("has too many values")
         return super().read(size)
 
 
@@ -52,12 +52,12 @@ def read_record(document: bytes) -> dict[str, Any]:
     stream = _Exact(document)
     try:
         record: dict[str, Any] = library.schemaless_reader(stream, schema, None)
-    except Unreadable:
+    except UnreadableAvro:
         raise
     except Exception:  # noqa: BLE001 - the library raises what it stumbles over, of many classes
-        raise Unreadable from None
+        raise UnreadableAvro from None
     if stream.tell() != len(document):
-        raise Unreadable
+        raise UnreadableAvro
     return record
 
 

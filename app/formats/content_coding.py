@@ -40,7 +40,7 @@ def _deflate_form(body: bytes) -> int:
     return ZLIB if is_zlib else RAW
 
 
-class TooLarge(Exception):
+class DecodedTooLarge(Exception):
     """It would grow beyond the bound."""
 
 
@@ -59,7 +59,7 @@ def inflate(data: bytes, bound: int, wbits: int = GZIP) -> bytearray:
             piece = view[at : at + _PIECE]
             content += stream.decompress(piece, bound + 1 - len(content))
             if len(content) > bound:
-                raise TooLarge
+                raise DecodedTooLarge
             at += len(piece) - len(stream.unused_data)
         if not stream.eof or (at < len(data) and wbits != GZIP):
             raise zlib.error("an incomplete stream, or data after its end")

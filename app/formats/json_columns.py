@@ -29,7 +29,7 @@ _QUOTE = b'"'
 _PIECES = 4  # of a member between quotes: name, colon, value, comma
 
 
-class Columns(Sequence[tuple[CloudEvent, bytes]]):
+class BatchColumns(Sequence[tuple[CloudEvent, bytes]]):
     """Valid events of version 1.0, all of whose attributes are printable ASCII, with their slices of the batch.
 
     ``names``     of the attributes, in order of arrival; ``values``: one list a name, one value an event.
@@ -62,7 +62,7 @@ class Columns(Sequence[tuple[CloudEvent, bytes]]):
         return CloudEvent(attributes, self.data[index], DataForm.JSON), self.elements[index]
 
 
-def read_columns(elements: list[bytes]) -> Columns | None:
+def read_columns(elements: list[bytes]) -> BatchColumns | None:
     """None when the documents do not look alike, are of another shape, or any has a fault. ``elements``: each is
     one JSON value, which the caller has made sure of."""
     first = elements[0]
@@ -90,7 +90,7 @@ def _data(tails: list[bytes]) -> list[bytes] | None:
 
 def _of_heads(
     heads: list[bytes], data: list[bytes] | None, elements: list[bytes]
-) -> Columns | None:
+) -> BatchColumns | None:
     """Between quotes stand names, values and punctuation in turn: where no text holds an escape, every quote is
     punctuation."""
     pieces = _QUOTE.join(heads).split(_QUOTE)
@@ -108,7 +108,7 @@ def _of_heads(
     if any(column.count(column[0]) != count for column in columns):
         return None
     names = tuple([name.decode("latin-1") for name in shape[1::_PIECES]])
-    return Columns(names, values, data, elements) if _are_valid(names, values) else None
+    return BatchColumns(names, values, data, elements) if _are_valid(names, values) else None
 
 
 def _is_object(shape: list[bytes]) -> bool:

@@ -12,7 +12,7 @@ from struct import Struct
 
 import cramjam
 
-from app.formats.content_coding import TooLarge, inflate
+from app.formats.content_coding import DecodedTooLarge, inflate
 
 _XERIAL = b"\x82SNAPPY\0"
 _XERIAL_HEADER = 16  # magic, version, oldest version that reads it
@@ -55,7 +55,7 @@ def _unsnap(data: bytes, bound: int) -> Bytes:
 
 def _unsnap_block(data: bytes, bound: int) -> Bytes:
     if cramjam.snappy.decompress_raw_len(data) > bound:
-        raise TooLarge
+        raise DecodedTooLarge
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
@@ -72,7 +72,7 @@ def _growing(into: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], 
                 if "whole buffer" not in str(error):
                     raise
                 if size >= bound:
-                    raise TooLarge from error
+                    raise DecodedTooLarge from error
             size = min(bound, 4 * size)
 
     return expander

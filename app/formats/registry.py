@@ -14,7 +14,7 @@ from app.event.value import CloudEvent
 from app.formats import avro, json, protobuf
 
 
-class Format(msgspec.Struct, frozen=True):
+class EventFormat(msgspec.Struct, frozen=True):
     """One event, one document. All raise FormatNotInstalled (415) where a library is missing.
 
     ``peek``  the members of a document that may be no valid event, by the names of attributes. Raises SenderError
@@ -33,10 +33,10 @@ class BatchFormat(msgspec.Struct, frozen=True):
     write_batch: Callable[[Sequence[bytes]], bytes]
 
 
-FORMATS: Mapping[str, Format] = {
-    json.MEDIA_TYPE: Format(json.read_event, json.write_event, json.peek),
-    protobuf.MEDIA_TYPE: Format(protobuf.read_event, protobuf.write_event, protobuf.peek),
-    avro.MEDIA_TYPE: Format(avro.read_event, avro.write_event, avro.peek),
+FORMATS: Mapping[str, EventFormat] = {
+    json.MEDIA_TYPE: EventFormat(json.read_event, json.write_event, json.peek),
+    protobuf.MEDIA_TYPE: EventFormat(protobuf.read_event, protobuf.write_event, protobuf.peek),
+    avro.MEDIA_TYPE: EventFormat(avro.read_event, avro.write_event, avro.peek),
 }
 BATCH_FORMATS: Mapping[str, BatchFormat] = {
     json.BATCH_MEDIA_TYPE: BatchFormat(json.read_batch, json.write_batch),

@@ -27,7 +27,7 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
         return body
     try:
         return codings.undo(coding, body, bound)
-    except codings.TooLarge as error:
+    except codings.DecodedTooLarge as error:
         raise SenderError(
             "The decoded body is too large", status=413, code="body-too-large"
         ) from error

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.access.caller import Caller, demand_one, quota_of
+from app.access.caller import EventSender, demand_one, quota_of
 from app.access.rights import Rights
 from app.access.tokens import BadToken, Head, ends_at, one_of, read_head
-from app.access.who import AUTHORIZATION, BEARER, Producers, San, digest_of
+from app.access.who import AUTHORIZATION, BEARER, ProducerDirectory, San, digest_of
 from app.errors import Fault
 from app.gateway.answers import Answer, problem, unavailable
 from app.gateway.issuers import Issuer
@@ -36,7 +36,7 @@ ISSUER_UNAVAILABLE = "issuer-unavailable"
 _IPV6_HOST = 64  # bits of an address that its network gives out
 
 
-Verdict = Caller | Pending | Answer | None
+Verdict = EventSender | Pending | Answer | None
 """The caller; a question to wait for; a refusal; or, where access is open, nobody in particular."""
 IssuerOf = Callable[[JwtRule], Issuer]
 
@@ -44,7 +44,7 @@ IssuerOf = Callable[[JwtRule], Issuer]
 class _Remembered(NamedTuple):
     """``until``: of the monotonic clock. It holds as long as the issuer has the same ``keys``."""
 
-    caller: Caller
+    caller: EventSender
     until: float
     issuer: Issuer
     keys: Keys
@@ -56,7 +56,7 @@ class Addresses:
 
     def __init__(self, quota: EventQuota) -> None:
         self._quota = quota_of(quota)
-        self._callers: OrderedDict[str, Caller] = OrderedDict()
+        self._callers: OrderedDict[str, EventSender] = OrderedDict()
 
     def apply(self, quota: EventQuota, now: float) -> None:
         """Apply another quota from now on, also to addresses that are counted already."""
@@ -65,7 +65,7 @@ class Addresses:
             if caller.allowance is not None:
                 caller.allowance.apply(self._quota, now)
 
-    def caller(self, address: str) -> Caller:
+    def caller(self, address: str) -> EventSender:
         """Return the caller that stands for the network of an address."""
         network = network_of(address)
         caller = self._callers.get(network)
@@ -74,7 +74,7 @@ class Addresses:
             return caller
         if len(self._callers) >= ADDRESSES:
             self._callers.popitem(last=False)
-        caller = self._callers[network] = Caller("", _EVERY_RIGHT, self._quota)
+        caller = self._callers[network] = EventSender("", _EVERY_RIGHT, self._quota)
         return caller
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Door:
 
     def __init__(
         self,
-        producers: Producers,
+        producers: ProducerDirectory,
         issuer_of: IssuerOf,
         clock: Clock,
         *,
@@ -129,17 +129,17 @@ class Door:
             return _NO_CREDENTIAL
         return None if self._addresses is None else self._addresses.caller(address)
 
-    def demand_one(self, caller: Caller) -> None:
+    def demand_one(self, caller: EventSender) -> None:
         """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""
         if caller.allowance is not None:
             demand_one(caller.allowance, self._monotonic())
 
-    def charge_one(self, caller: Caller) -> None:
+    def charge_one(self, caller: EventSender) -> None:
         """For a request whose events nobody could count: looking at it was work all the same."""
         if caller.allowance is not None:
             caller.allowance.take(1, self._monotonic())
 
-    def judge_again(self, pending: Pending) -> Caller | Answer:
+    def judge_again(self, pending: Pending) -> EventSender | Answer:
         """Once the question has an end."""
         verdict = self._by_token(pending.token, pending.digest, pending.since)
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
@@ -147,7 +147,7 @@ class Door:
 
     def _by_own_header(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes]
-    ) -> Caller | Answer | None:
+    ) -> EventSender | Answer | None:
         for header in self._own_headers:
             if (value := named.get(header)) is not None:
                 if _repeats(headers, named, header):
@@ -157,7 +157,7 @@ class Door:
 
     def _by_bearer(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
-    ) -> Caller | Pending | Answer:
+    ) -> EventSender | Pending | Answer:
         """However the word before it is written."""
         if _repeats(headers, named, AUTHORIZATION):
             return _REPEATED
@@ -166,7 +166,7 @@ class Door:
 
     def _by_token(
         self, token: bytes, digest: bytes, since: int | None = None
-    ) -> Caller | Pending | Answer:
+    ) -> EventSender | Pending | Answer:
         """``since``: how often the issuer had been asked when the token came, if it was asked because of the token."""
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
             return _UNKNOWN_KEY
@@ -178,7 +178,7 @@ class Door:
 
     def _verified(
         self, token: bytes, digest: bytes, head: Head, since: int | None
-    ) -> Caller | Pending | Answer:
+    ) -> EventSender | Pending | Answer:
         issuer = self._issuers.get(head.issuer)
         if issuer is None:
             raise BadToken("unknown-issuer", "The issuer of the token is not known here.")
@@ -193,12 +193,12 @@ class Door:
         issuer.refresh()
         now = self._clock.now()
         claims = key.verify(token, now)
-        caller: Caller = one_of(self.producers.by_claims(head.issuer, claims), "token")
+        caller: EventSender = one_of(self.producers.by_claims(head.issuer, claims), "token")
         until = self._monotonic() + min(REMEMBERED_FOR, ends_at(claims) - now)
         self._remember(digest, _Remembered(caller, until, issuer, keys))
         return caller
 
-    def _known(self, digest: bytes) -> Caller | None:
+    def _known(self, digest: bytes) -> EventSender | None:
         """Of a key, or of a token that was verified not long ago."""
         caller = self._bearers.get(digest)
         if caller is not None:

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.access.who import San, sans_of
 from app.bindings.headers import FIELD_NAMES
 from app.event.memo import Memo
@@ -52,7 +52,7 @@ class HttpProtocol(Connection):
         self._route: str | None = None
         self._intake: str | None = None
         self._query = b""
-        self._caller: Caller | None = None
+        self._caller: EventSender | None = None
         self._pending: Pending | None = None
         self._keeps = True
         self._upgrades = False

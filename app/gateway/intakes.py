@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from app.access.caller import Tally, demand, quota_of
+from app.access.caller import EventMeter, demand, quota_of
 from app.access.quota import Allowance
 from app.bindings.forwarding import TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header
@@ -23,7 +23,7 @@ from app.gateway.answers import Answer, code_of
 from app.gateway.content_coding import decode_content
 from app.gateway.repeats import DUPLICATE, Begin, Done, Repeats
 from app.gateway.request import HeaderPairs, Request, values_of
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import (
     RepeatedBody,
     RepeatKey,
@@ -75,7 +75,7 @@ class Memory:
 
     def __init__(self, settings: Intake, clock: Clock) -> None:
         self.repeats = Repeats(settings.max_age, clock.monotonic)
-        self.tally = Tally()
+        self.tally = EventMeter()
         self.allowance: Allowance | None = None
         self._clock = clock
         self.apply(settings)
@@ -110,7 +110,7 @@ class OpenIntake:
         self.repeats, self.tally = self.memory.repeats, self.memory.tally
         self._quiet_until = 0.0
 
-    def verified(self, arrival: Arrival) -> Verified:
+    def verified(self, arrival: IntakeRequest) -> Verified:
         """Raises Unverified."""
         texts = self._current()
         if texts != self._texts:
@@ -134,19 +134,19 @@ class OpenIntake:
         """Return the most bytes of a body; ``default`` where neither a setting nor a preset has another."""
         return self._compiled.max_body or default
 
-    def arrival(self, headers: HeaderPairs, body: bytes) -> Arrival:
-        return Arrival(headers, body, field=self._compiled.field)
+    def arrival(self, headers: HeaderPairs, body: bytes) -> IntakeRequest:
+        return IntakeRequest(headers, body, field=self._compiled.field)
 
-    def is_probe(self, arrival: Arrival, query: bytes) -> bool:
+    def is_probe(self, arrival: IntakeRequest, query: bytes) -> bool:
         """Return whether an unsigned request asks only whether the listener answers."""
         probe = self._compiled.probe
         return probe is not None and probe(arrival, query)
 
-    def challenge(self, arrival: Arrival) -> str | None:
+    def challenge(self, arrival: IntakeRequest) -> str | None:
         asked = self._compiled.challenge
         return None if asked is None else asked(arrival)
 
-    def attributes(self, arrival: Arrival) -> dict[str, str]:
+    def attributes(self, arrival: IntakeRequest) -> dict[str, str]:
         """Raises Unmappable."""
         return self._compiled.mapper(arrival, self._clock.now())
 
@@ -230,7 +230,7 @@ class Intakes:
         for each in self._intakes.values():
             each.memory.apply(each.settings)
 
-    def tallies(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, EventMeter]:
         """By name."""
         return {name: each.tally for name, each in self._intakes.items()}
 
@@ -348,7 +348,9 @@ def _outcome(answer: Answer) -> str:
     return CHALLENGED if answer.headers is _TEXT else ACCEPTED
 
 
-def _content(intake: OpenIntake, request: Request, arrival: Arrival, limit: int) -> Arrival:
+def _content(
+    intake: OpenIntake, request: Request, arrival: IntakeRequest, limit: int
+) -> IntakeRequest:
     """Without its coding, which ends here."""
     if _CODING not in request.named:
         return arrival

@@ -14,7 +14,7 @@ from time import perf_counter
 
 import msgspec
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.bindings.forwarding import PRODUCER, beside, having
 from app.bindings.http import UnknownFormats, decode
 from app.bindings.record import ContentMode, Decoded
@@ -106,14 +106,14 @@ class Publisher:
             self._plan_batch(decoded, key, request.route, caller), request, done
         )
 
-    def _take(self, caller: Caller, count: int) -> None:
+    def _take(self, caller: EventSender, count: int) -> None:
         """Raises QuotaExceeded."""
         caller.take(count, self._monotonic())
         if caller.name:
             self._produced[caller.name,] += count
 
     def _plan(
-        self, decoded: Decoded, key: bytes | None, route: str | None, caller: Caller | None
+        self, decoded: Decoded, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> tuple[Publication, ...]:
         """Raises NotAllowed, and what ``Router.plan`` raises. The name of the producer is beside its events."""
         if caller is not None and caller.name:
@@ -149,7 +149,7 @@ class Publisher:
         decoded: Sequence[Decoded],
         key: bytes | None,
         route: str | None,
-        caller: Caller | None,
+        caller: EventSender | None,
     ) -> Publications:
         """Every event of a batch, or a SenderError that names each one at fault by its index."""
         alike = self._plan_run(decoded, key, route, caller) if isinstance(decoded, Run) else None
@@ -172,7 +172,7 @@ class Publisher:
         return planned
 
     def _plan_run(
-        self, run: Run, key: bytes | None, route: str | None, caller: Caller | None
+        self, run: Run, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> Iterable[Publication] | None:
         """None: each event is to be looked at."""
         if caller is not None and caller.limited:

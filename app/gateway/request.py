@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.bindings.record import Decoded
 from app.errors import Fault, SenderError
 
@@ -43,7 +43,7 @@ class Request(msgspec.Struct, gc=False):
     body: bytes
     route: str | None = None
     query: bytes = b""
-    caller: Caller | None = None
+    caller: EventSender | None = None
     pending: Pending | None = None
     intake: str | None = None
     event: Decoded | None = None

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from app.access.caller import QUOTA_EXCEEDED
-from app.delivery.handshake import ALLOWED_RATE, Refusal, granted
+from app.delivery.handshake import ALLOWED_RATE, ConsentRefusal, granted
 from app.errors import Fault, KeyMapperFailed, SenderError
 from app.gateway.allowed_origins import Senders, is_of_other_page
 from app.gateway.answers import (
@@ -179,7 +179,9 @@ class EventsResource(Listener):
         ):
             return self.refused(not_found(), "not-found")
         rate = _rate(named)
-        if isinstance(granted(rate, None), Refusal):  # W2: the address stays, to be called again
+        if isinstance(
+            granted(rate, None), ConsentRefusal
+        ):  # W2: the address stays, to be called again
             return self.refused(NO_RATE, "bad-rate")
         key = path.removeprefix(CALLBACKS).removesuffix("/")
         known = await self._call_back(key, rate)

@@ -19,7 +19,7 @@ from app.gateway.publish import Publisher
 from app.gateway.request import Request
 from app.gateway.resource import Done
 from app.routing.publications import Publication
-from app.telemetry.traces import TRACEPARENT, TRACESTATE, Traces, about_event, failed, traceparent
+from app.telemetry.traces import TRACEPARENT, TRACESTATE, Tracing, about_event, failed, traceparent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -30,7 +30,7 @@ SERVER_FAULT = 500
 class TracedRequest:
     """One request on its way: its own span, and those of its events in their order."""
 
-    def __init__(self, traces: Traces, request: Request, systems: Mapping[str, str]) -> None:
+    def __init__(self, traces: Tracing, request: Request, systems: Mapping[str, str]) -> None:
         carried = {
             name: value.decode("latin-1")
             for name in (TRACEPARENT, TRACESTATE)
@@ -89,7 +89,9 @@ class TracedRequest:
 class TracedPublisher(Publisher):
     """``systems``: the kind of each broker, by its name."""
 
-    def __init__(self, *args: Any, traces: Traces, systems: Mapping[str, str], **more: Any) -> None:
+    def __init__(
+        self, *args: Any, traces: Tracing, systems: Mapping[str, str], **more: Any
+    ) -> None:
         super().__init__(*args, **more)
         self._traces = traces
         self._systems = systems

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from app.errors import Fault
 from app.event.memo import Memo
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import (
     Attributes,
     Find,
@@ -30,7 +30,7 @@ def _steps(path: str) -> tuple[str, ...]:
 _STEPS = Memo(_steps)
 
 
-class Rule(NamedTuple):
+class PayloadPaths(NamedTuple):
     """Where in a payload each attribute is found; dotted paths, the first that holds a value wins.
 
     ``name``    the word behind the prefix of all types; ``detail``: fields whose values follow it.
@@ -73,7 +73,7 @@ def at(fields: Any, path: str) -> Any:
 
 
 def attributes_of(
-    rule: Rule, fields: Any, id_: str, type_: str, source: str, received: str, project: str
+    rule: PayloadPaths, fields: Any, id_: str, type_: str, source: str, received: str, project: str
 ) -> Attributes:
     """``received``: RFC 3339 text, its time where the adapter says "current time". ``project``: path of the
     field whose value is the partition key: order is kept per project."""
@@ -96,7 +96,7 @@ def compile_adapter(
 ) -> Mapper:
     """``elsewhere``: the source of what ``adapt`` finds none for."""
 
-    def mapper(arrival: Arrival, now: float) -> Attributes:
+    def mapper(arrival: IntakeRequest, now: float) -> Attributes:
         fields = arrival.fields()
         if fields is None:
             raise Unmappable([Fault("missing-value", "The body holds no JSON object.", "body")])
@@ -112,7 +112,7 @@ def compile_adapter(
     return mapper
 
 
-def _sought(attribute: str, find: Find, arrival: Arrival, absent: dict[str, Missing]) -> str:
+def _sought(attribute: str, find: Find, arrival: IntakeRequest, absent: dict[str, Missing]) -> str:
     try:
         return find(arrival)
     except Missing as missing:

@@ -18,7 +18,7 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 """What reading a body of a stranger may raise."""
 
 
-class Arrival:
+class IntakeRequest:
     """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``body``: the bytes that pointers look into.
 
     ``field``  of a form: the one that may hold a JSON document. Without it a form is an object of its
@@ -84,7 +84,7 @@ class Arrival:
         return msgspec.json.encode(fields) if found is None else found.encode()
 
 
-Lookup = Callable[[Arrival], str | None]
+Lookup = Callable[[IntakeRequest], str | None]
 
 
 def compile_pointer(pointer: str) -> Lookup:
@@ -92,7 +92,7 @@ def compile_pointer(pointer: str) -> Lookup:
     for anything else. ``pointer`` begins with a slash."""
     find = compile_lookup(pointer)
 
-    def text(arrival: Arrival) -> str | None:
+    def text(arrival: IntakeRequest) -> str | None:
         found = find(arrival.document)
         if found is None or found[:1] in {b"{", b"[", b"n"}:
             return None

@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from app.delivery.verifying import Refused
+from app.delivery.verifying import VerificationFailed
 from app.errors import Fault, SenderError, SetupError
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import Attributes, Mapper, compile_mapping
 from app.intakes.presets import PRESETS, Challenge, Probe
 from app.intakes.verification import (
@@ -115,13 +115,13 @@ class Verified(NamedTuple):
     ahead: float = 0.0
 
 
-def demand_verified(verifiers: Verifiers, arrival: Arrival, now: float) -> Verified:
+def demand_verified(verifiers: Verifiers, arrival: IntakeRequest, now: float) -> Verified:
     """Raises Unverified."""
     causes: list[Unverified] = []
     for scheme, verifier in verifiers:
         try:
             signed = verifier(arrival, now)
-        except Refused as refused:
+        except VerificationFailed as refused:
             causes.append(Unverified(refused, scheme))
         else:
             if signed is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import Rule, attributes_of, compile_adapter, first, texts
+from app.intakes.adapters import PayloadPaths, attributes_of, compile_adapter, first, texts
 from app.intakes.mapping import Attributes, Template
 
 EVENT, DELIVERY = "x-github-event", "x-github-delivery"
@@ -27,11 +27,13 @@ def _rule(
     *,
     detail: str = "action",
     source: str = _REPOSITORY,
-) -> Rule:
-    return Rule(name, tuple(detail.split()), (source,), tuple(subject.split()), tuple(time.split()))
+) -> PayloadPaths:
+    return PayloadPaths(
+        name, tuple(detail.split()), (source,), tuple(subject.split()), tuple(time.split())
+    )
 
 
-ADAPTER: Mapping[str, Rule] = {
+ADAPTER: Mapping[str, PayloadPaths] = {
     "check_run": _rule("check_run", "check_run.id", "check_run.completed_at check_run.started_at"),
     "check_suite": _rule("check_suite", "check_suite.id", "check_suite.updated_at"),
     "commit_comment": _rule("commit_comment", "comment.id", "comment.updated_at", source="comment.url"),
@@ -105,7 +107,7 @@ def attributes(name: str, delivery: str, fields: Any, received: str) -> Attribut
     ``delivery``  the header ``X-GitHub-Delivery``: the event's id.
     ``received``  RFC 3339 text: its time where the adapter says "current time".
     """
-    rule = ADAPTER.get(name) or Rule(
+    rule = ADAPTER.get(name) or PayloadPaths(
         name,
         source=(_REPOSITORY,),
         subject=(f"{name}.number", f"{name}.id"),
@@ -116,7 +118,7 @@ def attributes(name: str, delivery: str, fields: Any, received: str) -> Attribut
     return attributes_of(rule, fields, delivery, type_, source, received, "repository.full_name")
 
 
-def _source(rule: Rule, fields: Any) -> str:
+def _source(rule: PayloadPaths, fields: Any) -> str:
     if rule.name == "security_advisory":
         return "github.com"  # the adapter's own word: an advisory belongs to no repository
     found = first(fields, (*rule.source, *_NEAREST)) or _GITHUB

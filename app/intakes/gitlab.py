@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import Rule, attributes_of, compile_adapter, first, texts
-from app.intakes.arrival import Arrival
+from app.intakes.adapters import PayloadPaths, attributes_of, compile_adapter, first, texts
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import Attributes, Missing, header_text
 
 # An event has this name at each of its deliveries; GitLab before 17.4 has the second alone.
@@ -20,28 +20,30 @@ _PROJECT = ("repository.homepage", "project.web_url")
 _NOTED = ("object_attributes.url", *_PROJECT)
 _NEAREST = ("group.web_url", "object_attributes.url", "repository.homepage", "project.web_url")
 _CREATED = ("object_attributes.created_at",)
-_NOTE = Rule("note", (), _NOTED, ("object_attributes.id",), _CREATED)
-_BUILD = Rule("job", ("job_status", "build_status"), _PROJECT, ("job_id", "build_id"))
+_NOTE = PayloadPaths("note", (), _NOTED, ("object_attributes.id",), _CREATED)
+_BUILD = PayloadPaths("job", ("job_status", "build_status"), _PROJECT, ("job_id", "build_id"))
 
-ADAPTER: Mapping[str, Rule] = {
-    "push": Rule("push", (), _PROJECT, ("checkout_sha",)),
-    "tag_push": Rule("tag_push", (), _PROJECT, ("ref",)),
-    "issue": Rule("issue", ("object_attributes.state",), _PROJECT, ("object_attributes.iid",)),
+ADAPTER: Mapping[str, PayloadPaths] = {
+    "push": PayloadPaths("push", (), _PROJECT, ("checkout_sha",)),
+    "tag_push": PayloadPaths("tag_push", (), _PROJECT, ("ref",)),
+    "issue": PayloadPaths(
+        "issue", ("object_attributes.state",), _PROJECT, ("object_attributes.iid",)
+    ),
     "note": _NOTE,
-    "merge_request": Rule(
+    "merge_request": PayloadPaths(
         "merge_request",
         ("object_attributes.action",),
         _PROJECT,
         ("object_attributes.iid",),
         _CREATED,
     ),
-    "wiki_page": Rule(
+    "wiki_page": PayloadPaths(
         "wiki_page",
         ("object_attributes.action",),
         ("project.web_url",),
         ("object_attributes.slug",),
     ),
-    "pipeline": Rule(
+    "pipeline": PayloadPaths(
         "pipeline",
         ("object_attributes.status",),
         ("project.web_url",),
@@ -55,7 +57,7 @@ ADAPTER: Mapping[str, Rule] = {
 def attributes(kind: str, identity: str, fields: Any, received: str) -> Attributes:
     """``kind``: ``object_kind`` or ``event_name``. ``received``: RFC 3339 text, where the adapter says
     "current time"."""
-    rule = ADAPTER.get(kind) or Rule(
+    rule = ADAPTER.get(kind) or PayloadPaths(
         kind,
         ("object_attributes.action", "action"),
         _PROJECT,
@@ -69,7 +71,7 @@ def attributes(kind: str, identity: str, fields: Any, received: str) -> Attribut
     return attributes_of(rule, fields, identity, type_, source, received, project)
 
 
-def _source(rule: Rule, fields: Any) -> str:
+def _source(rule: PayloadPaths, fields: Any) -> str:
     if rule is _NOTE:
         commit = first(fields, ("commit.url",)) if _noted(fields) == "note.commit" else ""
         return commit or first(fields, rule.source).partition("#note_")[0]
@@ -83,20 +85,20 @@ def _noted(fields: Any) -> str:
     return f"note.{words}" if words else "note"
 
 
-def _kind(arrival: Arrival) -> str:
+def _kind(arrival: IntakeRequest) -> str:
     if kind := first(arrival.fields(), ("object_kind", "event_name")):
         return kind
     raise Missing(("the body has no text at /object_kind", "/object_kind"))
 
 
-def _identity(arrival: Arrival) -> str:
+def _identity(arrival: IntakeRequest) -> str:
     for name in IDENTITIES:
         if arrival.values(name):
             return header_text(arrival, name)
     return header_text(arrival, IDENTITIES[0])
 
 
-def _instance(arrival: Arrival) -> str:
+def _instance(arrival: IntakeRequest) -> str:
     """The source of what belongs to no project or group."""
     return header_text(arrival, "x-gitlab-instance")
 

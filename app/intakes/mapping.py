@@ -11,16 +11,16 @@ from types import MappingProxyType
 from app.errors import Fault, SenderError, SetupError
 from app.event.types import is_timestamp
 from app.event.validate import faults_of, is_plainly_valid
-from app.intakes.arrival import Arrival, compile_pointer
+from app.intakes.arrival import IntakeRequest, compile_pointer
 
 Attributes = dict[str, str]
-Mapper = Callable[[Arrival, float], Attributes]
+Mapper = Callable[[IntakeRequest, float], Attributes]
 """From a request and the time now, in seconds since the epoch, to attributes. Raises Unmappable."""
 
 Alternatives = Sequence[str]
 """Templates of one attribute: the first that can be filled is taken. An empty one leaves it out."""
 
-Find = Callable[[Arrival], str]
+Find = Callable[[IntakeRequest], str]
 """Raises Missing."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -69,7 +69,7 @@ class Template:
     def is_constant(self) -> bool:
         return all(isinstance(part, str) for part in self._parts)
 
-    def text(self, arrival: Arrival) -> str:
+    def text(self, arrival: IntakeRequest) -> str:
         """Raises Missing."""
         if len(self._parts) == 1:
             (only,) = self._parts
@@ -101,7 +101,7 @@ def _header(name: str) -> Find:
     return lambda arrival: header_text(arrival, name)
 
 
-def header_text(arrival: Arrival, name: str) -> str:
+def header_text(arrival: IntakeRequest, name: str) -> str:
     """Raises Missing also for a header that is repeated, for nobody knows which one is meant."""
     values, at = arrival.values(name), f"header {name}"
     if len(values) != 1:
@@ -115,7 +115,7 @@ def header_text(arrival: Arrival, name: str) -> str:
 def _pointer(pointer: str) -> Find:
     lookup = compile_pointer(pointer)
 
-    def find(arrival: Arrival) -> str:
+    def find(arrival: IntakeRequest) -> str:
         found = lookup(arrival)
         if found is None:
             raise Missing((f"the body has no text, number or boolean at {pointer}", pointer))
@@ -134,7 +134,7 @@ def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event
         cure = "name what differs from event to event, such as {header:x-request-id}"
         raise SetupError("is the same for every event", setting=f"{setting}.id", cure=cure)
 
-    def mapper(arrival: Arrival, _now: float) -> Attributes:
+    def mapper(arrival: IntakeRequest, _now: float) -> Attributes:
         attributes: Attributes = {"specversion": "1.0"}
         absent: dict[str, Missing] = {}
         for name, alternatives in compiled.items():
@@ -150,7 +150,7 @@ def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event
     return mapper
 
 
-def _first(alternatives: Sequence[Template], arrival: Arrival, name: str) -> str:
+def _first(alternatives: Sequence[Template], arrival: IntakeRequest, name: str) -> str:
     """The first text that can be made; of several times the first that is one. Raises what the first of the
     templates raises where there is none."""
     causes: list[Missing] = []
@@ -169,7 +169,7 @@ def _first(alternatives: Sequence[Template], arrival: Arrival, name: str) -> str
 
 
 def complete(
-    attributes: Attributes, arrival: Arrival, absent: Mapping[str, Missing] = NOTHING
+    attributes: Attributes, arrival: IntakeRequest, absent: Mapping[str, Missing] = NOTHING
 ) -> Attributes:
     """With the content type of the request. Raises Unmappable for what is absent, by attribute, and for what the
     rules of CloudEvents find."""

@@ -12,16 +12,16 @@ from types import MappingProxyType
 import msgspec
 
 from app.intakes import github, gitlab
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import Alternatives, Attributes, Mapper, compile_mapping
 from app.intakes.verification import HeaderKey, Hmac, Scheme, StandardWebhooks, StripeSignature
 from app.model.intake import PresetName
 from app.model.signing_key import KeyKind
 
-Challenge = Callable[[Arrival], str | None]
+Challenge = Callable[[IntakeRequest], str | None]
 """The text to answer with, of a request that only asks whether somebody listens."""
 
-Probe = Callable[[Arrival, bytes], bool]
+Probe = Callable[[IntakeRequest, bytes], bool]
 """From a request and its query to whether it is an unsigned check of the listener, which carries no event."""
 
 _LONGEST_CHALLENGE = 4096  # characters
@@ -110,7 +110,7 @@ def _shopify() -> Mapper:
     """``orders/create`` as ``orders.create``, like all types."""
     plain = compile_mapping(_SHOPIFY)
 
-    def mapper(arrival: Arrival, now: float) -> Attributes:
+    def mapper(arrival: IntakeRequest, now: float) -> Attributes:
         attributes = plain(arrival, now)
         attributes["type"] = attributes["type"].replace("/", ".")
         return attributes
@@ -118,7 +118,7 @@ def _shopify() -> Mapper:
     return mapper
 
 
-def _slack_challenge(arrival: Arrival) -> str | None:
+def _slack_challenge(arrival: IntakeRequest) -> str | None:
     if arrival.is_form and _asks_for_ssl(arrival.body):
         return ""
     fields = arrival.fields() or {}
@@ -128,7 +128,7 @@ def _slack_challenge(arrival: Arrival) -> str | None:
     return challenge if len(challenge) <= _LONGEST_CHALLENGE else None
 
 
-def _slack_probe(arrival: Arrival, query: bytes) -> bool:
+def _slack_probe(arrival: IntakeRequest, query: bytes) -> bool:
     """Slack checks the certificate of a URL with the parameter ``ssl_check=1``, and does not sign it."""
     if arrival.values(_SLACK_MARK):
         return False

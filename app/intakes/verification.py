@@ -2,7 +2,7 @@
 signature is compared with every key, whatever was found before.
 
 ``scheme.verifier(secrets, max_age)`` makes what is asked of each request: it returns what is signed with a time, or
-raises ``Refused``. No message repeats a secret or a signature.
+raises ``VerificationFailed``. No message repeats a secret or a signature.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from app.delivery.verifying import (
     MOST_SIGNATURES,
     NO_MATCH,
     WRONG,
-    Refused,
+    VerificationFailed,
     timely,
     verify,
 )
 from app.errors import Fault, SenderError, SetupError
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.model.intake import BODY, TIMESTAMP, Encoding
 from app.model.signing_key import read_key
 
@@ -46,7 +46,7 @@ class Signed(NamedTuple):
     at: int
 
 
-Verifier = Callable[[Arrival, float], Signed | None]
+Verifier = Callable[[IntakeRequest, float], Signed | None]
 """From a request and the wall clock to what is signed; None where no time is. Raises Refused."""
 
 _PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
@@ -58,7 +58,7 @@ class Unverified(SenderError):
     """A request that has not shown that its sender has the secret: 401. ``code`` says how. ``challenge``: for
     ``WWW-Authenticate``."""
 
-    def __init__(self, refused: Refused, scheme: Scheme) -> None:
+    def __init__(self, refused: VerificationFailed, scheme: Scheme) -> None:
         fault = Fault(refused.code, f"{refused}.", f"header {scheme.header}")
         super().__init__("Not verified", status=401, code=refused.code, faults=[fault])
         about = "" if scheme.kind == "Basic" else f', header="{scheme.header}"'
@@ -85,7 +85,7 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys, name, parts = _keys(secrets), self.timestamp, _PARTS.split(self.signed)
 
-        def verify(arrival: Arrival, now: float) -> Signed | None:
+        def verify(arrival: IntakeRequest, now: float) -> Signed | None:
             given = self._given(arrival)
             if name is None:
                 _compare(given, _expected(keys, arrival.body, self.encoding))
@@ -97,7 +97,7 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
 
         return verify
 
-    def _given(self, arrival: Arrival) -> list[bytes]:
+    def _given(self, arrival: IntakeRequest) -> list[bytes]:
         entries = [each.strip() for each in b",".join(_values(arrival, self.header)).split(b",")]
         prefix = self.prefix.encode()
         given = [each[len(prefix) :] for each in entries if each.startswith(prefix)]
@@ -115,13 +115,13 @@ class StripeSignature(msgspec.Struct, frozen=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys = _keys(secrets)
 
-        def verify(arrival: Arrival, now: float) -> Signed:
+        def verify(arrival: IntakeRequest, now: float) -> Signed:
             entries = b",".join(_values(arrival, self.header)).split(b",")
             pairs = [each.strip().partition(b"=") for each in entries]
             times = {value.decode() for name, _, value in pairs if name == b"t" and value.isdigit()}
             given = [value for name, _, value in pairs if name == b"v1"]
             if len(times) != 1:
-                raise Refused(MALFORMED, f"header {self.header} holds not one t")
+                raise VerificationFailed(MALFORMED, f"header {self.header} holds not one t")
             at = timely(f"t of header {self.header}", times.pop(), now, max_age)
             content = b"%b.%b" % (at.encode(), arrival.body)
             _compare(_well_formed(given, "hex", self.header), _expected(keys, content, "hex"))
@@ -145,11 +145,11 @@ class StandardWebhooks(msgspec.Struct, frozen=True):
             cure = "copy the secret of the sender, whsec_..."
             raise SetupError(str(error), setting="secret", cure=cure) from None
 
-        def check(arrival: Arrival, now: float) -> Signed:
+        def check(arrival: IntakeRequest, now: float) -> Signed:
             headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in arrival.headers]
             verdict = verify(headers, arrival.body, keys, now, max_age)
             if not verdict.valid:
-                raise Refused(verdict.code, verdict.why)
+                raise VerificationFailed(verdict.code, verdict.why)
             identity, at = [
                 one_header(arrival, name, MISSING, MALFORMED).strip() for name in (ID, SENT_AT)
             ]
@@ -170,7 +170,7 @@ class HeaderKey(msgspec.Struct, frozen=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:  # noqa: ARG002 - no time
         digests = [_digest((self.prefix + secret).encode()) for secret in secrets]
 
-        def verify(arrival: Arrival, _now: float) -> None:
+        def verify(arrival: IntakeRequest, _now: float) -> None:
             text = one_header(arrival, self.header, _MISSING_KEY, _WRONG_KEY)
             _compare_key(text.encode("latin-1"), digests, f"header {self.header}")
 
@@ -190,7 +190,7 @@ class BasicLogin(msgspec.Struct, frozen=True):
         logins = [f"{self.username}:{secret}".encode() for secret in secrets]
         digests = [_digest(base64.b64encode(each)) for each in logins]
 
-        def verify(arrival: Arrival, _now: float) -> None:
+        def verify(arrival: IntakeRequest, _now: float) -> None:
             text = one_header(arrival, self.header, _MISSING_KEY, _WRONG_KEY)
             kind, _, login = text.partition(" ")
             given = login.strip().encode("latin-1") if kind.lower() == "basic" else b""
@@ -214,21 +214,21 @@ Scheme = Hmac | StripeSignature | StandardWebhooks | HeaderKey | BasicLogin | No
 is, so that nobody without the secret can have made it. ``header``: where the proof stands."""
 
 
-def one_header(arrival: Arrival, name: str, missing: str, malformed: str) -> str:
+def one_header(arrival: IntakeRequest, name: str, missing: str, malformed: str) -> str:
     """The only header field of that name. Raises Refused with one of the two codes."""
     values = arrival.values(name)
     if not values:
-        raise Refused(missing, f"header {name} is missing")
+        raise VerificationFailed(missing, f"header {name} is missing")
     if len(values) > 1:
-        raise Refused(malformed, f"header {name} is repeated")
+        raise VerificationFailed(malformed, f"header {name} is repeated")
     return values[0].decode("latin-1")
 
 
-def _values(arrival: Arrival, name: str) -> list[bytes]:
+def _values(arrival: IntakeRequest, name: str) -> list[bytes]:
     """Return every field of a header of signatures. Raises Refused where there is none."""
     values = arrival.values(name)
     if not values:
-        raise Refused(MISSING, f"header {name} is missing")
+        raise VerificationFailed(MISSING, f"header {name} is missing")
     return values
 
 
@@ -245,10 +245,14 @@ def _well_formed(given: Sequence[bytes], encoding: Encoding, header: str) -> lis
     """Return the entries that are as long as a signature; the others are skipped. Hexadecimal digits are returned
     in lower case; base64 has one form."""
     if not given:
-        raise Refused(MALFORMED, f"header {header} holds no signature of the expected form")
+        raise VerificationFailed(
+            MALFORMED, f"header {header} holds no signature of the expected form"
+        )
     formed = [each for each in given if len(each) == _LENGTHS[encoding]]
     if len(formed) > MOST_SIGNATURES:
-        raise Refused(MALFORMED, f"header {header} holds more than {MOST_SIGNATURES} signatures")
+        raise VerificationFailed(
+            MALFORMED, f"header {header} holds more than {MOST_SIGNATURES} signatures"
+        )
     return [each.lower() for each in formed] if encoding == "hex" else formed
 
 
@@ -261,12 +265,12 @@ def _expected(keys: Sequence[bytes], content: bytes, encoding: Encoding) -> list
 
 def _compare(given: Sequence[bytes], expected: Sequence[bytes]) -> None:
     if not _matches(given, expected):
-        raise Refused(WRONG, NO_MATCH)
+        raise VerificationFailed(WRONG, NO_MATCH)
 
 
 def _compare_key(given: bytes, digests: Sequence[bytes], where: str) -> None:
     if not _matches([_digest(given)], digests):
-        raise Refused(_WRONG_KEY, f"{where} holds another key")
+        raise VerificationFailed(_WRONG_KEY, f"{where} holds another key")
 
 
 def _matches(given: Sequence[bytes], expected: Sequence[bytes]) -> int:

@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from app.bindings.record import Record
 from app.brokers.aiokafka_adapter import batch_builder, batches_of
-from app.formats.content_coding import TooLarge
+from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.errors import Refused
 from app.kafka_listener.node import LEADER_EPOCH
@@ -145,7 +145,7 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
         raise Refused(
             ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
         ) from None
-    except TooLarge:
+    except DecodedTooLarge:
         why = f"a batch would become more than the {bound} bytes that are left to its request"
         raise Refused(ErrorCode.message_too_large, why) from None
     except Damaged as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.access.quota import share_of
 from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
@@ -44,7 +44,7 @@ class Principal(NamedTuple):
     name: str
     proof: bytes
     access: KafkaAccess = EVERY_RIGHT
-    caller: Caller | None = None
+    caller: EventSender | None = None
 
     @property
     def limits(self) -> Rights | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from app.access.quota import Budget
+from app.access.quota import SharedLimit
 
 
 class Waiting(NamedTuple):
@@ -33,7 +33,7 @@ class Room:
     """
 
     def __init__(self, bound: int, share: int | None = None) -> None:
-        self._budget = Budget(bound, bound if share is None else share)
+        self._budget = SharedLimit(bound, bound if share is None else share)
         self._waiting: list[Waiting] = []
 
     @property
@@ -105,7 +105,7 @@ class Unread:
     finds no room is a small one."""
 
     def __init__(self, bound: int, share: int | None = None) -> None:
-        self._budget = Budget(bound, share)
+        self._budget = SharedLimit(bound, share)
 
     @property
     def held(self) -> int:

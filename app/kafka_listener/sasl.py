@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from scramp import ScramException, ScramMechanism
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.access.rights import KafkaAccess
 from app.kafka_listener.node import Logins as Users
 from app.kafka_listener.node import Node, Principal, Session
@@ -30,7 +30,7 @@ SHOWN = 64  # characters of a name in the log
 Known = tuple[bytes, bytes, bytes, int]
 """Salt, stored key, server key, iterations: what SCRAM keeps of a password."""
 
-NO_RIGHTS: Mapping[str, tuple[KafkaAccess, Caller]] = MappingProxyType({})
+NO_RIGHTS: Mapping[str, tuple[KafkaAccess, EventSender]] = MappingProxyType({})
 
 _log = logging.getLogger("skybridge.kafka_listener")
 
@@ -62,7 +62,7 @@ class Logins:
         self,
         users: Mapping[str, str],
         mechanisms: Sequence[str],
-        rights: Mapping[str, tuple[KafkaAccess, Caller]] = NO_RIGHTS,
+        rights: Mapping[str, tuple[KafkaAccess, EventSender]] = NO_RIGHTS,
     ) -> None:
         """``users``: their passwords. ``rights``: of those that are producers; the others have all."""
         self.mechanisms = tuple(mechanisms)

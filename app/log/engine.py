@@ -31,7 +31,7 @@ from app.log.stored_batches import EVERYTHING, Run, runs
 from app.log.topic_changes import TopicChanges
 from app.log.upkeep import Upkeep
 from app.log.writer import Writer
-from app.model.message import Message, Page, Partition
+from app.model.message import Message, MessagePage, Partition
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
 
@@ -160,7 +160,7 @@ class Engine:
         epoch: int = 0,
         max_records: int = PAGE_RECORDS,
         max_bytes: int = PAGE_BYTES,
-    ) -> Page:
+    ) -> MessagePage:
         """The messages from ``offset`` on, at most a page. Raises PositionOutOfRange."""
         partition = self.partition(place)
         end = partition.next_offset if until is None else min(until, partition.next_offset)
@@ -169,7 +169,9 @@ class Engine:
             lambda db: reader.page(db, partition, offset, end, epoch, max_records, max_bytes)
         )
 
-    def at_hand(self, partition: PartitionLog, offset: int, until: int, most: int) -> Page | None:
+    def at_hand(
+        self, partition: PartitionLog, offset: int, until: int, most: int
+    ) -> MessagePage | None:
         """As ``page``, without the reading thread, of what was stored a moment ago: for a reader that is told that the
         partition has grown, while it is told. None: it has to be read."""
         newest = self._newest
@@ -183,7 +185,7 @@ class Engine:
             Message(Record(*fields), place, str(at), at, time_ms, 0)
             for at, fields in enumerate(records, offset)
         ]
-        return Page(tuple(messages), offset + len(messages), newest.bytes)
+        return MessagePage(tuple(messages), offset + len(messages), newest.bytes)
 
     async def scan(
         self,

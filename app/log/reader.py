@@ -18,7 +18,7 @@ from app.errors import BrokerUnavailable
 from app.log.codec import decode_row
 from app.log.loop_handoff import Hop
 from app.log.partitions import PartitionLog, Segment
-from app.model.message import Message, Page
+from app.model.message import Message, MessagePage
 
 T = TypeVar("T")
 Job = Callable[[apsw.Connection], Any]
@@ -58,7 +58,7 @@ class Reader:
         epoch: int,
         max_records: int,
         max_bytes: int,
-    ) -> Page:
+    ) -> MessagePage:
         """In the thread. Raises PositionOutOfRange for an ``offset`` that is gone."""
         partition.check(offset)
         while offset < until:
@@ -78,7 +78,7 @@ class Reader:
                 return page
             self.report(partition, offset, end)
             offset = end
-        return Page((), offset)
+        return MessagePage((), offset)
 
     def _read(
         self,
@@ -90,7 +90,7 @@ class Reader:
         epoch: int,
         max_records: int,
         max_bytes: int,
-    ) -> Page:
+    ) -> MessagePage:
         """Offsets have no gaps: what is missing before a sound row is lost."""
         messages: list[Message] = []
         place = partition.place
@@ -114,7 +114,7 @@ class Reader:
             if room <= 0 or len(messages) >= max_records or stop < base + count:
                 break
         cursor.close(force=True)
-        return Page(tuple(messages), offset, max_bytes - room)
+        return MessagePage(tuple(messages), offset, max_bytes - room)
 
     def report(self, partition: PartitionLog, start: int, end: int) -> None:
         """Records whose bytes are not the ones written, or that are gone (reliability R10)."""

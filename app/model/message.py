@@ -66,7 +66,7 @@ Batch = tuple[Message, ...]
 ConsumerEvent = Batch | Assigned | Revoked | Lost
 
 
-class Page(msgspec.Struct, frozen=True):
+class MessagePage(msgspec.Struct, frozen=True):
     """``messages`` in order, ``bytes`` of them; ``next_offset`` is where the next page begins, also past
     damage."""
 

@@ -35,7 +35,7 @@ _SIZES = {
 }
 
 
-class Key(msgspec.Struct, frozen=True):
+class SigningKey(msgspec.Struct, frozen=True):
     """``raw``: the bytes behind the prefix. Its repr shows none of them."""
 
     kind: KeyKind
@@ -45,7 +45,7 @@ class Key(msgspec.Struct, frozen=True):
         return f"Key({self.kind.name})"
 
 
-def read_key(text: str) -> Key:
+def read_key(text: str) -> SigningKey:
     """Raises ValueError for what is none of the three."""
     kind = next((kind for kind in KeyKind if text.startswith(kind.value)), None)
     if kind is None:
@@ -56,8 +56,8 @@ def read_key(text: str) -> Key:
         raise ValueError(f"is not base64 behind {kind.value}") from None
     if len(raw) not in _SIZES[kind]:
         raise ValueError(f"holds {len(raw)} bytes, which is not a key of kind {kind.value}")
-    return Key(kind, raw)
+    return SigningKey(kind, raw)
 
 
-def write_key(key: Key) -> str:
+def write_key(key: SigningKey) -> str:
     return key.kind.value + base64.b64encode(key.raw).decode()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from app.event.value import NO_TYPES, AttributeType, CloudEvent, DataForm
-from app.filters.cesql.nodes import Attribute, Data, Exists, Node, children
+from app.filters.cesql.nodes import Attribute, Data, Exists, ExpressionNode, children
 from app.filters.cesql.parser import parse
 from app.filters.dialects import compile_filters, written
 from app.filters.model import Filter
@@ -132,7 +132,7 @@ def _of_filter(one: Filter) -> Named:
     return Named(frozenset(argument))
 
 
-def _of_node(node: Node) -> Named:
+def _of_node(node: ExpressionNode) -> Named:
     match node:
         case Attribute() | Exists():
             return Named(frozenset([node.name]))

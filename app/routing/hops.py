@@ -10,7 +10,7 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
-from app.filters.explain import Explainer, Verdict, Work
+from app.filters.explain import Explainer, FilterVerdict, Work
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.order import lane_words
@@ -51,7 +51,7 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     wants: bool
     sink: str
     lane: str = ""
-    filters: tuple[Verdict, ...] = ()
+    filters: tuple[FilterVerdict, ...] = ()
     fault: str = ""
     onward: Hop | None = None
 

@@ -17,7 +17,7 @@ from app.bindings.transcode import Writing
 from app.errors import Fault, SenderError
 from app.event.validate import shorten
 from app.event.value import CloudEvent
-from app.filters.explain import Explainer, Verdict
+from app.filters.explain import Explainer, FilterVerdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import Explained, explain
@@ -35,7 +35,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
     name: str
     chosen: bool
     asked: bool
-    filters: tuple[Verdict, ...] = ()
+    filters: tuple[FilterVerdict, ...] = ()
     invalid: tuple[Fault, ...] = ()
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from app.bindings.http import HttpMessage
-from app.delivery.handshake import ORIGIN, Consent, Refusal, consent, granted, questions
+from app.delivery.handshake import ORIGIN, Consent, ConsentRefusal, consent, granted, questions
 from app.delivery.rate import RateLimit
 from app.errors import StoreUnavailable
 from app.interfaces import Consents, SinkAnswer
@@ -228,7 +228,7 @@ class Handshake:
             headers, url = headers + shown.headers, shown.url(url)
         return await self._client.ask(url, HttpMessage.of(headers, b""), self._within)
 
-    def _conclude(self, found: Consent | Refusal) -> None:
+    def _conclude(self, found: Consent | ConsentRefusal) -> None:
         if isinstance(found, Consent):
             self._take_consent(found)
         else:

@@ -25,7 +25,7 @@ from app.model.pull import Pull
 from app.model.subscription import Subscription
 from app.telemetry.traces import (
     TRACEPARENT,
-    Traces,
+    Tracing,
     about_event,
     carried_by,
     failed,
@@ -46,7 +46,7 @@ class TracedSink(JoiningSink):
         self,
         inner: Sink,
         subscription: Subscription,
-        traces: Traces,
+        traces: Tracing,
         system: str,
         group: str,
         to_system: str = "",

@@ -42,7 +42,7 @@ class _Process:
     """Of this process: what it was told, and what was made of it."""
 
     settings: TraceSettings | None = None
-    made: Traces | None = None
+    made: Tracing | None = None
 
 
 def set_up_traces(settings: TraceSettings | None) -> None:
@@ -50,9 +50,9 @@ def set_up_traces(settings: TraceSettings | None) -> None:
     _Process.settings, _Process.made = settings, None
 
 
-def traces() -> Traces | None:
+def traces() -> Tracing | None:
     if _Process.made is None and _Process.settings is not None:
-        _Process.made = Traces(_provider(_Process.settings))
+        _Process.made = Tracing(_provider(_Process.settings))
     return _Process.made
 
 
@@ -62,7 +62,7 @@ def close_traces() -> None:
         _Process.made.close()
 
 
-class Traces:
+class Tracing:
     """Begins spans. The caller ends each one."""
 
     def __init__(self, provider: TracerProvider) -> None:
@@ -134,7 +134,7 @@ def messaging_system(kind: str) -> str:
 
 
 def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
-    """What stands beside an event in its record, as ``Traces`` takes it."""
+    """What stands beside an event in its record, as ``Tracing`` takes it."""
     found: dict[str, str] = {}
     for name, value in headers:
         if len(name) in _LENGTHS and value is not None and name.lower() in _CARRIED:

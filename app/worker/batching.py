@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from app.delivery.lanes import Lane, Lanes
 from app.delivery.outcomes import Fate, Outcome
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
-from app.delivery.request_batching import Bounds, Gathering, Piece, leaves_at
+from app.delivery.request_batching import BatchLimits, Gathering, Piece, leaves_at
 from app.interfaces import JoiningSink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
@@ -42,7 +42,7 @@ class Batching(DispatcherPart):
     _pace: Pace
     _conclusions: Conclusions
     _policy: DeliveryPolicy
-    _bounds: Bounds
+    _bounds: BatchLimits
 
     def leaves_at(self, now: float) -> float | None:
         """When the next request is to leave, perhaps past; None while nothing is ready."""

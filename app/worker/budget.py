@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.bindings.content_coding import CONTENT
-from app.delivery.fair_share import Shares
+from app.delivery.fair_share import FairShares
 
 DELIVERIES, BYTES = 2_000, 256 * 2**20
 MOST_HELD = 8 * 2**20  # bytes held for one subscription; beyond them nothing is taken
@@ -19,8 +19,8 @@ class Budget:
         self, deliveries: int = DELIVERIES, held: int = BYTES, content: int = CONTENT
     ) -> None:
         self.content = content
-        self.deliveries = Shares(deliveries)
-        self.bytes = Shares(held)
+        self.deliveries = FairShares(deliveries)
+        self.bytes = FairShares(held)
         self.refused: dict[Part, None] = {}  # in the order in which they were
 
     def rebound(self, deliveries: int, held: int, content: int = CONTENT) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import inf
 
-from app.delivery.endpoint import Flow
+from app.delivery.endpoint import BreakerState
 from app.delivery.event_age import Ages
 from app.delivery.lanes import Lane
 from app.delivery.outcomes import AT_TOPICS, Fate, Outcome, judge
@@ -150,7 +150,7 @@ class DeliveryPolicy(DispatcherPart):
     ) -> Decision:
         """Pause the endpoint, or let only this lane wait: while others are answered the target can be reached,
         and a balancer in front of it still sends some attempts to a backend that is gone."""
-        flows = self._endpoint.flow is Flow.FLOWING
+        flows = self._endpoint.flow is BreakerState.FLOWING
         if flows and not probe and now - self.answered_at < LATELY:
             return self.concluded(lane, answer, outcome, now)
         self._unsent.clear()
@@ -181,7 +181,7 @@ class DeliveryPolicy(DispatcherPart):
         origin = lane.head.origin
         if origin.since_ms is not None:
             return WaitsIn.STORE
-        if self._gate.halted or self._endpoint.flow is Flow.PAUSED:
+        if self._gate.halted or self._endpoint.flow is BreakerState.PAUSED:
             return WaitsIn.LANE_ONLY
         if not self._parking.room(len(lane.items)):
             return WaitsIn.LANE_ONLY

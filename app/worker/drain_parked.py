@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.delivery.endpoint import Flow
+from app.delivery.endpoint import BreakerState
 from app.delivery.parked_lanes import START, ParkedLane, ParkedLanes
 from app.errors import StoreUnavailable
 from app.interfaces import Parked
@@ -105,7 +105,7 @@ class Drain(DispatcherPart):
     def probe_if_due(self, now: float) -> float | None:
         """A paused endpoint is tried once its pause is over (rule 6); when that is, if not now."""
         endpoint = self._gate.endpoint
-        if self._gate.halted or endpoint.flow is not Flow.PAUSED:
+        if self._gate.halted or endpoint.flow is not BreakerState.PAUSED:
             return None
         if now < endpoint.until:
             return endpoint.until

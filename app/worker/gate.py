@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from app.delivery.endpoint import Endpoint, Flow
+from app.delivery.endpoint import BreakerState, Endpoint
 from app.errors import StoreUnavailable
 from app.interfaces import Halt, Notify
 from app.interfaces.notify import DISABLED
@@ -29,7 +29,7 @@ class Gate(DispatcherPart):
 
     @property
     def is_open(self) -> bool:
-        return not self.halted and self.endpoint.flow is Flow.FLOWING
+        return not self.halted and self.endpoint.flow is BreakerState.FLOWING
 
     @property
     def disabled(self) -> bool:

@@ -19,7 +19,7 @@ from app.bindings.table import Binding
 from app.bindings.transcode import PLAIN, Writing
 from app.delivery import operator_event
 from app.delivery.backoff import try_again_in
-from app.delivery.coalescing import Tally
+from app.delivery.coalescing import Coalescer
 from app.errors import BrokerError, SenderError
 from app.interfaces import Clock, Log
 from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
@@ -69,7 +69,7 @@ class OperatorEvents:
         self._echoes = echoes
         self._ids = ids
         self._jitter = jitter
-        self._tally: Tally[tuple[str, str]] = Tally(WINDOW)
+        self._tally: Coalescer[tuple[str, str]] = Coalescer(WINDOW)
         self._queue: deque[tuple[str, Record]] = deque()
         self._came = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.delivery.endpoint import Flow
+from app.delivery.endpoint import BreakerState
 from app.interfaces import Consumer, Lacking, Waiting
 from app.model.subscription_status import SubscriptionStatus
 from app.worker.components import Components
@@ -23,7 +23,7 @@ class StatusReport(DispatcherPart):
         lanes, gate, parking = components.lanes, components.gate, components.parking
         endpoint, partitions = gate.endpoint, components.ownership.partitions
         paused_for = None
-        if endpoint.flow is not Flow.FLOWING:
+        if endpoint.flow is not BreakerState.FLOWING:
             paused_for = max(0.0, endpoint.until - self._clock.monotonic())
         if state == "running" and not gate.is_open:
             state = "disabled" if gate.disabled else "paused"

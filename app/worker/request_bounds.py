@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from app.delivery.request_batching import Bounds
+from app.delivery.request_batching import BatchLimits
 from app.model.pull import Pull
 from app.model.subscription import Subscription
 
-TRANSACTION = Bounds(500, 2**23, 0.0)  # of events that become rows of a queue together
+TRANSACTION = BatchLimits(500, 2**23, 0.0)  # of events that become rows of a queue together
 
 
-def bounds_of(subscription: Subscription) -> Bounds | None:
+def bounds_of(subscription: Subscription) -> BatchLimits | None:
     """Return the bounds of its requests of several events; None where each event goes alone."""
     if isinstance(subscription.sink, Pull):
         return TRANSACTION
     batch = subscription.batch
-    return None if batch is None else Bounds(batch.max_events, batch.max_bytes, batch.max_wait)
+    return None if batch is None else BatchLimits(batch.max_events, batch.max_bytes, batch.max_wait)
 
 
 def requests_in_flight(subscription: Subscription) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from app.delivery.endpoint import Flow
+from app.delivery.endpoint import BreakerState
 from app.delivery.lanes import Lane, Lanes
 from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.model.message import Partition
@@ -67,7 +67,7 @@ class Scheduler(DispatcherPart):
         room again soon: a pause would throw away what was read ahead."""
         if self.waits:
             return True
-        if self._gate.halted or self._endpoint.flow is not Flow.PAUSED:
+        if self._gate.halted or self._endpoint.flow is not BreakerState.PAUSED:
             return self._gate.is_open
         return self._endpoint.doubtful and all(head.attempts for head in self.lanes.heads())
 
@@ -142,14 +142,14 @@ class Scheduler(DispatcherPart):
     def probe_parked(self, key: bytes) -> None:
         """The same of a lane that was parked until now. It may be gone, or in flight."""
         lane = self.lanes.find(key)
-        if lane is None or self._gate.halted or self._endpoint.flow is not Flow.PROBING:
+        if lane is None or self._gate.halted or self._endpoint.flow is not BreakerState.PROBING:
             self.no_probe()
         else:
             self.probe(lane)
 
     def no_probe(self) -> None:
         """Nothing came of it: there was no such event."""
-        if self._endpoint.flow is Flow.PROBING:
+        if self._endpoint.flow is BreakerState.PROBING:
             self._gate.nothing_sent(self._clock.monotonic() + LEASE_RECHECK)
 
     def park_holding(self) -> None:

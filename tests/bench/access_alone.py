@@ -12,8 +12,8 @@ import table
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from app.access.caller import Caller
-from app.access.who import Producers
+from app.access.caller import EventSender
+from app.access.who import ProducerDirectory
 from app.gateway.door import Door
 from app.gateway.issuers import Issuers
 from app.gateway.request import Pending
@@ -42,7 +42,7 @@ async def _measure(folder: Path, rounds: int, count: int) -> list[table.Plain]:
     quota = {"events": "999999999/s", "burst": 1_000_000_000}
     match = {"issuer": ISSUER, "audience": "skybridge", "match": {"azp": "a"}, "jwks": keys}
     door = Door(
-        Producers([
+        ProducerDirectory([
             Producer.model_validate({"name": "key", "keys": [KEY], "quota": quota}),
             Producer.model_validate({"name": "token", "jwt": match, "quota": quota}),
         ]),
@@ -75,7 +75,7 @@ async def _above_empty(door: Door, credential: str, rounds: int, count: int) -> 
     if isinstance(verdict, Pending):
         await verdict.asking
         verdict = door.judge_again(verdict)
-    assert isinstance(verdict, Caller)
+    assert isinstance(verdict, EventSender)
     return _above(lambda: door.judge(headers, named, (), "127.0.0.1"), rounds, count)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import publishers
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.gateway.door import Door
 from app.gateway.limits import KIB, MIB
 from app.model.producer import Producer
@@ -125,7 +125,7 @@ def open_door(*, has_producers: bool = True) -> Door:
     """A door that lets strangers in beside a producer with a key."""
     known = [Producer.model_validate(each) for each in producers("https://i.example")[:1]]
     of: Any = lambda _: None  # noqa: E731
-    return Door(Producers(known if has_producers else []), of, VirtualClock(), is_open=True)
+    return Door(ProducerDirectory(known if has_producers else []), of, VirtualClock(), is_open=True)
 
 
 async def test_strangers_under_open_access_leave_room_for_producers() -> None:

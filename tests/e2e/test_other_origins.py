@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.gateway.allowed_origins import is_of_other_page
 from app.gateway.door import Addresses, Door
 from app.gateway.port import is_loopback
@@ -57,7 +57,7 @@ def door(*, is_open: bool, keyed: bool = False, quota: bool = False) -> Door:
     of: Any = lambda _: None  # noqa: E731
     limit = EventQuota.model_validate({"events": "9/s", "burst": 9})
     addresses = Addresses(limit) if quota else None
-    made = Producers(known if keyed else [])
+    made = ProducerDirectory(known if keyed else [])
     return Door(made, of, VirtualClock(), is_open=is_open, addresses=addresses)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.access.rights import Rights
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import Door
 from app.kafka_listener.sasl import Logins
@@ -56,7 +56,7 @@ class House:
             {"name": "shop", "keys": [OURS], "may": MAY},
             {"name": "till", "keys": [FREE]},
         ]
-        made = Producers([Producer.model_validate(each) for each in listed])
+        made = ProducerDirectory([Producer.model_validate(each) for each in listed])
         of: Any = lambda _: None  # noqa: E731
         self.door = Door(made, of, SystemClock(), is_open=False)
         self.publisher = publishing(ROUTES, self.log, self.counters)
@@ -158,7 +158,7 @@ def test_keys_that_are_no_text() -> None:
 
 def logins(may: dict[str, Any]) -> Logins:
     listed = {"name": "shop", "kafka": {"password": PASSWORD, "write": ["orders"]}, "may": may}
-    made = Producers([Producer.model_validate(listed)])
+    made = ProducerDirectory([Producer.model_validate(listed)])
     return Logins({"shop": PASSWORD}, MECHANISMS, made.kafka)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.gateway.door import ADDRESSES, Door
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
@@ -235,9 +235,9 @@ async def address_house() -> AsyncIterator[Door]:
         yield door
 
 
-def stranger(door: Door, address: str) -> Caller:
+def stranger(door: Door, address: str) -> EventSender:
     found = door.judge([], {}, (), address)
-    assert isinstance(found, Caller)
+    assert isinstance(found, EventSender)
     return found
 
 

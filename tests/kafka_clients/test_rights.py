@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.kafka_listener.sasl import Logins
 from app.model.producer import Producer as Settings
 from kafka_listening import Listening, framed, kafka_listening
@@ -24,15 +24,15 @@ OURS = "skybridge.shop."
 EVENT = [("ce_specversion", "1.0"), ("ce_id", "1"), ("ce_type", "t"), ("ce_source", "/shop/1")]
 
 
-def producers(**shop: Any) -> Producers:
+def producers(**shop: Any) -> ProducerDirectory:
     listed = [
         {"name": "shop", "kafka": {"password": "p", "write": ["orders", "orders-*"]}, **shop},
         {"name": "reader", "kafka": {"password": "p", "read": ["orders"], "groups": ["*"]}},
     ]
-    return Producers([Settings.model_validate(each) for each in listed])
+    return ProducerDirectory([Settings.model_validate(each) for each in listed])
 
 
-def logins(made: Producers, **passwords: str) -> Logins:
+def logins(made: ProducerDirectory, **passwords: str) -> Logins:
     return Logins({**PASSWORDS, **passwords}, MECHANISMS, made.kafka)
 
 

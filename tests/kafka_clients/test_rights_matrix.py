@@ -14,7 +14,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 from scramp import ScramClient
 from scramp.core import Nonce
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
@@ -39,7 +39,7 @@ def producers(**passwords: str) -> Logins:
         {"name": name, "kafka": {"password": known[name], "write": write[name]}, **more.get(name, {})}
         for name in write
     ]  # fmt: skip
-    made = Producers([Settings.model_validate(each) for each in listed])
+    made = ProducerDirectory([Settings.model_validate(each) for each in listed])
     return Logins(known, MECHANISMS, made.kafka)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kio.schema.produce.v9.request import ProduceRequest
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import READ_AHEAD
@@ -59,7 +59,7 @@ async def with_quota(
         "name": "shop", "kafka": {"password": PASSWORD, "write": ["orders"]},
         "quota": {"events": events, "burst": burst},
     })  # fmt: skip
-    made = Producers([shop])
+    made = ProducerDirectory([shop])
     logins = Logins({"shop": PASSWORD, "other": PASSWORD}, ["PLAIN"], made.kafka)
     async with kafka_listening(folder, logins=logins, **settings) as kafka:
         await kafka.engine.create_topic("orders")

@@ -15,7 +15,7 @@ from app.delivery.verifying import verify
 from app.interfaces import Outgoing
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
-from app.model.signing_key import Key, KeyKind, write_key
+from app.model.signing_key import KeyKind, SigningKey, write_key
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
@@ -27,8 +27,8 @@ from opinion_process import Driver
 from webhook_target import Received, WebhookTarget
 from worker_doubles import a_subscription, an_event
 
-SECRET, OTHER = Key(KeyKind.SECRET, b"s" * 32), Key(KeyKind.SECRET, b"o" * 24)
-PRIVATE = Key(KeyKind.PRIVATE, b"p" * 32)
+SECRET, OTHER = SigningKey(KeyKind.SECRET, b"s" * 32), SigningKey(KeyKind.SECRET, b"o" * 24)
+PRIVATE = SigningKey(KeyKind.PRIVATE, b"p" * 32)
 BODIES = (b"", b"{}", '{"word":"\u00fc\u20ac"}'.encode(), b'"%b"' % (b"x" * 100_000), b"[1]\r\n")
 
 
@@ -46,7 +46,7 @@ def public() -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     raw = Ed25519PrivateKey.from_private_bytes(PRIVATE.raw).public_key().public_bytes_raw()
-    return write_key(Key(KeyKind.PUBLIC, raw))
+    return write_key(SigningKey(KeyKind.PUBLIC, raw))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_both_verify_the_requests_that_really_leave(
         assert not package.ask({"ask": "v1a", "key": public(), **changed})["valid"]
 
 
-def asked(body: bytes, *keys: Key) -> dict[str, object]:
+def asked(body: bytes, *keys: SigningKey) -> dict[str, object]:
     at = str(int(time.time()))  # noqa: TID251 - the package has no other clock
     values = signature_values([signer(key) for key in keys], "msg_1", at, body)
     headers = dict(zip(NAMES, values, strict=True))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.event.validate import faults_of
 from app.intakes import github, gitlab
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import Unmappable, compile_mapping
 from app.intakes.presets import PRESETS
 
@@ -58,7 +58,7 @@ def test_a_template_gives_the_very_text_of_what_it_names(body: dict[str, Any], d
     """Of any name, with any escapes; or the event would be none, and every fault says so."""
     name = data.draw(st.sampled_from(sorted(body)))
     templates = {"id": (f"{{pointer:{pointer(name)}}}",), "type": ("t",), "source": ("/s",)}
-    arrival = Arrival([], json.dumps(body).encode())
+    arrival = IntakeRequest([], json.dumps(body).encode())
     value = body[name]
     text = value if isinstance(value, str) else json.dumps(value)
     mapper = compile_mapping(templates)
@@ -81,7 +81,7 @@ def test_a_preset_makes_a_valid_event_or_says_what_is_wrong(
             b"payload=" + raw,
             [*headers, (b"content-type", b"application/x-www-form-urlencoded")],
         )
-    arrival = Arrival(headers, raw, field=PRESETS[preset].field)
+    arrival = IntakeRequest(headers, raw, field=PRESETS[preset].field)
     with contextlib.suppress(Unmappable):
         made = PRESETS[preset].mapper("in")(arrival, 1_800_000_000.0)
         assert not faults_of(made, str)

@@ -13,7 +13,7 @@ from app.filters.cesql import compiler
 from app.filters.cesql.compiler import Evaluator, compiled
 from app.filters.cesql.expression import evaluated
 from app.filters.cesql.functions import FUNCTIONS, find
-from app.filters.cesql.nodes import Call, In, Logic, Node
+from app.filters.cesql.nodes import Call, ExpressionNode, In, Logic
 from app.filters.cesql.parser import parse
 from app.filters.cesql.values import CASTS, MOST, Failure, Value, cast
 from cesql_table import Case, Outcome, event_of
@@ -69,7 +69,7 @@ def _patched(name: str, function: Callable[..., object]) -> Iterator[None]:
         yield
 
 
-def _leaning(node: Node) -> Node:
+def _leaning(node: ExpressionNode) -> ExpressionNode:
     changed = {each.name: _changed(getattr(node, each.name)) for each in fields(node)}
     del changed["depth"]
     new = replace(node, **changed)
@@ -80,7 +80,7 @@ def _leaning(node: Node) -> Node:
 
 
 def _changed(value: object) -> object:
-    if isinstance(value, Node):
+    if isinstance(value, ExpressionNode):
         return _leaning(value)
     if isinstance(value, tuple):
         return tuple(map(_changed, value))

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.gateway.door import Addresses, Door
 from app.gateway.issuers import Issuers
 from app.gateway.server import EventsServer
@@ -81,7 +81,7 @@ class House:
         """As a reload does."""
         resource = self.server.resource
         before = {} if resource.door is None else resource.door.producers.callers
-        made = Producers([Producer.model_validate(each) for each in listed], before)
+        made = ProducerDirectory([Producer.model_validate(each) for each in listed], before)
         door = Door(made, self.issuers.of, self.clock, is_open=is_open)
         self.server.apply(msgspec.structs.replace(resource.policy, door=door))
         made.take_effect(self.clock.monotonic())
@@ -101,7 +101,7 @@ async def producer_house(
     clock = clock or SystemClock()
     log, counters, issuers = ScriptedLog(at_once=True), Counters(), Issuers(clock.monotonic)
     publisher = publishing(ROUTES, log, counters, monotonic=clock.monotonic)
-    made = Producers([Producer.model_validate(each) for each in listed])
+    made = ProducerDirectory([Producer.model_validate(each) for each in listed])
     addresses = None if address_quota is None else Addresses(address_quota)
     door = Door(made, issuers.of, clock, is_open=is_open, addresses=addresses)
     async with listening(publisher, counters=counters, door=door, tls=tls, **bounds) as server:

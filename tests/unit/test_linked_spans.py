@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ParentBased
 
 from app.telemetry.sampling import AsItsLinks
-from app.telemetry.traces import Traces, traceparent
+from app.telemetry.traces import Tracing, traceparent
 
 TOLD, NOT_TOLD = (f"00-{'1' * 32}-{'2' * 16}-{flag}" for flag in ("01", "00"))
 
@@ -19,7 +19,7 @@ def linked(share: float, *parents: str, asked: str = "") -> tuple[int, int]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(sampler=ParentBased(AsItsLinks(share)))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    traces = Traces(provider)
+    traces = Tracing(provider)
     events = [traces.carried({"traceparent": each}) for each in parents]
     span = traces.linked("POST", "client", events, {}, {"traceparent": asked})
     span.end()

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from app.access.rights import UNBOUND, Binding
+from app.access.rights import UNBOUND, TokenRestriction
 from app.api.access.redaction import Shown
 from app.event.masking import compile_mask
 from app.interfaces import AuditEntry
@@ -24,7 +24,7 @@ class AccessToken(msgspec.Struct, frozen=True):
     name: str
     texts: Sequence[str]
     scopes: frozenset[Scope]
-    binding: Binding = UNBOUND
+    binding: TokenRestriction = UNBOUND
 
 
 class Access(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Caller:
         scopes: frozenset[Scope],
         shown: Shown,
         token: bytes = b"",
-        binding: Binding = UNBOUND,
+        binding: TokenRestriction = UNBOUND,
         targets: tuple[str, ...] | None = None,
     ) -> None:
         self.name = name

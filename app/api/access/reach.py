@@ -20,7 +20,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 from msgspec.structs import replace
 
-from app.access.rights import UNBOUND, Binding
+from app.access.rights import UNBOUND, TokenRestriction
 from app.api.access.callers import Caller
 from app.api.asked.brokers import Brokers
 from app.api.asked.readiness import Readiness
@@ -70,7 +70,7 @@ class Reach:
 
     def __init__(self, caller: Caller, sources: Sources) -> None:
         self._caller = caller
-        self._binding: Binding = caller.binding
+        self._binding: TokenRestriction = caller.binding
         self._sources = sources
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from app.access.caller import Caller
+from app.access.caller import EventSender
 from app.model.route import Route
 from app.routing.plan import Resources
 
@@ -24,4 +24,4 @@ class KnownProducers(Protocol):
     """The configured senders of events, by name, each with its rights and what it has sent."""
 
     @property
-    def callers(self) -> Mapping[str, Caller]: ...
+    def callers(self) -> Mapping[str, EventSender]: ...

@@ -18,7 +18,7 @@ from app.api.http.slices import ROW, Slices
 from app.api.status.asked import Spools
 from app.delivery.event_age import Ages
 from app.errors import StoreUnavailable
-from app.filters.explain import Explainer, Verdict
+from app.filters.explain import Explainer, FilterVerdict
 from app.interfaces import Attempt, DeadLetter, EventName, Offered, Parked, Store, Waiting
 from app.model.message import Partition
 from app.model.metadata import GroupLag
@@ -309,7 +309,7 @@ class _Fate:
             }
         return {"computed": True, **self._finished(subscription, sighting)}
 
-    def _filtered(self, failing: Verdict) -> dict[str, Any]:
+    def _filtered(self, failing: FilterVerdict) -> dict[str, Any]:
         return {
             "fate": "filtered",
             "computed": True,

@@ -49,7 +49,7 @@ from app.api.http.parameters import Moment, Text
 from app.api.http.slices import Slices
 from app.api.status.asked import Spools
 from app.bindings.forwarding import PRODUCER
-from app.filters.explain import Verdict
+from app.filters.explain import FilterVerdict
 from app.model.message import Message
 from app.model.spool import spooled_route
 from app.routing.hops import Hop
@@ -273,7 +273,7 @@ def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
     )
 
 
-def _verdict(verdict: Verdict, shown: Shown) -> FilterView:
+def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
     """An expression may quote data."""
     return FilterView(
         dialect=verdict.dialect,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from app.access.caller import Tally
+from app.access.caller import EventMeter
 from app.api.status.answers import DiskView, KafkaListenerView, SpoolView
 from app.api.status.families import Family
 
@@ -21,7 +21,7 @@ class KafkaListeners(Protocol):
 
 
 class IntakeTallies(Protocol):
-    def tallies(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, EventMeter]:
         """Return by intake what it has taken and refused; nothing in a process without intakes."""
 
 

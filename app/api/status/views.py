@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from app import __version__
-from app.access.caller import Tally
+from app.access.caller import EventMeter
 from app.api.access.reach import Reached
 from app.api.access.redaction import Shown
 from app.api.asked.brokers import Brokers
@@ -98,7 +98,7 @@ async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> 
     return found.model_copy(update={"attention": list(attention(found))})
 
 
-def _sender(view: type[SenderT], name: str, tally: Tally, now: float) -> SenderT:
+def _sender(view: type[SenderT], name: str, tally: EventMeter, now: float) -> SenderT:
     return view(
         name=name,
         events=tally.events,

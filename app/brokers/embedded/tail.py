@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from app.brokers.tail import Tail
 from app.log.engine import Engine
-from app.model.message import Page, Partition
+from app.model.message import MessagePage, Partition
 
 
 class LogTail(Tail):
@@ -35,10 +35,10 @@ class LogTail(Tail):
         topic = self._engine.topics().get(self.place.topic)
         return topic is None or self._log not in topic.partitions
 
-    def at_hand(self, position: int, until: int, most: int) -> Page | None:
+    def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:
         return self._engine.at_hand(self._log, position, until, most)
 
-    async def page(self, position: int, until: int, most: int) -> Page:
+    async def page(self, position: int, until: int, most: int) -> MessagePage:
         return await self._engine.page(
             self.place, position, until=until, max_records=most, max_bytes=self._most_bytes
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from aiokafka.errors import CorruptRecordException
 
 from app.brokers.aiokafka_adapter import batches_of
-from app.formats.content_coding import TooLarge
+from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 
 _HEADER = Struct(">qiibIhiqqqhii")
@@ -115,7 +115,7 @@ def _patiently(data: bytes, base: int) -> Iterator[Patient]:
         cursor = _Cursor(bytes(expand(codec, rest, _LARGEST) if codec else rest))
         for _ in range(fields[_COUNT]):
             yield _record(cursor, base, fields)
-    except (BadStruct, IndexError, KeyError, Damaged, TooLarge) as error:
+    except (BadStruct, IndexError, KeyError, Damaged, DecodedTooLarge) as error:
         raise CorruptRecordException(f"a batch cannot be read: {error!r}") from error
 
 

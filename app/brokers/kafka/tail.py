@@ -17,7 +17,7 @@ from app.brokers.kafka.reader import message_of
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.tail import Tail
-from app.model.message import Message, Page, Partition
+from app.model.message import Message, MessagePage, Partition
 
 MOST_BYTES = 1 << 20
 RESTS = 4  # of fetches, kept for a partition at most
@@ -37,7 +37,7 @@ class FetchedTail(Tail):
         self._kafka_place = TopicPartition(place.topic, place.number)
         self._rests: dict[int, FetchedRecords] = {}  # of fetches, by where they go on
 
-    async def page(self, position: int, until: int, most: int) -> Page:
+    async def page(self, position: int, until: int, most: int) -> MessagePage:
         page = self._page(await self._records(position), until, most)
         if page.next_offset > position:
             return page
@@ -46,7 +46,7 @@ class FetchedTail(Tail):
             return page
         raise CorruptRecordException(f"{self.place} has records at {position} that say nothing")
 
-    def _page(self, records: FetchedRecords, until: int, most: int) -> Page:
+    def _page(self, records: FetchedRecords, until: int, most: int) -> MessagePage:
         messages: list[Message] = []
         size = 0
         try:
@@ -63,7 +63,7 @@ class FetchedTail(Tail):
         except CorruptRecordException:
             if not messages:  # what lies before the damage is good
                 raise
-        return Page(tuple(messages), records.next_fetch_offset, size)
+        return MessagePage(tuple(messages), records.next_fetch_offset, size)
 
     async def _records(self, position: int) -> FetchedRecords:
         rest = self._rests.pop(position, None)

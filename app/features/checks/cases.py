@@ -16,7 +16,7 @@ from app.config.check.cases import Case
 from app.config.derived.kinds import guide_of, kinds_of, rights_of
 from app.config.model.config import Config
 from app.errors import SenderError
-from app.filters.explain import Verdict
+from app.filters.explain import FilterVerdict
 from app.routing.hops import Hop, SubscriptionVerdict
 from app.routing.journey import Guide, Journey
 
@@ -157,7 +157,7 @@ def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
             yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_because(each.filters)}"
 
 
-def _because(filters: Sequence[Verdict]) -> str:
+def _because(filters: Sequence[FilterVerdict]) -> str:
     """What decided: the filter that failed, or all of them."""
     failed = [each for each in filters if not each.passes] or filters
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.logs import routes_with_spools
@@ -142,7 +142,7 @@ class EventsComponent(Component[Policy]):
         self,
         config: Config,
         router: Router,
-        producers: Producers,
+        producers: ProducerDirectory,
         intakes: Intakes,
     ) -> Policy:
         limits, events = limits_of(config), config.server.events

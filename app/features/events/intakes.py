@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.access.caller import Tally
+from app.access.caller import EventMeter
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.component import Change, Component
@@ -26,7 +26,7 @@ class IntakesComponent(Component[Intakes]):
         self._counters = counters
         self.now = self._opened(config, {})
 
-    def tallies(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, EventMeter]:
         """Return what each has taken and refused, by name."""
         return self.now.tallies()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.access.caller import Caller
-from app.access.who import Producers
+from app.access.caller import EventSender
+from app.access.who import ProducerDirectory
 from app.config.model.config import Config
 from app.errors import SetupError
 from app.features.component import Change, Component
@@ -15,30 +15,30 @@ from app.gateway.port import is_loopback
 from app.interfaces import Clock
 
 
-class ProducersComponent(Component[Producers]):
+class ProducersComponent(Component[ProducerDirectory]):
     """The producers in force, and what each has sent so far."""
 
     name = "producers"
 
     def __init__(self, config: Config, clock: Clock) -> None:
-        self.now = Producers(config.producers)
+        self.now = ProducerDirectory(config.producers)
         self._clock = clock
 
     @property
-    def callers(self) -> Mapping[str, Caller]:
+    def callers(self) -> Mapping[str, EventSender]:
         return self.now.callers
 
-    async def prepare(self, change: Change) -> Producers:
-        return Producers(change.config.producers, self.now.callers)
+    async def prepare(self, change: Change) -> ProducerDirectory:
+        return ProducerDirectory(change.config.producers, self.now.callers)
 
-    def apply(self, prepared: Producers) -> None:
+    def apply(self, prepared: ProducerDirectory) -> None:
         self.now = prepared
         prepared.take_effect(self._clock.monotonic())
 
 
 def door_of(
     config: Config,
-    producers: Producers,
+    producers: ProducerDirectory,
     issuers: Issuers,
     clock: Clock,
     addresses: Addresses | None,

@@ -35,7 +35,7 @@ Evaluator = Callable[[CloudEvent], T]
 """Raises Failure where the evaluation ends with an error."""
 
 
-def compiled(node: nodes.Node) -> Evaluator[Value]:
+def compiled(node: nodes.ExpressionNode) -> Evaluator[Value]:
     match node:
         case nodes.Constant():
             return _constant(node.value)
@@ -52,7 +52,7 @@ def compiled(node: nodes.Node) -> Evaluator[Value]:
     return _predicate(node)
 
 
-def boolean(node: nodes.Node) -> Evaluator[bool]:
+def boolean(node: nodes.ExpressionNode) -> Evaluator[bool]:
     """As ``compiled``, cast to Boolean."""
     value = compiled(node)
     if returns(node) is bool:
@@ -60,7 +60,7 @@ def boolean(node: nodes.Node) -> Evaluator[bool]:
     return lambda event: to_boolean(value(event))
 
 
-def _predicate(node: nodes.Node) -> Evaluator[bool]:
+def _predicate(node: nodes.ExpressionNode) -> Evaluator[bool]:
     match node:
         case nodes.Exists():
             name = node.name
@@ -107,7 +107,7 @@ def _attribute(name: str) -> Evaluator[Value]:
     return read
 
 
-def _text(node: nodes.Node) -> Evaluator[str]:
+def _text(node: nodes.ExpressionNode) -> Evaluator[str]:
     """As ``compiled``, cast to String. Canonical text is what the cast of an attribute gives."""
     if not isinstance(node, nodes.Attribute):
         value = compiled(node)
@@ -180,7 +180,7 @@ def _equality(node: nodes.Binary) -> Evaluator[bool]:
     return compare
 
 
-def _casts(*operands: nodes.Node) -> Casts:
+def _casts(*operands: nodes.ExpressionNode) -> Casts:
     return DECIMAL_CASTS if is_decimal(*operands) else CASTS
 
 
@@ -234,7 +234,7 @@ def _mixed(node: nodes.Logic) -> Evaluator[bool]:
     return in_turn(first, [(word, boolean(operand)) for word, operand in pairs])
 
 
-def _exclusive(one: nodes.Node, other: nodes.Node) -> Evaluator[bool]:
+def _exclusive(one: nodes.ExpressionNode, other: nodes.ExpressionNode) -> Evaluator[bool]:
     left, right = compiled(one), compiled(other)
 
     def evaluate(event: CloudEvent) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.event.value import CloudEvent
 from app.filters.cesql.compiler import boolean
 from app.filters.cesql.expression import Result, evaluated
-from app.filters.cesql.nodes import Attribute, Data, Exists, Logic, Node, Not, children
+from app.filters.cesql.nodes import Attribute, Data, Exists, ExpressionNode, Logic, Not, children
 from app.filters.cesql.printer import shown
 from app.filters.cesql.values import NAMES, Failure, clipped
 
@@ -24,12 +24,12 @@ class Decision(NamedTuple):
     because: str
 
 
-def decide(root: Node, event: CloudEvent) -> Decision:
+def decide(root: ExpressionNode, event: CloudEvent) -> Decision:
     node = _deciding(root, event)
     return Decision(shown(node), _because(node, event))
 
 
-def _deciding(node: Node, event: CloudEvent) -> Node:
+def _deciding(node: ExpressionNode, event: CloudEvent) -> ExpressionNode:
     match node:
         case Not():
             return _deciding(node.operand, event)
@@ -39,9 +39,9 @@ def _deciding(node: Node, event: CloudEvent) -> Node:
     return node
 
 
-def _settling(node: Logic, event: CloudEvent) -> Node | None:
+def _settling(node: Logic, event: CloudEvent) -> ExpressionNode | None:
     """The operand that the outcome hangs on alone; None where several had to agree."""
-    settling: Node | None = node.operands[0]
+    settling: ExpressionNode | None = node.operands[0]
     value = _boolean(node.operands[0], event)
     for word, operand in zip(node.operators, node.operands[1:], strict=True):
         if value is None or (word != "XOR" and value is (word == "OR")):
@@ -53,7 +53,7 @@ def _settling(node: Logic, event: CloudEvent) -> Node | None:
     return settling
 
 
-def _boolean(node: Node, event: CloudEvent) -> bool | None:
+def _boolean(node: ExpressionNode, event: CloudEvent) -> bool | None:
     """None where it fails."""
     try:
         return boolean(node)(event)
@@ -61,7 +61,7 @@ def _boolean(node: Node, event: CloudEvent) -> bool | None:
         return None
 
 
-def _because(node: Node, event: CloudEvent) -> str:
+def _because(node: ExpressionNode, event: CloudEvent) -> str:
     result = evaluated(node, event)
     if result.errors:
         return result.errors[0].message
@@ -77,7 +77,7 @@ def _outcome(result: Result) -> str:
     return f"a {NAMES[value.__class__]}, not a Boolean: {clipped(value)}"
 
 
-def _seen(node: Node, event: CloudEvent) -> Iterator[str]:
+def _seen(node: ExpressionNode, event: CloudEvent) -> Iterator[str]:
     match node:
         case Attribute() | Data():
             yield _value_of(node, event)

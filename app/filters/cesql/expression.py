@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.event.value import CloudEvent
 from app.filters.cesql.compiler import Evaluator, boolean, compiled
-from app.filters.cesql.nodes import Call, Node, children
+from app.filters.cesql.nodes import Call, ExpressionNode, children
 from app.filters.cesql.parser import parse
 from app.filters.cesql.static_type import function_of, returns
 from app.filters.cesql.values import CASTS, ZERO, ErrorKind, Failure, Type, Value
@@ -61,12 +61,12 @@ class Expression:
         return _evaluated(self.root, self._evaluate, event)
 
 
-def evaluated(node: Node, event: CloudEvent) -> Result:
+def evaluated(node: ExpressionNode, event: CloudEvent) -> Result:
     """A tree, or a part of one, that is evaluated once."""
     return _evaluated(node, compiled(node), event)
 
 
-def _evaluated(node: Node, evaluate: Evaluator[Value], event: CloudEvent) -> Result:
+def _evaluated(node: ExpressionNode, evaluate: Evaluator[Value], event: CloudEvent) -> Result:
     try:
         return Result(evaluate(event))
     except Failure as failure:
@@ -76,12 +76,12 @@ def _evaluated(node: Node, evaluate: Evaluator[Value], event: CloudEvent) -> Res
         return Result(stated if own and stated is not None else _zero(node), (error,))
 
 
-def _zero(node: Node) -> Value:
+def _zero(node: ExpressionNode) -> Value:
     """Of the type of the expression, Boolean where it cannot be told (CESQL 3.2)."""
     return ZERO[returns(node) or bool]
 
 
-def _is_own(node: Node, event: CloudEvent) -> bool:
+def _is_own(node: ExpressionNode, event: CloudEvent) -> bool:
     """Whether a call failed by itself and not by an argument: then what it states is the value."""
     function = function_of(node) if isinstance(node, Call) else None
     if function is None:

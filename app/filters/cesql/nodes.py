@@ -8,7 +8,7 @@ from app.filters.cesql.values import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExpressionNode:
     """``at``     where it begins in the text, counted from 0.
     ``depth``  how many nodes are above each other.
     """
@@ -21,7 +21,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant(Node):
+class Constant(ExpressionNode):
     value: Value
 
     def __eq__(self, other: object) -> bool:
@@ -35,73 +35,73 @@ class Constant(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute(Node):
+class Attribute(ExpressionNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Exists(Node):
+class Exists(ExpressionNode):
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Node):
-    operand: Node
+class Not(ExpressionNode):
+    operand: ExpressionNode
 
 
 @dataclass(frozen=True, slots=True)
-class Negate(Node):
-    operand: Node
+class Negate(ExpressionNode):
+    operand: ExpressionNode
 
 
 @dataclass(frozen=True, slots=True)
-class Like(Node):
-    operand: Node
+class Like(ExpressionNode):
+    operand: ExpressionNode
     pattern: str
     negated: bool
 
 
 @dataclass(frozen=True, slots=True)
-class In(Node):
-    operand: Node
-    elements: tuple[Node, ...]
+class In(ExpressionNode):
+    operand: ExpressionNode
+    elements: tuple[ExpressionNode, ...]
     negated: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(ExpressionNode):
     """Arithmetic and comparison; ``<>`` is ``!=``."""
 
     operator: str
-    left: Node
-    right: Node
+    left: ExpressionNode
+    right: ExpressionNode
 
 
 @dataclass(frozen=True, slots=True)
-class Logic(Node):
+class Logic(ExpressionNode):
     """``a AND b OR c``: equal in precedence, taken from left to right (CESQL 3.6). One operator stands
     between each operand and the next.
     """
 
-    operands: tuple[Node, ...]
+    operands: tuple[ExpressionNode, ...]
     operators: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(ExpressionNode):
     name: str  # in capitals
-    arguments: tuple[Node, ...]
+    arguments: tuple[ExpressionNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Data(Node):
+class Data(ExpressionNode):
     """Our extension: ``DATA('/a/b')``, or ``HAS_DATA('/a/b')`` where only ``existence`` is asked."""
 
     pointer: str
     existence: bool
 
 
-def children(node: Node) -> tuple[Node, ...]:
+def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:
     match node:
         case Not() | Negate() | Like():
             return (node.operand,)

@@ -11,7 +11,7 @@ import re
 from app.filters.cesql import nodes
 from app.filters.cesql.decimals import DIGITS, EXPONENT, read
 from app.filters.cesql.static_type import lone_decimal
-from app.filters.cesql.tokens import Kind, ParseError, Token, tokens
+from app.filters.cesql.tokens import ParseError, Token, TokenKind, tokens
 from app.filters.cesql.values import LEAST, MOST
 
 MAX_LENGTH = 8192  # characters
@@ -23,12 +23,12 @@ DATA = {"DATA": False, "HAS_DATA": True}
 _LEVELS = {"*": 3, "/": 3, "%": 3, "+": 2, "-": 2} | dict.fromkeys(
     ("=", "!=", "<>", "<", "<=", ">", ">="), 1
 )
-_NUMBERS = frozenset([Kind.NUMBER, Kind.DECIMAL])
+_NUMBERS = frozenset([TokenKind.NUMBER, TokenKind.DECIMAL])
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")  # RFC 6901 3
 _FUNCTION = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 
-def parse(text: str) -> nodes.Node:
+def parse(text: str) -> nodes.ExpressionNode:
     """Raises ParseError."""
     if len(text) > MAX_LENGTH:
         cure = "Split it into several filters under all or any, or compare with IN"
@@ -42,9 +42,9 @@ class _Parser:
         self._next = 0
         self._nested = 0
 
-    def whole(self) -> nodes.Node:
+    def whole(self) -> nodes.ExpressionNode:
         node = self._expression()
-        if self._now.kind is not Kind.END:
+        if self._now.kind is not TokenKind.END:
             raise self._unexpected("an operator or the end", self._cure_of_rest())
         if lone := lone_decimal(node):
             cure = "Attributes have whole numbers; data has decimals: DATA('/total') > 99.5"
@@ -52,10 +52,10 @@ class _Parser:
         return node
 
     # expression ::= comparison (("AND" | "OR" | "XOR") comparison)*
-    def _expression(self) -> nodes.Node:
+    def _expression(self) -> nodes.ExpressionNode:
         self._deeper()
         operands, operators = [self._binary(1)], []
-        while self._now.kind is Kind.KEYWORD and self._now.text in LOGIC:
+        while self._now.kind is TokenKind.KEYWORD and self._now.text in LOGIC:
             operators.append(self._take().text)
             operands.append(self._binary(1))
         self._nested -= 1
@@ -63,10 +63,12 @@ class _Parser:
             return operands[0]
         return self._bounded(nodes.Logic(tuple(operands), tuple(operators), at=operands[0].at))
 
-    def _binary(self, least: int) -> nodes.Node:
+    def _binary(self, least: int) -> nodes.ExpressionNode:
         """Operators of at least that level; those of one level lean to the left."""
         left = self._postfix()
-        while self._now.kind is Kind.SIGN and (level := _LEVELS.get(self._now.text, 0)) >= least:
+        while (
+            self._now.kind is TokenKind.SIGN and (level := _LEVELS.get(self._now.text, 0)) >= least
+        ):
             sign = self._take().text
             right = self._binary(level + 1)
             operator = "!=" if sign == "<>" else sign
@@ -74,7 +76,7 @@ class _Parser:
         return left
 
     # postfix ::= unary ("NOT"? ("LIKE" string | "IN" "(" expression ("," expression)* ")"))*
-    def _postfix(self) -> nodes.Node:
+    def _postfix(self) -> nodes.ExpressionNode:
         node = self._unary()
         while True:
             negated = self._is("NOT") and self._tokens[self._next + 1].text in {"LIKE", "IN"}
@@ -89,19 +91,19 @@ class _Parser:
             self._bounded(node)
 
     def _pattern(self) -> str:
-        if self._now.kind is not Kind.TEXT:
+        if self._now.kind is not TokenKind.TEXT:
             cure = "The pattern is a text in quotes, not an expression: LIKE 'com.example.%'"
             raise self._unexpected("a pattern", cure)
         return self._take().text
 
-    def _set(self) -> tuple[nodes.Node, ...]:
+    def _set(self) -> tuple[nodes.ExpressionNode, ...]:
         if not self._takes("("):
             raise self._unexpected("( and the values", "As in IN ('a', 'b')")
         if self._is(")"):
             raise self._unexpected("at least one value", "As in IN ('a', 'b')")
         return self._list()
 
-    def _list(self) -> tuple[nodes.Node, ...]:
+    def _list(self) -> tuple[nodes.ExpressionNode, ...]:
         """Up to the bracket that closes it."""
         items = [self._expression()]
         while self._takes(","):
@@ -110,7 +112,7 @@ class _Parser:
         return tuple(items)
 
     # unary ::= "NOT" unary | "-" unary | "EXISTS" identifier | primary
-    def _unary(self) -> nodes.Node:
+    def _unary(self) -> nodes.ExpressionNode:
         token = self._now
         if self._is_signed_number():
             return self._number(self._take().text, token.at)
@@ -122,7 +124,7 @@ class _Parser:
             return nodes.Exists(self._identifier(), at=token.at)
         return self._primary()
 
-    def _operand(self) -> nodes.Node:
+    def _operand(self) -> nodes.ExpressionNode:
         self._deeper()
         node = self._unary()
         self._nested -= 1
@@ -131,11 +133,11 @@ class _Parser:
     def _is_signed_number(self) -> bool:
         """A sign that stands close to a number belongs to it, where a value begins (CESQL 2.2)."""
         sign, number = self._now, self._tokens[min(self._next + 1, len(self._tokens) - 1)]
-        is_sign = sign.kind is Kind.SIGN and sign.text in {"+", "-"}
+        is_sign = sign.kind is TokenKind.SIGN and sign.text in {"+", "-"}
         return is_sign and number.kind in _NUMBERS and number.at == sign.at + 1
 
-    def _number(self, sign: str, at: int) -> nodes.Node:
-        if self._now.kind is Kind.DECIMAL:
+    def _number(self, sign: str, at: int) -> nodes.ExpressionNode:
+        if self._now.kind is TokenKind.DECIMAL:
             return self._decimal(sign, at)
         digits = self._take().text.lstrip("0") or "0"
         value = int(sign + digits) if len(digits) <= len(str(MOST)) else MOST + 1
@@ -144,7 +146,7 @@ class _Parser:
             raise ParseError(at, f"{sign}{digits[:20]} is beyond 32 bits", cure)
         return nodes.Constant(value, at=at)
 
-    def _decimal(self, sign: str, at: int) -> nodes.Node:
+    def _decimal(self, sign: str, at: int) -> nodes.ExpressionNode:
         text = self._take().text
         value = read(sign + text)
         if value is None:
@@ -155,21 +157,24 @@ class _Parser:
     def _identifier(self) -> str:
         """Any word: behind EXISTS also one that is a keyword or a number elsewhere."""
         token = self._now
-        if token.kind not in {Kind.NAME, Kind.KEYWORD, Kind.NUMBER} or "_" in token.text:
+        if (
+            token.kind not in {TokenKind.NAME, TokenKind.KEYWORD, TokenKind.NUMBER}
+            or "_" in token.text
+        ):
             raise self._unexpected("the name of an attribute", "As in EXISTS subject")
         return self._take().text.lower()
 
     # primary ::= literal | identifier | call | "(" expression ")"
-    def _primary(self) -> nodes.Node:
+    def _primary(self) -> nodes.ExpressionNode:
         token = self._now
         match token.kind:
-            case Kind.NUMBER | Kind.DECIMAL:
+            case TokenKind.NUMBER | TokenKind.DECIMAL:
                 return self._number("", token.at)
-            case Kind.TEXT:
+            case TokenKind.TEXT:
                 return nodes.Constant(self._take().text, at=token.at)
-            case Kind.KEYWORD if token.text in {"TRUE", "FALSE"}:
+            case TokenKind.KEYWORD if token.text in {"TRUE", "FALSE"}:
                 return nodes.Constant(self._take().text == "TRUE", at=token.at)
-            case Kind.NAME:
+            case TokenKind.NAME:
                 return self._named(self._take())
         if self._takes("("):
             node = self._expression()
@@ -177,7 +182,7 @@ class _Parser:
             return node
         raise self._unexpected("a value", _cure_of_value(token))
 
-    def _named(self, token: Token) -> nodes.Node:
+    def _named(self, token: Token) -> nodes.ExpressionNode:
         if self._takes("("):
             return self._call(token)
         if "_" in token.text:
@@ -187,7 +192,7 @@ class _Parser:
             token.text.lower(), at=token.at
         )  # the official test kit: EXISTS SOURCE
 
-    def _call(self, token: Token) -> nodes.Node:
+    def _call(self, token: Token) -> nodes.ExpressionNode:
         name = token.text.upper()
         if not _FUNCTION.fullmatch(name):
             raise ParseError(
@@ -198,9 +203,9 @@ class _Parser:
         arguments = () if self._takes(")") else self._list()
         return self._bounded(nodes.Call(name, arguments, at=token.at))
 
-    def _data(self, name: str, at: int) -> nodes.Node:
+    def _data(self, name: str, at: int) -> nodes.ExpressionNode:
         cure = f"It takes one text in quotes, a JSON Pointer: {name}('/order/id')"
-        if self._now.kind is not Kind.TEXT or not _POINTER.fullmatch(self._now.text):
+        if self._now.kind is not TokenKind.TEXT or not _POINTER.fullmatch(self._now.text):
             raise self._unexpected("a JSON Pointer", cure)
         pointer = self._take().text
         if not self._takes(")"):
@@ -217,7 +222,7 @@ class _Parser:
         return token
 
     def _is(self, text: str) -> bool:
-        return self._now.kind in {Kind.SIGN, Kind.KEYWORD} and self._now.text == text
+        return self._now.kind in {TokenKind.SIGN, TokenKind.KEYWORD} and self._now.text == text
 
     def _takes(self, text: str) -> bool:
         there = self._is(text)
@@ -233,7 +238,7 @@ class _Parser:
         if self._nested > MAX_DEPTH:
             raise self._too_deep(self._now.at)
 
-    def _bounded(self, node: nodes.Node) -> nodes.Node:
+    def _bounded(self, node: nodes.ExpressionNode) -> nodes.ExpressionNode:
         if node.depth > MAX_DEPTH:
             raise self._too_deep(node.at)
         return node
@@ -256,9 +261,9 @@ class _Parser:
 
 def _cure_of_value(token: Token) -> str:
     match token.kind:
-        case Kind.KEYWORD:
+        case TokenKind.KEYWORD:
             return f"{token.text} is a word of the language and cannot name an attribute here"
-        case Kind.END:
+        case TokenKind.END:
             return "The expression ends too early"
         case _ if token.text == "=":
             return "Equality is one ="

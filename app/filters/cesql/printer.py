@@ -9,7 +9,7 @@ from app.filters.cesql.tokens import ParseError, tokens
 from app.filters.cesql.values import Value, to_text
 
 
-def shown(node: nodes.Node) -> str:
+def shown(node: nodes.ExpressionNode) -> str:
     match node:
         case nodes.Constant():
             return _constant(node.value)
@@ -28,7 +28,7 @@ def shown(node: nodes.Node) -> str:
     return _operation(node)
 
 
-def _operation(node: nodes.Node) -> str:
+def _operation(node: nodes.ExpressionNode) -> str:
     match node:
         case nodes.Like():
             return f"{_sought(node.operand)}{_not(node.negated)} LIKE {_quoted(node.pattern)}"
@@ -50,11 +50,11 @@ def _not(negated: bool) -> str:
     return " NOT" if negated else ""
 
 
-def _listed(elements: tuple[nodes.Node, ...]) -> str:
+def _listed(elements: tuple[nodes.ExpressionNode, ...]) -> str:
     return ", ".join(map(shown, elements))
 
 
-def _inner(node: nodes.Node) -> str:
+def _inner(node: nodes.ExpressionNode) -> str:
     """As an operand: in brackets where precedence might be in doubt."""
     return (
         _bracketed(node)
@@ -63,12 +63,12 @@ def _inner(node: nodes.Node) -> str:
     )
 
 
-def _sought(node: nodes.Node) -> str:
+def _sought(node: nodes.ExpressionNode) -> str:
     """Before LIKE and IN, which take in a NOT or a minus sign whole: brackets say so."""
     return _bracketed(node) if isinstance(node, nodes.Not | nodes.Negate) else _inner(node)
 
 
-def _bracketed(node: nodes.Node) -> str:
+def _bracketed(node: nodes.ExpressionNode) -> str:
     return f"({shown(node)})"
 
 

@@ -13,7 +13,7 @@ from app.filters.cesql.values import Type
 TIME = "TIME"
 
 
-def returns(node: nodes.Node) -> Type | None:
+def returns(node: nodes.ExpressionNode) -> Type | None:
     """The type of its value; None where the event decides."""
     match node:
         case nodes.Constant():
@@ -32,14 +32,14 @@ def returns(node: nodes.Node) -> Type | None:
     return bool
 
 
-def is_decimal(*operands: nodes.Node) -> bool:
+def is_decimal(*operands: nodes.ExpressionNode) -> bool:
     """Whether numbers of one of them are decimals: what is calculated or compared with it is one, too. It is
     told by the expression alone: 21 and 21.0 in the data come to the same.
     """
     return any(map(_is_decimal, operands))
 
 
-def _is_decimal(node: nodes.Node) -> bool:
+def _is_decimal(node: nodes.ExpressionNode) -> bool:
     match node:
         case nodes.Constant():
             return isinstance(node.value, Decimal)
@@ -63,7 +63,7 @@ def function_of(node: nodes.Call) -> Function | None:
     return OF_DECIMALS[node.name] if stands_in else found
 
 
-def lone_decimal(node: nodes.Node) -> nodes.Node | None:
+def lone_decimal(node: nodes.ExpressionNode) -> nodes.ExpressionNode | None:
     """A decimal of a comparison without DATA and TIME: attributes have none, and CESQL has none."""
     if isinstance(node, nodes.Logic | nodes.Not):
         return next(filter(None, map(lone_decimal, nodes.children(node))), None)
@@ -75,13 +75,13 @@ def lone_decimal(node: nodes.Node) -> nodes.Node | None:
     )
 
 
-def _gives_decimals(node: nodes.Node) -> bool:
+def _gives_decimals(node: nodes.ExpressionNode) -> bool:
     if isinstance(node, nodes.Call):
         return node.name == TIME
     return isinstance(node, nodes.Data) and not node.existence
 
 
-def _parts(node: nodes.Node) -> Iterator[nodes.Node]:
+def _parts(node: nodes.ExpressionNode) -> Iterator[nodes.ExpressionNode]:
     yield node
     for each in nodes.children(node):
         yield from _parts(each)

@@ -29,7 +29,7 @@ class ParseError(ValueError):
         self.at = at
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     NUMBER = "a number"
     DECIMAL = "a decimal"
     NAME = "a name"
@@ -42,23 +42,23 @@ class Kind(Enum):
 class Token(NamedTuple):
     """``text``: keywords in capitals, a text in quotes without them, the rest as written."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     at: int
 
     @property
     def found(self) -> str:
         """For a message."""
-        if self.kind is Kind.END:
+        if self.kind is TokenKind.END:
             return "the end"
-        return repr(self.text) if self.kind is Kind.TEXT else self.text
+        return repr(self.text) if self.kind is TokenKind.TEXT else self.text
 
 
 def tokens(text: str) -> list[Token]:
     """Ends with a token ``END``. Raises ParseError."""
     found: list[Token] = []
     at = 0
-    while not found or found[-1].kind is not Kind.END:
+    while not found or found[-1].kind is not TokenKind.END:
         match = _TOKEN.match(text, at)
         if match is None:
             raise _unknown(text, at)
@@ -71,22 +71,22 @@ def tokens(text: str) -> list[Token]:
 def _token(group: str, text: str, at: int) -> Token:
     match group:
         case "decimal":
-            return Token(Kind.DECIMAL, text, at)
+            return Token(TokenKind.DECIMAL, text, at)
         case "word":
             return _word(text, at)
         case "text":
-            return Token(Kind.TEXT, unquoted(text), at)
+            return Token(TokenKind.TEXT, unquoted(text), at)
         case "sign":
-            return Token(Kind.SIGN, text, at)
-    return Token(Kind.END, "", at)
+            return Token(TokenKind.SIGN, text, at)
+    return Token(TokenKind.END, "", at)
 
 
 def _word(text: str, at: int) -> Token:
     if text.isdigit():
-        return Token(Kind.NUMBER, text, at)
+        return Token(TokenKind.NUMBER, text, at)
     if text.upper() in RESERVED:
-        return Token(Kind.KEYWORD, text.upper(), at)
-    return Token(Kind.NAME, text, at)
+        return Token(TokenKind.KEYWORD, text.upper(), at)
+    return Token(TokenKind.NAME, text, at)
 
 
 def unquoted(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from app.access.quota import Budget
+from app.access.quota import SharedLimit
 from app.log.groups.positions import Committed, growth
 from app.log.groups.protocol import Answer, Code, Join, Joined, State, Synced
 from app.log.groups.state_machine import Group
@@ -36,8 +36,10 @@ class Coordinator:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
         self._weights: dict[str, dict[str, int]] = {}  # of each group, by user
-        self._held = Budget(MOST_HELD)
-        self._committing = Budget(store.positions.held.bound)  # commits that are not stored yet
+        self._held = SharedLimit(MOST_HELD)
+        self._committing = SharedLimit(
+            store.positions.held.bound
+        )  # commits that are not stored yet
 
     def invite(self, name: str, member: str) -> None:
         """The member may join as a returning one, though nobody knows it yet (KIP-394). Of many who

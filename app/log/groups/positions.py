@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import apsw
 import msgspec
 
-from app.access.quota import Budget, share_of
+from app.access.quota import SharedLimit, share_of
 from app.model.message import Partition
 
 
@@ -65,7 +65,7 @@ class Positions:
         self._used: dict[str, int] = {}  # time of the last use that was noted
         self._owners: dict[str, str] = {}  # of groups, the user that created each
         self._weights: dict[str, int] = {}  # of the places of each group
-        self.held = Budget(MOST_HELD)  # bytes of places, by the owner of their group
+        self.held = SharedLimit(MOST_HELD)  # bytes of places, by the owner of their group
 
     def load(self, db: apsw.Connection) -> None:
         for group, topic, number, offset, metadata in db.execute("SELECT * FROM positions"):

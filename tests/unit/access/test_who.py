@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.access.caller import SPAN, Caller, Tally
+from app.access.caller import SPAN, EventMeter, EventSender
 from app.access.quota import Quota
 from app.access.rights import Rights, compile_patterns
-from app.access.who import Producers, digest_of, has, san_of, sans_of
+from app.access.who import ProducerDirectory, digest_of, has, san_of, sans_of
 from app.model.producer import May, Producer
 
 
-def made(*listed: dict[str, object]) -> Producers:
-    return Producers([Producer.model_validate(each) for each in listed])
+def made(*listed: dict[str, object]) -> ProducerDirectory:
+    return ProducerDirectory([Producer.model_validate(each) for each in listed])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_reload_keeps_what_was_used_and_counted():
     before = made({"name": "a", "keys": ["k" * 20], "quota": quota})
     before.callers["a"].take(10, 100.0)
     listed = [{"name": name, "keys": [key * 20], "quota": quota} for name, key in ("ak", "bl")]
-    after = Producers([Producer.model_validate(each) for each in listed], before.callers)
+    after = ProducerDirectory([Producer.model_validate(each) for each in listed], before.callers)
     after.take_effect(100.0)
     assert after.callers["a"].tally.events == 10
     assert after.callers["a"].allowance.remaining(100.0) == 0  # type: ignore[union-attr]
@@ -102,7 +102,7 @@ def test_rights_name_every_fault():
 
 
 def test_the_rate_is_of_about_the_last_minute():
-    tally = Tally()
+    tally = EventMeter()
     for second in range(120):
         tally.add(5, 1_000.0 + second)
     assert tally.rate(1_120.0) == pytest.approx(5.0, rel=0.05)
@@ -111,6 +111,6 @@ def test_the_rate_is_of_about_the_last_minute():
 
 
 def test_an_unknown_caller_has_no_quota_unless_it_is_given_one():
-    caller = Caller("", Rights("", May()))
+    caller = EventSender("", Rights("", May()))
     caller.take(1 << 30, 0.0)
-    assert Caller("", Rights("", May()), Quota(1.0, 1)).allowance is not None
+    assert EventSender("", Rights("", May()), Quota(1.0, 1)).allowance is not None

@@ -15,8 +15,8 @@ import pytest
 
 import topics_service
 from admin_app import admin_app, client_of
-from app.access.caller import Tally
-from app.access.who import Producers
+from app.access.caller import EventMeter
+from app.access.who import ProducerDirectory
 from app.api.access.callers import Access
 from app.api.access.guard import demand_token
 from app.api.asked.readiness import RoleReadiness
@@ -65,8 +65,8 @@ class Service(topics_service.Service):
         self.roles_now = {"gateway": _READY, "worker": _READY}
         self.groups: list[Any] = []
         self.listeners: tuple[KafkaListenerView, ...] = ()
-        self.producers = Producers(())
-        self.of_intakes: dict[str, Tally] = {}
+        self.producers = ProducerDirectory(())
+        self.of_intakes: dict[str, EventMeter] = {}
         self.spools = self
         begun = Reload(at=0.0, cause="start", outcome="ok", digest="0123456789ab")
         self.configured = SimpleNamespace(
@@ -89,7 +89,7 @@ class Service(topics_service.Service):
     def views(self) -> tuple[KafkaListenerView, ...]:
         return self.listeners
 
-    def tallies(self) -> dict[str, Tally]:
+    def tallies(self) -> dict[str, EventMeter]:
         return self.of_intakes
 
     async def disks(self) -> dict[str, DiskView]:
@@ -283,7 +283,7 @@ async def test_each_producer_is_shown_with_what_it_has_sent(
 ) -> None:
     """How much, how fast, and when last."""
     listed = [{"name": name, "keys": [f"the-key-of-the-{name}"]} for name in ("shop", "till")]
-    service.producers = Producers([Producer.model_validate(each) for each in listed])
+    service.producers = ProducerDirectory([Producer.model_validate(each) for each in listed])
     service.producers.callers["shop"].take(30, service.clock.monotonic())
     service.producers.callers["shop"].tally.refused += 2
     shop, till = (await client.get("/status")).json()["producers"]
@@ -297,7 +297,7 @@ THIRTY_JUST_NOW = {"events": 30, "refused": 2, "events_per_second": 0.5, "last_e
 async def test_each_intake_is_shown_with_what_came_by_it(
     service: Service, client: httpx.AsyncClient
 ) -> None:
-    service.of_intakes = {"github": Tally(), "erp": Tally()}
+    service.of_intakes = {"github": EventMeter(), "erp": EventMeter()}
     service.of_intakes["github"].add(30, service.clock.monotonic())
     service.of_intakes["github"].refused += 2
     github, erp = (await client.get("/status")).json()["intakes"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.access.rights import UNBOUND, Binding
+from app.access.rights import UNBOUND, TokenRestriction
 from app.api.access import reach
 from app.api.access.callers import Access, AccessToken, Caller, Callers
 from app.api.access.reach import LogWithin, OutsideBinding, Reach, reached
@@ -31,25 +31,27 @@ from fake_log import FakeLog
     ("binding", "name", "within"),
     [
         (UNBOUND, "x", True),
-        (Binding(topics=("orders",)), "orders", True),
-        (Binding(topics=("orders",)), "orders2", False),
-        (Binding(topics=("main/orders",)), "orders", True),
-        (Binding(topics=("log/orders",)), "orders", False),
-        (Binding(topics=("main/*",)), "orders", True),
-        (Binding(topics=("team-a.*", "orders")), "team-a.x", True),
-        (Binding(subscriptions=("orders",)), "x", True),
+        (TokenRestriction(topics=("orders",)), "orders", True),
+        (TokenRestriction(topics=("orders",)), "orders2", False),
+        (TokenRestriction(topics=("main/orders",)), "orders", True),
+        (TokenRestriction(topics=("log/orders",)), "orders", False),
+        (TokenRestriction(topics=("main/*",)), "orders", True),
+        (TokenRestriction(topics=("team-a.*", "orders")), "team-a.x", True),
+        (TokenRestriction(subscriptions=("orders",)), "x", True),
     ],
 )
 def test_a_topic_is_within_by_its_name_or_with_its_broker(binding, name, within):
     assert binding.topic("main", name) is within
 
 
-@pytest.mark.parametrize("after", [UNBOUND, Binding(topics=("a",)), Binding(topics=("a", "b"))])
-def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: Binding) -> None:
-    def callers(binding: Binding) -> Callers:
+@pytest.mark.parametrize(
+    "after", [UNBOUND, TokenRestriction(topics=("a",)), TokenRestriction(topics=("a", "b"))]
+)
+def test_a_stream_lasts_while_the_binding_of_its_token_stays(after: TokenRestriction) -> None:
+    def callers(binding: TokenRestriction) -> Callers:
         return Callers(Access([AccessToken("a", ["the-token"], EVERY_SCOPE, binding)]))
 
-    before = Binding(topics=("a",))
+    before = TokenRestriction(topics=("a",))
     caller = callers(before).by(b"the-token")
     assert caller is not None
     assert callers(after).admits(caller) is (after == before)
@@ -89,7 +91,7 @@ async def test_a_log_shows_the_topics_within_alone() -> None:
     for topic in ("orders", "payments"):
         await log.create_topic(topic, 1)
         log.submit(topic, [Record(None, (), b"x")])
-    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=Binding(topics=("orders",)))
+    caller = Caller("a", EVERY_SCOPE, Shown(None), binding=TokenRestriction(topics=("orders",)))
     bound = LogWithin(log, Reach(caller, {}))
     assert [each.name for each in (await bound.metadata()).topics] == ["orders"]
     both = await bound.metadata(["orders", "payments"])
@@ -136,13 +138,13 @@ def test_a_part_that_was_not_given_is_named() -> None:
     [
         (UNBOUND, None, set()),
         (UNBOUND, (), {Registry}),
-        (Binding(event_sources=("/a",)), None, {Registry}),
-        (Binding(topics=("a",)), None, {Registry, Readiness, Subscriptions}),
-        (Binding(subscriptions=("a",)), (), {Registry, Readiness, Subscriptions}),
+        (TokenRestriction(event_sources=("/a",)), None, {Registry}),
+        (TokenRestriction(topics=("a",)), None, {Registry, Readiness, Subscriptions}),
+        (TokenRestriction(subscriptions=("a",)), (), {Registry, Readiness, Subscriptions}),
     ],
 )
 async def test_each_kind_of_part_is_limited_to_what_its_caller_reaches(
-    binding: Binding, targets: tuple[str, ...] | None, limited: set[type[Any]]
+    binding: TokenRestriction, targets: tuple[str, ...] | None, limited: set[type[Any]]
 ) -> None:
     """One that chooses among all parts may still not make every subscription."""
 

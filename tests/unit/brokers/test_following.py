@@ -11,7 +11,7 @@ from app.bindings.record import Record
 from app.brokers.following import Following, FollowingMember
 from app.brokers.tail import Tail
 from app.errors import BrokerUnavailable
-from app.model.message import Message, Page, Partition
+from app.model.message import Message, MessagePage, Partition
 
 BUSY, BEHIND = Partition("t", 0), Partition("t", 1)
 PAGE = 2
@@ -26,13 +26,13 @@ class Endless(Tail):
 
     end = 2**63
 
-    async def page(self, position: int, until: int, most: int) -> Page:
+    async def page(self, position: int, until: int, most: int) -> MessagePage:
         await asyncio.sleep(0)
         if self.error is not None:
             raise self.error
         offsets = range(position, min(until, position + PAGE))
         record = Record(None, (), b"")
-        return Page(
+        return MessagePage(
             tuple(Message(record, self.place, str(n), n, 0, 0) for n in offsets), offsets.stop
         )
 

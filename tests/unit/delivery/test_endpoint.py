@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.delivery.endpoint import FEWEST, RECENT, Endpoint, Flow
+from app.delivery.endpoint import FEWEST, RECENT, BreakerState, Endpoint
 
 
 def fail(endpoint, count, *, keys=5, now=0.0):
@@ -14,7 +14,7 @@ def fail(endpoint, count, *, keys=5, now=0.0):
 def paused():
     endpoint = Endpoint()
     fail(endpoint, FEWEST)
-    assert endpoint.flow is Flow.PAUSED
+    assert endpoint.flow is BreakerState.PAUSED
     return endpoint
 
 
@@ -27,7 +27,7 @@ def test_one_key_that_always_fails_stops_nobody():
     """Rule 6: only the event's own schedule ends it."""
     endpoint = Endpoint()
     assert not any(fail(endpoint, 1000, keys=2))
-    assert endpoint.flow is Flow.FLOWING
+    assert endpoint.flow is BreakerState.FLOWING
 
 
 def test_a_target_that_fails_now_and_then_goes_on():
@@ -52,13 +52,13 @@ def test_exactly_one_probe_when_the_pause_is_over(paused):
     assert not paused.probe_if_due(paused.until - 0.01)
     assert paused.probe_if_due(paused.until)
     assert not paused.probe_if_due(paused.until + 100)
-    assert paused.flow is Flow.PROBING
+    assert paused.flow is BreakerState.PROBING
 
 
 def test_an_answered_probe_lets_it_flow_with_a_clean_slate(paused):
     paused.probe_if_due(paused.until)
     paused.answered(probe=True)
-    assert (paused.flow, paused.cause) == (Flow.FLOWING, "")
+    assert (paused.flow, paused.cause) == (BreakerState.FLOWING, "")
     assert not any(fail(paused, FEWEST - 1))
 
 
@@ -77,7 +77,7 @@ def test_late_answers_of_attempts_before_the_pause_do_not_end_it(paused):
     until = paused.until
     paused.answered(probe=False)
     paused.failed("k", "timeout", 100.0, 0.5, probe=False)
-    assert (paused.flow, paused.until) == (Flow.PAUSED, until)
+    assert (paused.flow, paused.until) == (BreakerState.PAUSED, until)
 
 
 def test_a_wait_that_was_asked_for_is_kept_to_the_second():
@@ -96,7 +96,7 @@ def test_a_probe_may_be_asked_to_wait_again():
     endpoint.asked_to_wait(30.0, "status-429")
     endpoint.probe_if_due(30.0)
     endpoint.asked_to_wait(35.0, "status-429")
-    assert (endpoint.flow, endpoint.until) == (Flow.PAUSED, 35.0)
+    assert (endpoint.flow, endpoint.until) == (BreakerState.PAUSED, 35.0)
 
 
 def test_a_probe_that_never_left_is_made_again(paused):
@@ -109,7 +109,7 @@ def test_a_probe_that_never_left_is_made_again(paused):
 def test_with_nothing_to_probe_it_flows_but_remembers(paused):
     paused.probe_if_due(paused.until)
     paused.nothing_to_probe()
-    assert paused.flow is Flow.FLOWING
+    assert paused.flow is BreakerState.FLOWING
     assert paused.failed("k", "timeout", 0.0, 0.5, probe=False)
 
 
@@ -147,7 +147,7 @@ def test_what_the_sink_waited_for_ends_its_pause_at_once():
     endpoint.sink_is_ready(7.0)
     assert endpoint.probe_if_due(7.0)
     endpoint.sink_is_ready(7.0)
-    assert endpoint.flow is Flow.PROBING
+    assert endpoint.flow is BreakerState.PROBING
 
 
 @pytest.mark.parametrize("first", [30.0, 3_600.0])

@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from app.delivery.fair_share import Shares
+from app.delivery.fair_share import FairShares
 
 
-def taken(shares: Shares, member: str) -> int:
+def taken(shares: FairShares, member: str) -> int:
     """As much as ``member`` gets one by one."""
     count = 0
     while shares.may(member):
@@ -19,14 +19,14 @@ def taken(shares: Shares, member: str) -> int:
 
 
 def test_one_alone_may_have_all():
-    shares = Shares(10)
+    shares = FairShares(10)
     shares.join("a")
     assert taken(shares, "a") == 10
 
 
 def test_one_that_takes_all_it_can_leaves_the_others_their_own_part():
     """Whatever hangs: half of the bound, divided evenly, is there for who needs it."""
-    shares = Shares(100)
+    shares = FairShares(100)
     for member in "abcde":
         shares.join(member)
     assert taken(shares, "a") == 60
@@ -34,7 +34,7 @@ def test_one_that_takes_all_it_can_leaves_the_others_their_own_part():
 
 
 def test_what_is_given_back_is_lent_again():
-    shares = Shares(8)
+    shares = FairShares(8)
     shares.join("a")
     shares.join("b")
     assert taken(shares, "a") == 6
@@ -44,7 +44,7 @@ def test_what_is_given_back_is_lent_again():
 
 def test_one_unit_is_granted_to_who_has_none_however_small_the_parts():
     """An event larger than a part must be delivered too."""
-    shares = Shares(2)
+    shares = FairShares(2)
     for member in "abc":
         shares.join(member)
     shares.take("a", 1_000)
@@ -53,7 +53,7 @@ def test_one_unit_is_granted_to_who_has_none_however_small_the_parts():
 
 
 def test_who_left_counts_no_more_and_may_take_nothing():
-    shares = Shares(4)
+    shares = FairShares(4)
     shares.join("a")
     shares.take("a", 4)
     shares.leave("a")
@@ -66,7 +66,7 @@ class SharesModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.shares = Shares(40)
+        self.shares = FairShares(40)
         self.taken: dict[str, int] = {}
 
     @rule(member=st.sampled_from("abcd"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.handshake import Consent, Refusal, consent, granted, questions
+from app.delivery.handshake import Consent, ConsentRefusal, consent, granted, questions
 from app.delivery.rate import RateLimit
 
 ORIGIN = "bridge.example.com"
@@ -38,7 +38,7 @@ def test_the_origin_itself_or_everybody_is_consent(allowed):
 )
 def test_nothing_else_is(headers):
     """A prefix that matches, CORS and a friendly status have fooled other senders."""
-    assert consent(200, headers, ORIGIN, None) == Refusal("status 200")
+    assert consent(200, headers, ORIGIN, None) == ConsentRefusal("status 200")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_rate_that_is_no_positive_number_is_no_consent(rate):
     """Deliveries without a bound are the last thing that such a webhook wants."""
     headers = {**said(WebHook_Allowed_Origin="*"), "webhook-allowed-rate": rate}
     refusal = consent(200, headers, ORIGIN, None)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, ConsentRefusal)
     assert refusal.why == "WebHook-Allowed-Rate is not a positive number"
     assert granted(rate, 100) == refusal
 
@@ -67,7 +67,7 @@ def test_a_rate_that_is_no_positive_number_is_no_consent(rate):
 def test_a_redirect_is_no_consent(status):
     """Redirects are never followed: whoever answers is not the webhook."""
     refusal = consent(status, said(WebHook_Allowed_Origin="*"), ORIGIN, None)
-    assert refusal == Refusal(f"status {status}: a redirect is no consent")
+    assert refusal == ConsentRefusal(f"status {status}: a redirect is no consent")
 
 
 def test_only_what_is_wanted_is_asked():

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from app.bindings.record import ContentMode, Decoded
 from app.delivery.lanes import Lanes
-from app.delivery.request_batching import FRAME, JOINT, Bounds, DocumentPiece, Gathering, leaves_at
+from app.delivery.request_batching import (
+    FRAME,
+    JOINT,
+    BatchLimits,
+    DocumentPiece,
+    Gathering,
+    leaves_at,
+)
 from app.event.value import CloudEvent
 
 DECODED = Decoded(CloudEvent({}), ContentMode.BINARY)
-ANY = Bounds(events=100, bytes=10_000, wait=0.0)
+ANY = BatchLimits(events=100, bytes=10_000, wait=0.0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ def held(*given: tuple[str, An], concurrency: int = 1_000) -> Lanes[An]:
     return lanes
 
 
-def gathered(lanes: Lanes[An], bounds: Bounds = ANY) -> Gathering[An]:
+def gathered(lanes: Lanes[An], bounds: BatchLimits = ANY) -> Gathering[An]:
     lane = lanes.take()
     assert lane is not None
     gathering = Gathering(lanes, bounds, piece)
@@ -60,21 +67,21 @@ def test_heads_go_first_then_more_of_the_same_lanes() -> None:
     lanes = held(*(("busy", An(n)) for n in range(5)), ("b", An(5)), ("c", An(6)), ("c", An(7)))
     assert numbers(gathered(lanes)) == [0, 5, 6, 1, 7, 2, 3, 4]
     lanes = held(*(("busy", An(n)) for n in range(5)), ("b", An(5)), ("c", An(6)))
-    assert numbers(gathered(lanes, Bounds(events=3, bytes=10_000, wait=0))) == [0, 5, 6]
+    assert numbers(gathered(lanes, BatchLimits(events=3, bytes=10_000, wait=0))) == [0, 5, 6]
 
 
 def test_bytes_are_bounded_frame_and_joints_included() -> None:
     size = 3 * 10 + 3 * JOINT + FRAME
     lanes = held(*((str(n), An(n)) for n in range(5)))
-    assert numbers(gathered(lanes, Bounds(events=100, bytes=size, wait=0))) == [0, 1, 2]
+    assert numbers(gathered(lanes, BatchLimits(events=100, bytes=size, wait=0))) == [0, 1, 2]
     lanes = held(*((str(n), An(n)) for n in range(5)))
-    assert numbers(gathered(lanes, Bounds(events=100, bytes=size - 1, wait=0))) == [0, 1]
+    assert numbers(gathered(lanes, BatchLimits(events=100, bytes=size - 1, wait=0))) == [0, 1]
 
 
 def test_one_that_is_larger_than_a_request_may_be_goes_alone() -> None:
     """It is for the target to refuse it; else it would never leave."""
     lanes = held(("a", An(0, size=1_000)), ("b", An(1)))
-    assert numbers(gathered(lanes, Bounds(events=100, bytes=100, wait=0))) == [0]
+    assert numbers(gathered(lanes, BatchLimits(events=100, bytes=100, wait=0))) == [0]
 
 
 def test_what_goes_alone_is_passed_by_nobody() -> None:
@@ -106,7 +113,7 @@ def test_a_refused_one_bounds_the_request_it_is_in() -> None:
 
 def test_those_that_keep_their_turn_are_not_forgotten_behind_others() -> None:
     """Given back first, they stand before lanes that were seen ready long ago: a request leaves all the same."""
-    bounds = Bounds(events=2, bytes=10_000, wait=0)
+    bounds = BatchLimits(events=2, bytes=10_000, wait=0)
     lanes = held(*((str(n), An(n)) for n in range(5)))
     lanes.stamp(1.0)
     for lane in reversed(gathered(lanes, bounds).lanes):
@@ -158,7 +165,7 @@ def test_whatever_is_held_everything_leaves_once_in_order_and_within_bounds(
             left[keys[first.head.number]].append(first.head.number)
             lanes.finish(first)
             continue
-        gathering = gathered(lanes, Bounds(events=events, bytes=size, wait=0))
+        gathering = gathered(lanes, BatchLimits(events=events, bytes=size, wait=0))
         assert not any(item.alone for item in gathering.items)
         assert len(gathering.items) <= min(events, *(item.most for item in gathering.items))
         total = sum(item.size + JOINT for item in gathering.items) + FRAME
@@ -181,7 +188,7 @@ def test_without_a_wait_a_request_leaves_at_once() -> None:
 
 def test_a_wait_counts_from_when_the_first_could_be_sent() -> None:
     """max_wait is a promise about an event: later ones do not lengthen it."""
-    bounds = Bounds(events=3, bytes=10_000, wait=2.0)
+    bounds = BatchLimits(events=3, bytes=10_000, wait=2.0)
     lanes = held(("a", An(0)))
     lanes.add("b", An(1))
     lanes.stamp(1.5)
@@ -202,12 +209,12 @@ def test_a_wait_counts_from_when_the_first_could_be_sent() -> None:
     ids=["enough events", "enough bytes", "tried before"],
 )
 def test_enough_or_tried_before_waits_for_nobody(first: An, more: list[An]) -> None:
-    bounds = Bounds(events=3, bytes=10_000, wait=2.0)
+    bounds = BatchLimits(events=3, bytes=10_000, wait=2.0)
     lanes = held(("a", first), *((str(item.number), item) for item in more))
     assert leaves_at(lanes, bounds) == 0.0
 
 
 def test_a_lane_of_many_is_enough_by_itself() -> None:
     lanes = held(*(("a", An(n)) for n in range(3)))
-    assert leaves_at(lanes, Bounds(events=3, bytes=10_000, wait=2.0)) == 0.0
-    assert leaves_at(lanes, Bounds(events=4, bytes=10_000, wait=2.0)) == 2.0
+    assert leaves_at(lanes, BatchLimits(events=3, bytes=10_000, wait=2.0)) == 0.0
+    assert leaves_at(lanes, BatchLimits(events=4, bytes=10_000, wait=2.0)) == 2.0

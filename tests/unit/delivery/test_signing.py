@@ -21,25 +21,25 @@ from app.delivery.signing import (
 )
 from app.delivery.verifying import MOST_SIGNATURES, verify
 from app.event.value import CloudEvent
-from app.model.signing_key import Key, KeyKind, read_key, write_key
+from app.model.signing_key import KeyKind, SigningKey, read_key, write_key
 from ed25519_by_rfc import is_signed
 
 SECRET = read_key("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLdMw")
-OTHER = Key(KeyKind.SECRET, b"o" * 32)
-PRIVATE = Key(KeyKind.PRIVATE, b"p" * 32)
+OTHER = SigningKey(KeyKind.SECRET, b"o" * 32)
+PRIVATE = SigningKey(KeyKind.PRIVATE, b"p" * 32)
 IDENTITY = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 NOW = 1_614_265_330
 BODY = b'{"test": 2432232314}'
 
 
-def public_of(key: Key) -> Key:
+def public_of(key: SigningKey) -> SigningKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     made = Ed25519PrivateKey.from_private_bytes(key.raw[:32])
-    return Key(KeyKind.PUBLIC, made.public_key().public_bytes_raw())
+    return SigningKey(KeyKind.PUBLIC, made.public_key().public_bytes_raw())
 
 
-def signed(*keys: Key, body: bytes = BODY, at: int = NOW) -> list[tuple[str, str]]:
+def signed(*keys: SigningKey, body: bytes = BODY, at: int = NOW) -> list[tuple[str, str]]:
     values = signature_values([signer(key) for key in keys], IDENTITY, str(at), body)
     return list(zip(NAMES, values, strict=True))
 
@@ -60,8 +60,8 @@ def test_the_reference_library_verifies_what_we_sign(body, secret):
     """A receiver takes a library, not our word."""
     at = int(dt.datetime.now(tz=dt.UTC).timestamp())
     text = body.hex().encode()  # the library decodes bodies as UTF-8
-    headers = dict(signed(Key(KeyKind.SECRET, secret), body=b'"%b"' % text, at=at))
-    receiver = standardwebhooks.Webhook(write_key(Key(KeyKind.SECRET, secret)))
+    headers = dict(signed(SigningKey(KeyKind.SECRET, secret), body=b'"%b"' % text, at=at))
+    receiver = standardwebhooks.Webhook(write_key(SigningKey(KeyKind.SECRET, secret)))
     assert receiver.verify(b'"%b"' % text, headers) == text.decode()
 
 
@@ -96,10 +96,10 @@ def test_each_key_gives_a_signature_and_any_of_them_verifies(keys):
 
 def test_a_private_key_may_have_its_public_half_behind_it():
     """As libsodium writes it; a half of another key is a mistake."""
-    whole = Key(KeyKind.PRIVATE, PRIVATE.raw + public_of(PRIVATE).raw)
+    whole = SigningKey(KeyKind.PRIVATE, PRIVATE.raw + public_of(PRIVATE).raw)
     assert signer(whole)(b"x", b"y") == signer(PRIVATE)(b"x", b"y")
     with pytest.raises(ValueError, match="another key"):
-        signer(Key(KeyKind.PRIVATE, PRIVATE.raw + b"q" * 32))
+        signer(SigningKey(KeyKind.PRIVATE, PRIVATE.raw + b"q" * 32))
     with pytest.raises(ValueError, match="signs nothing"):
         signer(public_of(PRIVATE))
 
@@ -226,7 +226,7 @@ def test_keys_are_read_and_written_and_never_shown():
 @settings(max_examples=25, deadline=None)
 def test_the_arithmetic_of_the_rfc_verifies_v1a(body, seed):
     """An implementation that is no library's: ours and Node's are both OpenSSL."""
-    key = Key(KeyKind.PRIVATE, seed)
+    key = SigningKey(KeyKind.PRIVATE, seed)
     headers = dict(signed(key, body=body))
     signature = base64.b64decode(headers["webhook-signature"].removeprefix("v1a,"))
     content = signed_before(IDENTITY, str(NOW)) + body

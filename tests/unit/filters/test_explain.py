@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.event.value import CloudEvent, DataForm
 from app.filters.dialects import compile_filters
-from app.filters.explain import Explainer, Verdict, explain_filter
+from app.filters.explain import Explainer, FilterVerdict, explain_filter
 from app.filters.model import Filter
 from cesql_making import made
 from cesql_table import EVENT, event_of
@@ -19,7 +19,7 @@ from hostile_json import VALUES
 ORDER = CloudEvent({**EVENT, "note": "x" * 100}, data=b'{"total": 12}', data_form=DataForm.JSON)
 
 
-def explained(one: dict[str, Any]) -> Verdict:
+def explained(one: dict[str, Any]) -> FilterVerdict:
     return explain_filter(Filter.model_validate(one), ORDER)
 
 

@@ -10,10 +10,10 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from app.access.caller import Caller
-from app.access.signatures import Key
+from app.access.caller import EventSender
+from app.access.signatures import VerificationKey
 from app.access.tokens import SKEW
-from app.access.who import Producers
+from app.access.who import ProducerDirectory
 from app.gateway import door as door_module
 from app.gateway.answers import Answer, code_of
 from app.gateway.door import REMEMBERED_FOR, Door
@@ -43,13 +43,13 @@ class House:
         self.clock = VirtualClock()
         self._issuers = Issuers(self.clock.monotonic)
         self.verified = 0
-        verify = Key.verify
+        verify = VerificationKey.verify
 
-        def counted(key: Key, token: bytes, now: float) -> Any:
+        def counted(key: VerificationKey, token: bytes, now: float) -> Any:
             self.verified += 1
             return verify(key, token, now)
 
-        monkeypatch.setattr(Key, "verify", counted)
+        monkeypatch.setattr(VerificationKey, "verify", counted)
         self.reload()
 
     def rotate(self, kid: str) -> None:
@@ -61,7 +61,9 @@ class House:
         self.jwks.write_text(json.dumps({"keys": [self._signer.as_dict(private=False)]}))
 
     def reload(self) -> None:
-        self.door = Door(Producers(self._listed), self._issuers.of, self.clock, is_open=False)
+        self.door = Door(
+            ProducerDirectory(self._listed), self._issuers.of, self.clock, is_open=False
+        )
 
     def token(self, lasting: float, **claims: Any) -> bytes:
         """``lasting``: seconds from now."""
@@ -88,7 +90,7 @@ class House:
         if isinstance(verdict, Answer):
             assert code_of(verdict) == "not-authenticated"
             return str(json.loads(verdict.body)["faults"][0]["code"])
-        assert isinstance(verdict, Caller)
+        assert isinstance(verdict, EventSender)
         return verdict.name
 
 

@@ -11,7 +11,7 @@ import publishers
 from app.access.caller import QuotaExceeded
 from app.gateway.intakes import OpenIntake
 from app.gateway.repeats import DUPLICATE
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.verification import Unverified
 from app.model.intake import Intake
 from publishers import KEY, SECRET, Sent
@@ -27,7 +27,7 @@ def opened(secrets: list[str], before: OpenIntake | None = None, **settings: Any
 
 def is_verified(intake: OpenIntake, sent: Sent) -> bool:
     try:
-        intake.verified(Arrival(sent.pairs, sent.body))
+        intake.verified(IntakeRequest(sent.pairs, sent.body))
     except Unverified:
         return False
     return True

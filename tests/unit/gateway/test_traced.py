@@ -32,7 +32,7 @@ from app.model.subscription import Subscription
 from app.routing.plan import Router
 from app.sinks.traced import TracedSink
 from app.telemetry import Counters
-from app.telemetry.traces import Traces, set_up_traces, traces
+from app.telemetry.traces import Tracing, set_up_traces, traces
 from scripted_log import ScriptedLog
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -46,7 +46,7 @@ class Bench:
         self.exporter = InMemorySpanExporter()
         provider = TracerProvider(sampler=sampler)
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.traces = Traces(provider)
+        self.traces = Tracing(provider)
         self.log = ScriptedLog("a")
         self.log.at_once = True
         route = Route.model_validate({"name": "all", "to": {"broker": "a", "topic": "t"}})

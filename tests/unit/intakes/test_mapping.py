@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from app.errors import SetupError
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import Missing, Template, Unmappable, compile_mapping
 
 BODY = b"""{"kind": "paid", "plant": 7, "ok": true, "price": 1.10, "nothing": null, "list": [{"a/b": "slash"}],
  "at": "2026-11-21T00:00:00Z", "seconds": 1686089970, "empty": "", "~": "tilde", "text": "\\u00fc\\n"}"""
 
 
-def arrival(*headers: tuple[str, str], body: bytes = BODY) -> Arrival:
-    return Arrival([(name.encode(), value.encode()) for name, value in headers], body)
+def arrival(*headers: tuple[str, str], body: bytes = BODY) -> IntakeRequest:
+    return IntakeRequest([(name.encode(), value.encode()) for name, value in headers], body)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 import publishers
 from app.event.validate import faults_of
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import compile_intake
 from app.intakes.mapping import Unmappable
 from app.intakes.presets import PRESETS
@@ -25,7 +25,7 @@ CAME = "2027-01-15T08:00:00Z"  # NOW
 def attributes(preset: str, sent: Sent) -> dict[str, str]:
     settings = Intake.model_validate({"name": "hooks", "preset": preset, "secret": "s"})
     compiled = compile_intake(settings)
-    found = compiled.mapper(Arrival(sent.pairs, sent.body, field=compiled.field), NOW)
+    found = compiled.mapper(IntakeRequest(sent.pairs, sent.body, field=compiled.field), NOW)
     assert not faults_of(found, str)
     return found
 
@@ -157,7 +157,7 @@ def test_slack_challenge_is_told_from_an_event() -> None:
     }
     for payload, text in ((asked, "3eZbrw1a"), (SLACK, None), (asked | {"challenge": 7}, None)):
         sent = publishers.slack(payload, NOW)
-        assert challenge(Arrival(sent.pairs, sent.body)) == text
+        assert challenge(IntakeRequest(sent.pairs, sent.body)) == text
 
 
 def test_shopify_without_a_time_of_its_own() -> None:

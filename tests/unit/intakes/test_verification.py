@@ -9,7 +9,7 @@ import pytest
 
 import publishers
 from app.errors import SetupError
-from app.intakes.arrival import Arrival
+from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import compile_intake, compile_verifiers, demand_verified, secrets_of
 from app.intakes.verification import Unverified
 from app.model.intake import Intake
@@ -31,7 +31,7 @@ def judge(settings: Intake, sent: Sent, now: float = NOW) -> str:
     secrets = [secret.get_secret_value() for secret in secrets_of(settings)]
     verifiers = compile_verifiers(compile_intake(settings), secrets, settings.max_age)
     try:
-        demand_verified(verifiers, Arrival(sent.pairs, sent.body), now)
+        demand_verified(verifiers, IntakeRequest(sent.pairs, sent.body), now)
     except Unverified as error:
         return error.code
     return "verified"
@@ -321,7 +321,7 @@ def test_a_refusal_repeats_no_secret_and_no_signature(name: str) -> None:
         compile_intake(settings), [OTHER[secret == KEY]], settings.max_age
     )
     with pytest.raises(Unverified) as error:
-        demand_verified(verifiers, Arrival(sent.pairs, sent.body), NOW)
+        demand_verified(verifiers, IntakeRequest(sent.pairs, sent.body), NOW)
     assert error.value.status == 401
     told = f"{error.value} {error.value.faults} {error.value.challenge}"
     mark = dict(sent.pairs)[header.encode()].decode()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.bindings.record import Record
-from app.formats.content_coding import TooLarge
+from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.apis import OFFERED
 from app.kafka_listener.batches import is_quick, read_batch, write_batches
@@ -162,7 +162,7 @@ BOMB = bytes(4 * MIB)
 )
 def test_little_that_stands_for_much_is_refused(codec: int, data: bytes) -> None:
     """A frame has a bound; what it grows to must have one too (rule 8)."""
-    with pytest.raises(TooLarge):
+    with pytest.raises(DecodedTooLarge):
         expand(codec, data, MIB)
     assert bytes(expand(codec, data, 8 * MIB)).count(0) in {len(BOMB), 3 * MIB // 2}
 

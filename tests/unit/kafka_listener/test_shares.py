@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-from app.access.quota import Budget
-from app.access.who import Producers
+from app.access.quota import SharedLimit
+from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import network_of
 from app.kafka_listener.room import Room
@@ -50,7 +50,7 @@ def logins(**scan: Any) -> Logins:
         {"name": "scan", "kafka": rights("scan", **scan)},
         {"name": "shop", "kafka": rights("shop")},
     ]
-    made = Producers([Settings.model_validate(each) for each in listed])
+    made = ProducerDirectory([Settings.model_validate(each) for each in listed])
     return Logins(PASSWORDS, ["PLAIN"], made.kafka)
 
 
@@ -246,7 +246,7 @@ async def test_one_request_of_a_user_passes_however_large() -> None:
 
 
 def test_a_budget_has_a_bound_for_all_and_a_share_for_each() -> None:
-    budget = Budget(100)
+    budget = SharedLimit(100)
     budget.add("a", 20)
     assert (budget.left("a"), budget.left("b"), budget.left("")) == (5, 25, 80)
     budget.add("", 78)

@@ -20,7 +20,7 @@ from app.errors import BrokerUnavailable
 from app.filters.model import Filter
 from app.interfaces import Consumer
 from app.log.partitions import PartitionLog
-from app.model.message import Assigned, Message, Page, Partition
+from app.model.message import Assigned, Message, MessagePage, Partition
 from app.model.start import EARLIEST
 from filtered import consumer_filter
 from log_steps import ManualTime
@@ -63,14 +63,16 @@ class House:
         await self.log.start()
         page = self.driver.engine.page
 
-        async def counted(place: Partition, offset: int, **bounds: int) -> Page:
+        async def counted(place: Partition, offset: int, **bounds: int) -> MessagePage:
             self.pages.append(offset)
             self.read.append(offset)
             return await page(place, offset, **bounds)
 
         at_hand = self.driver.engine.at_hand
 
-        def counted_at_hand(log: PartitionLog, offset: int, until: int, most: int) -> Page | None:
+        def counted_at_hand(
+            log: PartitionLog, offset: int, until: int, most: int
+        ) -> MessagePage | None:
             found = at_hand(log, offset, until, most)
             if found is not None:
                 self.pages.append(offset)
@@ -384,7 +386,7 @@ async def test_trouble_while_reading_is_raised_by_each_once_and_passes(
     """A consumer that went quiet would lose its subscription without a word."""
     consumers = [await house.consumer(f"g{n}", exact={"type": "a"}) for n in range(2)]
 
-    async def broken(*_: object, **__: object) -> Page:
+    async def broken(*_: object, **__: object) -> MessagePage:
         raise BrokerUnavailable("the log's file cannot be read")
 
     with monkeypatch.context() as patch:

@@ -32,13 +32,13 @@ DECIMALS = st.builds(
     st.integers(-(10**12), 10**12),
     st.integers(-20, 20),
 )
-COMPARED: st.SearchStrategy[nodes.Node] = st.builds(
+COMPARED: st.SearchStrategy[nodes.ExpressionNode] = st.builds(
     nodes.Binary,
     st.sampled_from(["=", "<", ">="]),
     st.just(nodes.Data("/n", False)),
     st.builds(nodes.Constant, DECIMALS),
 )
-LEAVES: st.SearchStrategy[nodes.Node] = (
+LEAVES: st.SearchStrategy[nodes.ExpressionNode] = (
     st.builds(nodes.Constant, VALUES)
     | st.builds(nodes.Attribute, NAMES)
     | st.builds(nodes.Exists, NAMES)
@@ -47,11 +47,13 @@ LEAVES: st.SearchStrategy[nodes.Node] = (
 )
 
 
-def _logic(operands: list[nodes.Node], words: list[str]) -> nodes.Node:
+def _logic(operands: list[nodes.ExpressionNode], words: list[str]) -> nodes.ExpressionNode:
     return nodes.Logic(tuple(operands), tuple(words[: len(operands) - 1]))
 
 
-def _grown(inner: st.SearchStrategy[nodes.Node]) -> st.SearchStrategy[nodes.Node]:
+def _grown(
+    inner: st.SearchStrategy[nodes.ExpressionNode],
+) -> st.SearchStrategy[nodes.ExpressionNode]:
     several = st.lists(inner, min_size=1, max_size=3).map(tuple)
     signs = st.sampled_from(["+", "-", "*", "/", "%", "=", "!=", "<", "<=", ">", ">="])
     words = st.lists(st.sampled_from(["AND", "OR", "XOR"]), min_size=2, max_size=2)
@@ -71,14 +73,14 @@ EVENTS = st.dictionaries(NAMES, VALUES, max_size=3)
 
 
 @given(TREES)
-def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: nodes.Node) -> None:
+def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: nodes.ExpressionNode) -> None:
     """Explanations and stored filters show expressions; brackets may not get lost."""
     assert parse(shown(tree)) == tree
 
 
 @given(TREES, EVENTS)
 def test_every_expression_gives_a_value_of_its_type_and_never_raises(
-    tree: nodes.Node, attributes: dict[str, str | int | bool]
+    tree: nodes.ExpressionNode, attributes: dict[str, str | int | bool]
 ) -> None:
     """CESQL is total (1): one filter that raises would stop a whole subscription."""
     expression = Expression(shown(tree))
@@ -93,7 +95,7 @@ def test_every_expression_gives_a_value_of_its_type_and_never_raises(
 
 @given(TREES, EVENTS)
 def test_an_evaluation_leaves_no_trace(
-    tree: nodes.Node, attributes: dict[str, str | int | bool]
+    tree: nodes.ExpressionNode, attributes: dict[str, str | int | bool]
 ) -> None:
     """CESQL is pure (1): the event stays, and the second answer is the first."""
     event, same = event_of(attributes), event_of(attributes)
