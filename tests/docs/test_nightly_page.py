@@ -34,3 +34,14 @@ def test_a_page_is_read_as_it_was_written(tmp_path: Path):
     assert (green.passed, red.passed) == (True, False)
     empty = green._replace(result="failed: pytest ended with 4")
     assert not empty.passed
+
+
+def test_what_a_library_writes_at_the_end_hides_no_result():
+    """DuckDB's bindings list what they leaked when the process ends, below pytest's own summary."""
+    said = "tests/x.py ..\n===== 2 passed, 1 skipped in 62.10s (0:01:02) =====\nnanobind: leaked 3 types!\n"
+    assert nightly.outcome(said, 0) == "2 passed, 1 skipped"
+    assert (
+        nightly.outcome("==== short test summary info ====\nFAILED x\n= 1 failed in 0.01s =", 1)
+        == "1 failed"
+    )
+    assert nightly.outcome("Fatal Python error\n", 134) == "failed: pytest ended with 134"

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -158,20 +158,28 @@ def one_slice(folder: Path, seconds: float) -> dict[str, Any]:
         }
 
 
-def demand_good(slice_: dict[str, Any], met: Mapping[str, set[str]]) -> None:
+def demand_good(slice_: dict[str, Any]) -> None:
+    """Demand that the good senders are answered 202 in time and that the service stays in its bounds."""
     for part in ("control", "attacked"):
         assert set(slice_[part]["statuses"]) <= {202, "202"}, slice_
     assert slice_["attacked"]["slowest"] < SLOWEST * 1000, slice_
     assert slice_["grown"] < GROWTH, slice_
+
+
+def demand_met(slices: Sequence[dict[str, Any]], met: Mapping[str, set[str]]) -> None:
+    """Demand that each kind of attack reached the service at all. On a busy machine an attacker may give up
+    every try of a minute: what all slices have together counts."""
     for name, statuses in met.items():
-        assert statuses & slice_["tries"][name].keys(), (name, slice_)
+        seen = set().union(*(each["tries"][name].keys() for each in slices))
+        assert statuses & seen, (name, seen)
 
 
 def test_good_senders_are_served_beside_the_hostile_mixture(tmp_path: Path) -> None:
     """Some seconds of it."""
     found = one_slice(tmp_path, 4.0)
     print(json.dumps(found))
-    demand_good(found, QUICK)
+    demand_good(found)
+    demand_met([found], QUICK)
 
 
 @pytest.mark.nightly
@@ -195,4 +203,5 @@ def test_good_senders_are_served_for_an_hour_beside_the_hostile_mixture(tmp_path
             f"{part}: {sum(each[part]['events'] for each in done)} events, slowest answer {slowest} ms"
         )
     for each in done:
-        demand_good(each, MET)
+        demand_good(each)
+    demand_met(done, MET)

@@ -46,7 +46,7 @@ class Verifier:
     def post(self, port: int) -> subprocess.Popen[bytes]:
         where = f"--events=http://127.0.0.1:{port}/events"
         load = (f"--keys={KEYS}", f"--per-key={self._per_key}", f"--connections={CONNECTIONS}")
-        return subprocess.Popen(self._command("post", where, *load, f"--deadline={WITHIN}"))
+        return subprocess.Popen(self._command("post", where, *load))
 
     def judge(self) -> dict[str, Any]:
         command = self._command("judge", *self._target)

@@ -17,8 +17,8 @@ from verifying import Load
 from waiting import until
 from webhook_target import WebhookTarget
 
-SHORT = Load(keys=100, per_key=10, kills=2, deadline=600)
-FULL = Load(keys=200, per_key=100, kills=20, deadline=400)
+SHORT = Load(keys=100, per_key=10, kills=2)
+FULL = Load(keys=200, per_key=100, kills=20)
 
 
 def kill_and_verify(load: Load, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,13 +127,11 @@ def test_twenty_kills_in_20000_events_lose_nothing_and_keep_the_order_of_every_k
 @pytest.mark.fault
 def test_through_two_kills_a_repeated_event_is_stored_once(tmp_path):
     """``deduplicate``: identities are in the transaction of the records (guarantees)."""
-    assert_each_stored_once(Load(keys=100, per_key=5, kills=2, deadline=600, twice=True), tmp_path)
+    assert_each_stored_once(Load(keys=100, per_key=5, kills=2, twice=True), tmp_path)
 
 
 @pytest.mark.fault
 @pytest.mark.nightly
 def test_through_twenty_kills_a_repeated_event_is_stored_once(tmp_path):
     """The full count of the same claim."""
-    assert_each_stored_once(
-        Load(keys=200, per_key=50, kills=20, deadline=400, twice=True), tmp_path
-    )
+    assert_each_stored_once(Load(keys=200, per_key=50, kills=20, twice=True), tmp_path)

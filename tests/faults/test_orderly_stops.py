@@ -14,8 +14,8 @@ from verifying import Load
 pytestmark = pytest.mark.fault
 
 GRACE = 26.0 + 30.0  # seconds: time to be unready, the drain bound, and what a busy machine adds
-SHORT = Load(keys=100, per_key=10, kills=2, deadline=600, connections=100)
-FULL = Load(keys=200, per_key=500, kills=100, deadline=3_000, connections=100)
+SHORT = Load(keys=100, per_key=10, kills=2, connections=100)
+FULL = Load(keys=200, per_key=500, kills=100, connections=100)
 
 
 def stop_and_verify(load: Load, folder: Path) -> None:
@@ -43,7 +43,7 @@ def test_two_stops_under_load_lose_nothing_and_answer_all_they_handle(tmp_path: 
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3_600)
+@pytest.mark.timeout(0)  # each wait ends when nothing moves
 def test_a_hundred_stops_under_load_lose_nothing_and_answer_all_they_handle(tmp_path: Path) -> None:
     """The full count of the same claim."""
     stop_and_verify(FULL, tmp_path)

@@ -85,7 +85,7 @@ async def test_a_service_that_acknowledges_and_keeps_nothing_is_caught(tmp_path)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-I", verifier.__file__, "run",
         f"--events=http://127.0.0.1:{server.sockets[0].getsockname()[1]}/events",
-        "--listen=0", "--keys=5", "--per-key=4", "--connections=2", "--deadline=3",
+        "--listen=0", "--keys=5", "--per-key=4", "--connections=2", "--patience=3",
         f"--journal={tmp_path / 'acknowledged'}",
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip

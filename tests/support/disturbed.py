@@ -52,7 +52,9 @@ def end_and_verify(
     with verifying(load, journal, service.events_port, webhook) as process:
         for moment in moments:
             wait_until(
-                lambda at=moment: acknowledged(journal) >= at, f"event {moment}", load.deadline
+                lambda at=moment: acknowledged(journal) >= at,
+                f"event {moment}",
+                moved=lambda: acknowledged(journal),
             )
             end(service)
             begin(service)

@@ -37,6 +37,7 @@ from verifier import (
     judge,
     posting_options,
     read_journal,
+    while_moving,
 )
 
 Arrival = tuple[Numbered, int]
@@ -58,8 +59,8 @@ async def post(options: argparse.Namespace) -> None:
         for lane in range(options.connections)
     ]
     begun = asyncio.get_running_loop().time()
-    async with asyncio.timeout(options.deadline):
-        await asyncio.gather(*(poster.run() for poster in posters))
+    posting = asyncio.gather(*(poster.run() for poster in posters))
+    await while_moving(posting, lambda: len(journal.events), options.patience)
     seconds = asyncio.get_running_loop().time() - begun
     writing.cancel()
     told = {

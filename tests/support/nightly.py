@@ -41,6 +41,7 @@ where it stopped. A row that did not pass is repaired before anything is added (
 _ROW = re.compile(
     r"\| `(?P<file>[^`]+)` \| (?P<result>[^|]+) \| (?P<seconds>\d+) \| (?P<commit>[^|]+) \| (?P<date>[^|]+) \|"
 )
+_SUMMARY = re.compile(r"^=+ (.+) in [\d.]+s\b.* =+$", re.MULTILINE)
 _COUNTS = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed)")
 
 
@@ -90,10 +91,18 @@ def run(file: str, commit: str) -> Row:
             cwd=CHECKOUT, stdout=out, stderr=out, check=False,
         )  # fmt: skip
     seconds = round(time.monotonic() - begun)
-    last = log.read_text().rstrip().rpartition("\n")[2]
-    counts = ", ".join(f"{count} {word}" for count, word in _COUNTS.findall(last))
-    result = counts or f"failed: pytest ended with {done.returncode}"
+    result = outcome(log.read_text(), done.returncode)
     return Row(file, result, seconds, commit, datetime.now(UTC).strftime("%Y-%m-%d"))
+
+
+def outcome(said: str, code: int) -> str:
+    """Return the counts of pytest's last summary. Libraries may write more below it when the process ends."""
+    summaries = _SUMMARY.findall(said)
+    counts = _COUNTS.findall(summaries[-1]) if summaries else []
+    return (
+        ", ".join(f"{count} {word}" for count, word in counts)
+        or f"failed: pytest ended with {code}"
+    )
 
 
 def write(known: Collection[Row], page: Path = PAGE) -> None:

@@ -14,7 +14,7 @@ It shares no code with ``app`` and speaks HTTP by hand (reliability R1, R3, sect
     verifier.py run --events http://HOST:PORT/events --listen PORT --journal FILE --keys 100 ...
     verifier.py log --file FILE --journal FILE
 
-``run`` prints one line of JSON when everything acknowledged has arrived (or the deadline passed),
+``run`` prints one line of JSON when everything acknowledged has arrived (or nothing moves any more),
 goes on receiving until its standard input closes, and then prints the report as a second line.
 """
 
@@ -29,7 +29,7 @@ import re
 import sqlite3
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -41,6 +41,7 @@ BODY = re.compile(rb'{"key": "([^"]+)", "n": (\d+)}')
 SAMPLES = 10
 RETRY_PAUSE = 0.02  # seconds between tries while the service is down
 NO_ANSWER = 60.0  # seconds after which a connection counts as broken; a disk may stall for twenty
+PATIENCE = 240.0  # seconds without an acknowledgement or an arrival after which a run is given up
 
 
 @dataclass
@@ -249,6 +250,25 @@ class Webhook:
             await self.moved.wait()
 
 
+async def while_moving(
+    work: Awaitable[object], progress: Callable[[], object], patience: float
+) -> None:
+    """Await ``work``, however long it takes.
+
+    Raises:
+        TimeoutError: ``progress`` was the same for ``patience`` seconds.
+    """
+    task, before = asyncio.ensure_future(work), None
+    try:
+        while not (await asyncio.wait({task}, timeout=patience if before else 0))[0]:
+            if (now := (progress(),)) == before:
+                raise TimeoutError
+            before = now
+        await task
+    finally:
+        task.cancel()
+
+
 async def stdin_closed() -> None:
     await asyncio.to_thread(sys.stdin.read)
 
@@ -269,11 +289,15 @@ async def run(options: argparse.Namespace) -> Report:
         )
         for lane in range(options.connections)
     ]
+
+    async def everything() -> None:
+        await asyncio.gather(*(poster.run() for poster in posters))
+        await webhook.until_all(journal.events)
+
     in_time = True
+    progress = lambda: (len(journal.events), len(webhook.seen))  # noqa: E731
     try:
-        async with asyncio.timeout(options.deadline):
-            await asyncio.gather(*(poster.run() for poster in posters))
-            await webhook.until_all(journal.events)
+        await while_moving(everything(), progress, options.patience)
     except TimeoutError:
         in_time = False
     repeats = sum(poster.repeats for poster in posters)
@@ -308,7 +332,9 @@ def posting_options(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--keys", type=int, default=100)
     verb.add_argument("--per-key", type=int, default=20)
     verb.add_argument("--connections", type=int, default=16)
-    verb.add_argument("--deadline", type=float, default=60, help="seconds for everything")
+    verb.add_argument(
+        "--patience", type=float, default=PATIENCE, help="seconds without progress, then it fails"
+    )
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:

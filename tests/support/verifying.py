@@ -22,7 +22,6 @@ class Load:
     keys: int
     per_key: int
     kills: int
-    deadline: float
     connections: int = CONNECTIONS
     twice: bool = False  # each event is posted again once it is acknowledged
 
@@ -47,7 +46,6 @@ def verifying(load: Load, journal: Path, events: int, webhook: int) -> Iterator[
             f"--keys={load.keys}",
             f"--per-key={load.per_key}",
             f"--connections={load.connections}",
-            f"--deadline={load.deadline}",
             *(["--twice"] if load.twice else []),
         ),
         stdin=subprocess.PIPE,

@@ -21,35 +21,55 @@ async def until(
     what: str = "",
     within: float = PATIENCE,
     turn: float = 0.01,
-) -> Any:
+    moved: Callable[[], object] = lambda: None,
+) -> Value:
     """Await until a condition, plain or asynchronous, is true, and return its value.
 
     Args:
         condition: called once each ``turn`` seconds.
         what: names in the error what did not happen.
         within: seconds until TimeoutError is raised.
+        moved: the state of a long load. While it changes within each ``within`` seconds, the wait goes on,
+            so that a slow machine fails no test.
     """
-    deadline = time.monotonic() + within
+    patience = _Patience(what, within, moved)
     while True:
         found = condition()
         value = await found if inspect.isawaitable(found) else found
         if value:
             return value
-        _check(deadline, what, within)
+        patience.check()
         await asyncio.sleep(turn)
 
 
 def wait_until(
-    condition: Callable[[], Value], what: str = "", within: float = PATIENCE, turn: float = 0.02
+    condition: Callable[[], Value],
+    what: str = "",
+    within: float = PATIENCE,
+    turn: float = 0.02,
+    moved: Callable[[], object] = lambda: None,
 ) -> Value:
     """Block until a condition is true and return its value, as ``until`` does in a loop."""
-    deadline = time.monotonic() + within
+    patience = _Patience(what, within, moved)
     while not (value := condition()):
-        _check(deadline, what, within)
+        patience.check()
         time.sleep(turn)
     return value
 
 
-def _check(deadline: float, what: str, within: float) -> None:
-    if time.monotonic() > deadline:
-        raise TimeoutError(f"not within {within:g} s: {what or 'the condition'}")
+class _Patience:
+    """The bound of one wait. It starts anew when the state of the load has changed."""
+
+    def __init__(self, what: str, within: float, moved: Callable[[], object]) -> None:
+        self._what, self._within, self._moved = what, within, moved
+        self._last = moved()
+        self._deadline = time.monotonic() + within
+
+    def check(self) -> None:
+        """Raise TimeoutError if the time is over and the state is the same as at its start."""
+        if time.monotonic() <= self._deadline:
+            return
+        before, self._last = self._last, self._moved()
+        if self._last == before:
+            raise TimeoutError(f"not within {self._within:g} s: {self._what or 'the condition'}")
+        self._deadline = time.monotonic() + self._within
