@@ -22,7 +22,7 @@ async def until(
     within: float = PATIENCE,
     turn: float = 0.01,
     moved: Callable[[], object] = lambda: None,
-) -> Any:
+) -> Value:
     """Await until a condition, plain or asynchronous, is true, and return its value.
 
     Args:
