@@ -16,9 +16,8 @@ from kafka_install import SERVERS
 from pages import CHECKOUT
 
 _OF_HERE = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:12]
+# Java may take the archive of another checkout whose jars are hard links of ours: sealed packages do not fit it.
 SPARK = SERVERS / f"spark-{_OF_HERE}.jsa"
-"""Of this checkout alone. Checkouts may share jars by hard links; then Java may take an archive whose jars have the
-addresses of the other checkout, and sealed packages (Derby) do not fit them."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
