@@ -16,7 +16,7 @@ from kafka_install import SERVERS
 from pages import CHECKOUT
 
 _OF_HERE = hashlib.sha256(str(CHECKOUT).encode()).hexdigest()[:12]
-# Java may take the archive of another checkout whose jars are hard links of ours: sealed packages do not fit it.
+# Java can load the archive of another checkout with hard-linked jars; loading a sealed package then fails.
 SPARK = SERVERS / f"spark-{_OF_HERE}.jsa"
 _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
