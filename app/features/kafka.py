@@ -4,6 +4,7 @@ a second of a start."""
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from app.telemetry import Counters
 if TYPE_CHECKING:
     from app.features.kafka_listeners import OpenListener
     from app.kafka_listener.sasl import Logins
+
+_log = logging.getLogger(__name__)
 
 TAKEN = 10.0  # seconds for subscriptions to take their groups, before clients of Kafka may come
 
@@ -51,7 +54,7 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
     async def start(self) -> None:
         try:
             for name in listening_brokers(self._config):
-                await self._subscriptions.taken(name, TAKEN)
+                await self._until_taken(name)
                 await self._open_one(name)
         except BaseException:
             await self.stop(0.0)
@@ -83,6 +86,17 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
     def views(self) -> Sequence[KafkaListenerView]:
         """Return how the listeners fare."""
         return [each.fares(name) for name, each in self._open.items()]
+
+    async def _until_taken(self, name: str) -> None:
+        try:
+            async with asyncio.timeout(TAKEN):
+                await self._subscriptions.taken(name)
+        except TimeoutError:
+            _log.warning(
+                "log %s: the Kafka listener opens, although not all subscriptions have started in %g s",
+                name,
+                TAKEN,
+            )
 
     async def _open_one(self, name: str) -> None:
         from app.features.kafka_listeners import open_kafka_listener  # noqa: PLC0415 - see the top

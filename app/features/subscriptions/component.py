@@ -108,17 +108,10 @@ class SubscriptionsComponent(Component[Deliveries]):
         """Take up at once what the store says now."""
         await self._watcher.look()
 
-    async def taken(self, broker: str, within: float) -> None:
-        """Return when the subscriptions of a log are in their groups, have ended, or ``within`` seconds are over."""
-        if self.supervisor is None:
-            return
-        try:
-            async with asyncio.timeout(within):
-                await self.supervisor.taken(broker)
-        except TimeoutError:
-            _log.warning(
-                "log %s: not all of its subscriptions have started in %g s", broker, within
-            )
+    async def taken(self, broker: str) -> None:
+        """Return when the subscriptions of a log are in their groups, or have ended."""
+        if self.supervisor is not None:
+            await self.supervisor.taken(broker)
 
     async def health(self, role: Role) -> Health:
         """A worker is ready when each subscription has begun and none has given up, and mirrors have their topic. What
