@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import threading
@@ -443,16 +444,26 @@ class Refusing:
                 taken, _ = self._socket.accept()
             except OSError:
                 return
-            try:
-                with self._context.wrap_socket(taken, server_side=True) as made:
-                    self.read.append(made.recv(100))
-            except OSError:
-                taken.close()
+            with (
+                taken.dup() as kept
+            ):  # a close with unread bytes would be a reset, which overtakes the alert
+                try:
+                    with self._context.wrap_socket(taken, server_side=True) as made:
+                        self.read.append(made.recv(100))
+                except OSError:
+                    _read_to_the_end(kept)
 
     def stop(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._thread.join()
+
+
+def _read_to_the_end(peer: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        peer.shutdown(socket.SHUT_WR)
+        while peer.recv(1 << 16):
+            pass
 
 
 def demanding(authority: trustme.CA) -> ssl.SSLContext:
