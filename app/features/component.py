@@ -8,8 +8,9 @@ the old one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 from app.config.diff.difference import Difference
@@ -103,6 +104,16 @@ class Component(Generic[P]):
     async def metrics(self) -> Sequence[Family]:
         """Return what is measured at this moment, beside the counters that all components share."""
         return ()
+
+
+@contextlib.asynccontextmanager
+async def undone(component: Component[Any]) -> AsyncIterator[None]:
+    """Stop a component again if its start fails halfway."""
+    try:
+        yield
+    except BaseException:
+        await component.stop(0.0)
+        raise
 
 
 async def stopped(what: str, stopping: Awaitable[None], seconds: float) -> None:

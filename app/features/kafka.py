@@ -13,7 +13,7 @@ from app.api.status.families import Family, kafka_listener_families
 from app.brokers.portable import PortableLog
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
-from app.features.component import Change, Component, stopped
+from app.features.component import Change, Component, stopped, undone
 from app.features.events.producers import ProducersComponent
 from app.features.subscriptions.component import SubscriptionsComponent
 from app.interfaces import Clock
@@ -52,13 +52,10 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         self._open: dict[str, OpenListener] = {}
 
     async def start(self) -> None:
-        try:
+        async with undone(self):
             for name in listening_brokers(self._config):
                 await self._until_taken(name)
                 await self._open_one(name)
-        except BaseException:
-            await self.stop(0.0)
-            raise
 
     async def stop(self, drain: float) -> None:
         steps = [

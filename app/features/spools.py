@@ -21,7 +21,7 @@ from app.brokers.portable import PortableLog
 from app.brokers.spool import STALL, SpoolingLog, When
 from app.config.model.config import Config
 from app.errors import SetupError, SkybridgeError
-from app.features.component import Change, Component
+from app.features.component import Change, Component, undone
 from app.interfaces import Clock, Log, Notify, Store
 from app.interfaces.notify import SPOOLED, SPOOLING
 from app.model.log_name import LogName
@@ -107,7 +107,8 @@ class SpoolsComponent(Component[Config]):
 
     async def start(self) -> None:
         """Once the logs have started. What the last run left behind begins to drain."""
-        await self._open_all(self._config)
+        async with undone(self):
+            await self._open_all(self._config)
         self.apply(self._config)
         self._watches = [keep("spools", self._look_on), keep("spools", self._look_after, "targets")]
 

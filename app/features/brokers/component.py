@@ -19,7 +19,7 @@ from app.features.brokers.logs import (
     with_relaxed_logs,
 )
 from app.features.brokers.targets import Faults, Targets
-from app.features.component import Change, Component, stopped
+from app.features.component import Change, Component, stopped, undone
 from app.interfaces import Clock, Log, OffsetStore
 from app.model.log_name import LogName
 from app.model.metadata import GroupLag
@@ -66,10 +66,11 @@ class BrokersComponent(Component[Config]):
 
     async def start(self) -> None:
         """A broker that is away is no reason not to start: its health says so, and it heals by itself."""
-        for name, log in self.every.items():
-            await log.start()
-            self._opened.append((name, log))
-            await self._declare(name.broker, self._subscriptions())
+        async with undone(self):
+            for name, log in self.every.items():
+                await log.start()
+                self._opened.append((name, log))
+                await self._declare(name.broker, self._subscriptions())
 
     async def stop(self, drain: float) -> None:
         """All at once: however many brokers are away, they take the time of one."""

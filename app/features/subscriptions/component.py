@@ -16,7 +16,7 @@ from app.config.diff.difference import rebuilds
 from app.config.model.config import Config
 from app.features.brokers.component import BrokersComponent
 from app.features.brokers.targets import Faults
-from app.features.component import WELL, Change, Component, Health, Role, stopped
+from app.features.component import WELL, Change, Component, Health, Role, undone
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.features.subscriptions.sinks import SinkFor, Sinks
 from app.features.subscriptions.store_watcher import StoreWatcher
@@ -68,18 +68,16 @@ class SubscriptionsComponent(Component[Deliveries]):
         self._ending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        try:
+        async with undone(self):
             if self.supervisor is not None:
                 await self.supervisor.start()
             await self._watcher.start()
-        except BaseException:
-            await self.stop(0.0)
-            raise
 
     async def stop(self, drain: float) -> None:
-        if self.supervisor is not None:
-            await stopped("deliveries", self.supervisor.stop(drain), drain)
+        """Take up no change any more, then end the deliveries."""
         await self._watcher.stop()
+        if self.supervisor is not None:
+            await self.supervisor.stop(drain)
 
     async def prepare(self, change: Change) -> Deliveries:
         """Make each sink that changes once, so that a file that cannot be read is a fault of the configuration, and

@@ -273,6 +273,22 @@ async def test_a_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     await third.stop()
 
 
+async def test_a_log_that_cannot_be_opened_leaves_no_other_one_open(tmp_path: Path) -> None:
+    """The folder of the first must not stay locked because the second is another process's."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    holder = composed(config(tmp_path / "a"))
+    await holder.start()
+    parts: dict[str, Any] = config(tmp_path / "b").model_dump(mode="python")
+    parts["brokers"]["main"] = {"kind": "embedded", "path": tmp_path / "a" / "log"}
+    with pytest.raises(SetupError):
+        await composed(Config.model_validate(parts)).start()
+    await holder.stop()
+    again = composed(config(tmp_path / "b"))
+    await again.start()
+    await again.stop()
+
+
 async def test_a_broker_that_is_away_does_not_stop_the_start(tmp_path: Path) -> None:
     """Readiness names it, and events for elsewhere are taken."""
     more = ""

@@ -239,6 +239,26 @@ async def test_a_change_that_met_trouble_is_taken_up_by_a_later_look(
         assert len(asked) == 4
 
 
+async def test_no_change_is_taken_up_while_deliveries_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is in the store by then is for the next start."""
+    looking: list[bool] = []
+    async with served(tmp_path, "worker") as (worker, _):
+        subscriptions = worker.part(SubscriptionsComponent)
+        supervisor = subscriptions.supervisor
+        assert supervisor is not None
+        stop = supervisor.stop
+
+        async def noted(drain: float) -> None:
+            names = {task.get_name() for task in asyncio.all_tasks()}
+            looking.append("store-changes" in names)
+            await stop(drain)
+
+        monkeypatch.setattr(supervisor, "stop", noted)
+    assert looking == [False]
+
+
 class NoBrokers:
     """None has a log that keeps what subscriptions have not read."""
 
