@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 
 from app.access.rights import TokenRestriction
 from app.api.access.callers import Access, AccessToken
@@ -81,7 +80,7 @@ class StreamsComponent(Component[None]):
         self._recording: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        self._recording = keep("history", partial(self._recorder.run))
+        self._recording = keep("history", self._recorder.run)
 
     async def stop(self, drain: float) -> None:  # noqa: ARG002 - it ends within a second
         self._stopped.set()

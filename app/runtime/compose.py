@@ -85,6 +85,7 @@ class _Composition:
     def service(self) -> Service:
         service = Service(self.config, self.roles, self.clock, self.counters)
         given = Given()
+        self._give_values(given)
         for stage in self._stages(given):
             service.add(*stage)
         trail = Trail(self.store, self.clock, self.notify)
@@ -96,7 +97,6 @@ class _Composition:
 
     def _stages(self, given: Given) -> Sequence[Sequence[Component[Any] | None]]:
         """In the order in which they start. What stands in one line stops at once."""
-        self._give_values(given)
         return (
             (Part("traces", stop=end_traces),),
             (LoggingComponent(),),
@@ -151,13 +151,21 @@ class _Composition:
     @cached_property
     def brokers(self) -> BrokersComponent:
         return BrokersComponent(
-            self.config, self.catalog.running, self.clock, self.counters, self.store.offsets
+            self.config,
+            lambda: self.catalog.subscriptions,
+            self.clock,
+            self.counters,
+            self.store.offsets,
         )
 
     @cached_property
     def operator_events(self) -> OperatorEvents | None:
         return open_operator_events(
-            self.config, self.brokers.logs, self.clock, self.counters, self.catalog.running
+            self.config,
+            self.brokers.logs,
+            self.clock,
+            self.counters,
+            lambda: self.catalog.subscriptions,
         )
 
     @cached_property

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from app.api.asked.readiness import RoleReadiness
 from app.api.status.families import Family, configuration_families, ready_families
@@ -27,10 +27,6 @@ from app.runtime.reload.reloader import Reloader
 from app.runtime.reload.watching import hear, watch, watch_files
 from app.telemetry import Counters
 from app.telemetry.tasks import FAILURES, keep
-
-if TYPE_CHECKING:
-    from app.api.status.families import Family
-    from app.runtime.reload.reloader import Reloader
 
 C = TypeVar("C", bound=Component[Any])
 Stage = Sequence[Component[Any]]

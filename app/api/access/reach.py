@@ -468,5 +468,5 @@ _OF_BOUND: Mapping[type[Any], type[_Within]] = {
     Store: StoreWithin,
     Subscriptions: SubscriptionsWithin,
 }
-"""By the kind of a part: what limits it to the reach of a bound caller. Other kinds pass unchanged. Of a caller that is
+"""The class that limits a part to the reach of a bound caller, by the kind of the part. Other kinds are not limited. For a caller that is
 not bound only the subscriptions are limited that it may make."""

@@ -64,7 +64,7 @@ class Registry(Protocol):
         """Replace the document. Raises VersionConflict if ``entry`` is no longer what is stored."""
 
     async def remove(self, entry: Entry) -> None:
-        """Delete the subscription; its events are finished (rule 7). Raises VersionConflict likewise."""
+        """Delete the subscription and finish its events. Raises VersionConflict if ``entry`` is no longer what is stored."""
 
     async def nudge(self) -> None:
         """Let the workers of this process look at the store at once."""

@@ -40,7 +40,8 @@ _GONE = (
 
 
 class Now(NamedTuple):
-    """What is asked once for all events. ``explain``: by subscription; ``drained``: of each spool, by broker and topic."""
+    """The state that is read once for all events. ``explain``: explainers by subscription; ``drained``: progress of each
+    spool, by broker and topic."""
 
     store: Store
     shown: Shown

@@ -251,7 +251,7 @@ async def message_at(log: Log, place: Partition, position: str) -> Message | Non
 
 
 def once(sightings: Collection[Sighting]) -> list[Sighting]:
-    """Each place once, the oldest first."""
+    """Return each place once, the oldest first."""
     by_place = {
         (each.broker, each.message.partition, each.message.position): each for each in sightings
     }

@@ -14,13 +14,13 @@ class View(BaseModel):
 
     @classmethod
     def members(cls, value: object, **given: object) -> dict[str, Any]:
-        """Those of ``value`` that the answer names, under the same names, and what is ``given``."""
+        """Return the members of ``value`` that the answer has too, and those that are ``given``."""
         own = {name: getattr(value, name) for name in cls.model_fields if hasattr(value, name)}
         return own | given
 
     @classmethod
     def of(cls, value: object, **given: object) -> Self:
-        """The same, checked; values inside it become answers likewise."""
+        """Return the answer made of ``value``, validated. Values inside it become answers too."""
         return cls.model_validate(cls.members(value, **given), from_attributes=True)
 
 

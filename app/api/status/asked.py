@@ -32,4 +32,4 @@ class Volumes(Protocol):
 
 class Measured(Protocol):
     async def metrics(self) -> Sequence[Family]:
-        """Measure what ``/metrics`` shows beside the counters."""
+        """Return the families that ``/metrics`` shows in addition to the counters."""

@@ -37,7 +37,7 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> int:
-        """Of the answer to the caller that asked for it."""
+        """Return the HTTP status of the answer to the caller that asked for the reload."""
         return STATUS_OF_REFUSAL[self.refusal]
 
     @property

@@ -168,6 +168,7 @@ class EventStream:
         tails: Sequence[Tail],
         filters: _Filters,
     ) -> None:
+        self._subscription = subscription
         self._reading = Reading(brokers, subscription)
         self._selection, self._explain = filters
         self._skips = subscription.on_foreign == "skip"
@@ -220,16 +221,6 @@ class EventStream:
 
 class VerdictStream(EventStream):
     """Every record, wanted or not, with what each filter says of it: the filters as they are now."""
-
-    def __init__(
-        self,
-        brokers: Brokers,
-        subscription: Subscription,
-        tails: Sequence[Tail],
-        filters: _Filters,
-    ) -> None:
-        super().__init__(brokers, subscription, tails, filters)
-        self._subscription = subscription
 
     async def _event(self, message: Message) -> bytes:
         place = {

@@ -73,10 +73,6 @@ class SubscriptionCatalog(Component[Considered]):
         made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
 
-    def running(self) -> tuple[Subscription, ...]:
-        """Return the same, for those that ask again and again."""
-        return self.subscriptions
-
     @property
     def incarnations(self) -> Mapping[str, int]:
         """When each of the store was made: one that was deleted and made again is another."""

@@ -110,7 +110,7 @@ def _composed(
     clock, counters = VirtualClock(), Counters()
     store = store or MemoryStore()
     catalog = SubscriptionCatalog(Loaded.of(config), store, clock, Vault(()))
-    brokers = BrokersComponent(config, catalog.running, clock, counters, logs=logs)
+    brokers = BrokersComponent(config, lambda: catalog.subscriptions, clock, counters, logs=logs)
     if relaxed is not None:
         brokers.every[LogName("there", 1)] = relaxed  # type: ignore[assignment]
     sinks: Any = None
