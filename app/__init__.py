@@ -28,6 +28,7 @@ store          shell  durable state beside the log, SQLite or PostgreSQL: subscr
 log            shell  the embedded durable log: writer, segments, topics, groups, retention
 interfaces            protocols between the packages: Log, Consumer, Store, Sink, Clock
 intakes        pure   requests of any webhook: verified, and made events
+outlets        pure   requests for targets that know no CloudEvents: shaped from events, and their answers judged
 routing        pure   rules, keys, templates, plan: route, topic, key, content mode
 access         pure   which producer sends, what it may send, and how much
 delivery       pure   plan, outcomes, lanes, offsets: when to retry, and when an event is finished

@@ -32,6 +32,24 @@ class FileText(str):
         return made
 
 
+class MixedText(str):
+    """A text that holds values of references, whole or beside other text: ``Bearer ${env:KEY}``.
+
+    Attributes:
+        pieces: the text in order; the value of each reference is a ``FileSecret``.
+    """
+
+    __slots__ = ("pieces",)
+    pieces: tuple[str | FileSecret, ...]
+
+    def __new__(cls, pieces: tuple[str | FileSecret, ...]) -> Self:
+        """Join the pieces to the text that other settings read."""
+        texts = [each if isinstance(each, str) else each.get_secret_value() for each in pieces]
+        made = super().__new__(cls, "".join(texts))
+        made.pieces = pieces
+        return made
+
+
 class FileSecret(SecretStr):
     """``path``: the file to read it from again, "" where it came from none; ``mark``: of that file. The secret of a file is the same
     while the file is: what is in it is for those who read it again."""

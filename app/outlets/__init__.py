@@ -1,0 +1,14 @@
+"""Shape the request of a subscription for a target that does not speak CloudEvents. Pure: values in, a request out.
+
+The event stays what it is, in the log, in dead letters and for every other subscription. Only the request is shaped.
+
+==========  ==================================================================================
+values      placeholders: which value of an event each one names, as JSON text
+places      one template for one place of a request, with the escaping of that place
+body        JSON bodies, forms, texts, and the data of the event as it came
+request     method, path, query, headers and body together: an ``Outlet`` of one subscription
+success     which answers mean that the target has taken the event
+presets     the requests and answers of Slack, Teams, Discord, PagerDuty, Jira, Elasticsearch, Splunk
+compiled    the outlet of a subscription, ready to shape
+==========  ==================================================================================
+"""

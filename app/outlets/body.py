@@ -1,0 +1,205 @@
+"""Bodies of shaped requests: JSON documents, forms, plain text, and the data of the event as it came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote_plus
+
+from app.event.json_pointer import compile_lookup
+from app.event.json_text import written
+from app.event.value import CloudEvent, DataForm
+from app.model.outlet import DataBody, FormBody, JsonBody, SecretText, SecretValue, TextBody
+from app.outlets.places import Compiler, Markup, Optional, RenderJson, ValueAbsent
+from app.outlets.values import Unshapeable, data_of
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+TEXT = "text/plain; charset=utf-8"
+BYTES = "application/octet-stream"
+
+Piece = bytes | RenderJson
+"""A part of a document: constant, or made of the event."""
+
+
+class BodyTemplate(NamedTuple):
+    """A compiled body.
+
+    Attributes:
+        render: returns the bytes. Raises Absent and Unshapeable.
+        content_type: the media type of the bytes; None if the event has it.
+    """
+
+    render: RenderJson
+    content_type: str | None = JSON
+
+    def type_of(self, event: CloudEvent) -> str:
+        """Return the content type of the body made of this event."""
+        if self.content_type is not None:
+            return self.content_type
+        default = JSON if event.data_form is DataForm.JSON else BYTES
+        return event.datacontenttype or default
+
+
+def compile_body(body: object, compiler: Compiler, setting: str) -> BodyTemplate:
+    """Compile the setting ``body``. Raises SetupError."""
+    match body:
+        case FormBody(form=fields):
+            return BodyTemplate(_form(fields, compiler, setting), FORM)
+        case TextBody(text=text):
+            plain = compiler.text(text, f"{setting}.text")
+            if isinstance(plain, str):
+                constant = plain.encode()
+                return BodyTemplate(lambda _event: constant, TEXT)
+            return BodyTemplate(lambda event: plain(event).encode(), TEXT)
+        case DataBody(data=part) if part.pointer:
+            return BodyTemplate(_value_at(part.pointer, setting))
+        case DataBody():
+            return BodyTemplate(_data, None)
+        case JsonBody(json_=document):
+            return BodyTemplate(compile_json(document, compiler, setting))
+    return BodyTemplate(compile_json(body, compiler, setting))
+
+
+def compile_json(
+    document: object, compiler: Compiler, setting: str, markup: Mapping[str, Markup] | None = None
+) -> RenderJson:
+    """Compile a JSON document. ``markup`` has the escaping for strings of members, by member name."""
+    pieces = _merged(_pieces(document, compiler, setting, markup or {}))
+
+    def render(event: CloudEvent) -> bytes:
+        made = b"".join([piece if isinstance(piece, bytes) else piece(event) for piece in pieces])
+        return _demand_utf8(made, setting)
+
+    return render
+
+
+def _demand_utf8(made: bytes, setting: str) -> bytes:
+    """Values of the data go in as they came; the parser does not look whether they are UTF-8 (RFC 8259 8.1)."""
+    if not made.isascii():
+        try:
+            made.decode()
+        except UnicodeDecodeError:
+            raise Unshapeable(f"{setting} would not be UTF-8.", setting) from None
+    return made
+
+
+class _Member(NamedTuple):
+    """A member of an object or an item of an array; ``name`` is JSON with its colon, empty in an array."""
+
+    name: bytes
+    pieces: list[Piece]
+    omits: bool
+
+    @property
+    def may_lack(self) -> bool:
+        """Return True if this member is left out for an event without its value."""
+        return self.omits and len(self.pieces) == 1 and not isinstance(self.pieces[0], bytes)
+
+    def render(self, event: CloudEvent) -> bytes | None:
+        """Return the member; None if it is left out."""
+        try:
+            pieces = [each if isinstance(each, bytes) else each(event) for each in self.pieces]
+        except ValueAbsent:
+            if self.may_lack:
+                return None
+            raise
+        return self.name + b"".join(pieces)
+
+
+def _pieces(
+    value: object,
+    compiler: Compiler,
+    setting: str,
+    markup: Mapping[str, Markup],
+    escape: Markup | None = None,
+) -> Iterator[Piece]:
+    def member(name: bytes, inner: object, at: str, inside: Markup | None) -> _Member:
+        optional = isinstance(inner, Optional)
+        given = inner.text if isinstance(inner, Optional) else inner
+        pieces = [*_pieces(given, compiler, at, markup, inside)]
+        return _Member(name, pieces, optional or compiler.omits)
+
+    match value:
+        case str() | SecretValue() | SecretText():
+            yield compiler.json_text(value, setting, escape)
+        case dict():
+            members = [
+                member(written(name) + b":", inner, f"{setting}.{name}", markup.get(name))
+                for name, inner in value.items()
+            ]
+            yield from _joined(b"{", members, b"}")
+        case list() | tuple():
+            items = [member(b"", inner, f"{setting}[{n}]", escape) for n, inner in enumerate(value)]
+            yield from _joined(b"[", items, b"]")
+        case _:
+            yield written(value)
+
+
+def _joined(begin: bytes, members: Sequence[_Member], end: bytes) -> Iterator[Piece]:
+    yield begin
+    if any(member.may_lack for member in members):
+        yield lambda event: b",".join(
+            [made for member in members if (made := member.render(event)) is not None]
+        )
+    else:
+        for n, each in enumerate(members):
+            yield b"," + each.name if n else each.name
+            yield from each.pieces
+    yield end
+
+
+def _merged(pieces: Iterator[Piece]) -> list[Piece]:
+    """Join constants that follow one another."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        if merged and isinstance(piece, bytes) and isinstance(merged[-1], bytes):
+            merged[-1] += piece
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _form(
+    fields: Mapping[str, str | SecretValue | SecretText], compiler: Compiler, setting: str
+) -> RenderJson:
+    templates = [
+        (quote_plus(name), compiler.form(text, f"{setting}.form.{name}"))
+        for name, text in fields.items()
+    ]
+    return lambda event: "&".join([*pairs(templates, event, omits=compiler.omits)]).encode()
+
+
+def pairs(
+    templates: Sequence[tuple[str, str | Callable[[CloudEvent], str]]],
+    event: CloudEvent,
+    *,
+    omits: bool,
+) -> Iterator[str]:
+    """Yield ``name=value`` of each parameter. With ``omits`` one whose value is absent is left out."""
+    for name, template in templates:
+        try:
+            yield f"{name}={template if isinstance(template, str) else template(event)}"
+        except ValueAbsent:
+            if not omits:
+                raise
+
+
+def _value_at(pointer: str, setting: str) -> RenderJson:
+    find = compile_lookup(pointer)
+
+    def render(event: CloudEvent) -> bytes:
+        found = find(event)
+        if found is None:
+            raise ValueAbsent(setting)
+        return _demand_utf8(found, setting)
+
+    return render
+
+
+def _data(event: CloudEvent) -> bytes:
+    if event.data is None:
+        raise ValueAbsent("body")
+    if event.data_form is DataForm.JSON:
+        return data_of(event) or b""
+    return event.data
