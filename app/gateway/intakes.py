@@ -27,7 +27,7 @@ from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import (
     RepeatedBody,
     RepeatKey,
-    Verified,
+    VerifiedRequest,
     Verifiers,
     compile_intake,
     compile_verifiers,
@@ -67,7 +67,7 @@ class _Once(NamedTuple):
     key: RepeatKey
     attributes: Mapping[str, str]
     size: Callable[[], int]
-    verified: Verified
+    verified: VerifiedRequest
 
 
 class Memory:
@@ -110,7 +110,7 @@ class OpenIntake:
         self.repeats, self.tally = self.memory.repeats, self.memory.tally
         self._quiet_until = 0.0
 
-    def verified(self, arrival: IntakeRequest) -> Verified:
+    def verified(self, arrival: IntakeRequest) -> VerifiedRequest:
         """Raises Unverified."""
         texts = self._current()
         if texts != self._texts:
@@ -150,7 +150,7 @@ class OpenIntake:
         """Raises Unmappable."""
         return self._compiled.mapper(arrival, self._clock.now())
 
-    def may_repeat(self, verified: Verified) -> bool:
+    def may_repeat(self, verified: VerifiedRequest) -> bool:
         """Return whether what the request has proved was stored in the window, or is being published."""
         proved = verified.proved
         return bool(self.settings.max_age) and proved is not None and self.repeats.has(proved)

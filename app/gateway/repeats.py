@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.gateway.answers import ACCEPTED_BEFORE, Answer, busy
-from app.intakes.compiled import MOST_IDENTITIES, RepeatedBody
+from app.intakes.compiled import MAX_IDENTITIES, RepeatedBody
 
 Done = Callable[[Answer], None]
 Begin = Callable[[Done], Answer | None]
@@ -124,7 +124,7 @@ class Repeats:
         opened = self._open.get(group)
         if opened is not None and identity in opened:
             return self._wait(opened[identity].waiting, _Waiting(begin, done, size()))
-        if len(stored) + (len(opened) if opened else 0) >= MOST_IDENTITIES:
+        if len(stored) + (len(opened) if opened else 0) >= MAX_IDENTITIES:
             end = stored[0].at + self.window if stored else now + self.window
             raise RepeatedBody(wait=end - now, window=self.window)
         self._open.setdefault(group, {})[identity] = _Open(ahead, deque())

@@ -1,4 +1,5 @@
-"""Rules of the CloudEvents project's adapters: which field of a payload names which attribute.
+"""The rules of the CloudEvents project's adapters: which field of a payload becomes which
+attribute.
 
 https://github.com/cloudevents/spec/tree/main/cloudevents/adapters
 """
@@ -13,9 +14,9 @@ from app.event.memo import Memo
 from app.intakes.arrival import IntakeRequest
 from app.intakes.mapping import (
     Attributes,
-    Find,
     Mapper,
-    Missing,
+    MissingValue,
+    TextFinder,
     Unmappable,
     as_time,
     complete,
@@ -31,11 +32,16 @@ _STEPS = Memo(_steps)
 
 
 class PayloadPaths(NamedTuple):
-    """Where in a payload each attribute is found; dotted paths, the first that holds a value wins.
+    """The fields of a payload from which the attributes of an event are taken.
 
-    ``name``    the word behind the prefix of all types; ``detail``: fields whose values follow it.
-    ``source``  the first that holds a text.
-    ``time``    empty where the adapter says "current time".
+    A field is a dotted path. Where several paths are given, the first one that has a value counts.
+
+    Attributes:
+        name: the word after the common prefix of the event types.
+        detail: fields whose values are appended to the event type.
+        source: fields for the source.
+        subject: fields for the subject.
+        time: fields for the time; empty if the adapter demands the current time.
     """
 
     name: str
@@ -45,26 +51,28 @@ class PayloadPaths(NamedTuple):
     time: tuple[str, ...] = ()
 
 
-def texts(fields: Any, paths: Iterable[str]) -> Iterator[str]:
-    """Of the fields that hold a text or a whole number."""
+def texts_at(fields: Any, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the values of those fields that hold a non-empty text or a whole number, as text."""
     for path in paths:
-        value = at(fields, path)
+        value = value_at(fields, path)
         if (isinstance(value, str) and value) or type(value) is int:
             yield str(value)
 
 
-def first(fields: Any, paths: Iterable[str]) -> str:
-    """Empty for none."""
-    return next(texts(fields, paths), "")
+def first_text(fields: Any, paths: Iterable[str]) -> str:
+    """Return the first text or whole number among the fields, or "" if they have none."""
+    return next(texts_at(fields, paths), "")
 
 
 def time_of(fields: Any, paths: Iterable[str]) -> str:
-    """RFC 3339, also of seconds since the epoch; empty for neither."""
-    return next(filter(is_time, map(as_time, texts(fields, paths))), "")
+    """Return the first time among the fields as RFC 3339 text, or "". Seconds since the epoch are
+    converted.
+    """
+    return next(filter(is_time, map(as_time, texts_at(fields, paths))), "")
 
 
-def at(fields: Any, path: str) -> Any:
-    """None where nothing is."""
+def value_at(fields: Any, path: str) -> Any:
+    """Return the value at a dotted path, or None if there is none."""
     for step in _STEPS[path]:
         if not isinstance(fields, dict):
             return None
@@ -72,39 +80,57 @@ def at(fields: Any, path: str) -> Any:
     return fields
 
 
-def attributes_of(
+def build_attributes(
     rule: PayloadPaths, fields: Any, id_: str, type_: str, source: str, received: str, project: str
 ) -> Attributes:
-    """``received``: RFC 3339 text, its time where the adapter says "current time". ``project``: path of the
-    field whose value is the partition key: order is kept per project."""
+    """Return the attributes of an event from its payload.
+
+    Args:
+        rule: the fields of the attributes.
+        fields: the payload.
+        id_: the id of the event.
+        type_: the type of the event.
+        source: the source of the event; "" leaves it out.
+        received: RFC 3339 text, the time of the event if the payload has none.
+        project: path of the field with the partition key, which keeps the order within a project.
+    """
     found = {"specversion": "1.0", "id": id_, "type": type_}
     found["time"] = time_of(fields, rule.time) or received
     several = {
         "source": source,
-        "subject": first(fields, rule.subject),
-        "partitionkey": first(fields, (project,)),
+        "subject": first_text(fields, rule.subject),
+        "partitionkey": first_text(fields, (project,)),
     }
     return found | {name: text for name, text in several.items() if text}
 
 
 Adapt = Callable[[str, str, Any, str], Attributes]
-"""From the kind of event, its id, the payload and the time now (RFC 3339) to attributes."""
+"""A function that returns the attributes for a kind of event, its id, its payload, and the time now
+(RFC 3339).
+"""
 
 
 def compile_adapter(
-    adapt: Adapt, kind: Find, identity: Find, elsewhere: Find | None = None
+    adapt: Adapt, kind: TextFinder, identity: TextFinder, fallback_source: TextFinder | None = None
 ) -> Mapper:
-    """``elsewhere``: the source of what ``adapt`` finds none for."""
+    """Return a mapper that applies an adapter to requests.
+
+    Args:
+        adapt: the adapter.
+        kind: finds the kind of event in the request.
+        identity: finds the id of the event.
+        fallback_source: finds the source, if the adapter finds none.
+    """
 
     def mapper(arrival: IntakeRequest, now: float) -> Attributes:
         fields = arrival.fields()
         if fields is None:
             raise Unmappable([Fault("missing-value", "The body holds no JSON object.", "body")])
-        absent: dict[str, Missing] = {}
-        name = _sought("type", kind, arrival, absent)
-        made = adapt(name, _sought("id", identity, arrival, absent), fields, as_time(str(int(now))))
-        if "source" not in made and elsewhere is not None:
-            made["source"] = _sought("source", elsewhere, arrival, absent)
+        absent: dict[str, MissingValue] = {}
+        name = _find("type", kind, arrival, absent)
+        made = adapt(name, _find("id", identity, arrival, absent), fields, as_time(str(int(now))))
+        if "source" not in made and fallback_source is not None:
+            made["source"] = _find("source", fallback_source, arrival, absent)
         for attribute in absent:
             del made[attribute]
         return complete(made, arrival, absent)
@@ -112,9 +138,11 @@ def compile_adapter(
     return mapper
 
 
-def _sought(attribute: str, find: Find, arrival: IntakeRequest, absent: dict[str, Missing]) -> str:
+def _find(
+    attribute: str, find: TextFinder, arrival: IntakeRequest, absent: dict[str, MissingValue]
+) -> str:
     try:
         return find(arrival)
-    except Missing as missing:
+    except MissingValue as missing:
         absent[attribute] = missing
         return ""

@@ -1,4 +1,4 @@
-"""A request as it arrived at an intake."""
+"""A request as it arrived at an intake, and JSON pointers into its body."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from app.event import json_text
 from app.event.json_pointer import compile_lookup
 from app.event.value import CloudEvent, DataForm
 
-MOST_FIELDS = 1000  # of a form
+MAX_FIELDS = 1000  # form fields that are parsed
 FORM = "application/x-www-form-urlencoded"
-_CASED = b"ce-x-"  # what follows may be in any case
+_CASED = b"ce-x-"  # after this prefix, names keep their case
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What reading a body of a stranger may raise."""
+"""The errors that parsing an untrusted body may raise."""
 
 
 class IntakeRequest:
-    """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``body``: the bytes that pointers look into.
+    """A request to an intake.
 
-    ``field``  of a form: the one that may hold a JSON document. Without it a form is an object of its
-               fields, of repeated ones the last.
+    ``headers`` are the header pairs with names as in ``FIELD_NAMES``, in order, with repeats.
+    ``body`` is the body without its content coding. ``field`` names the form field that may hold a
+    JSON document. Otherwise a form is read as an object of its fields, in which the last of
+    repeated fields counts.
     """
 
     __slots__ = ("_document", "_is_plain", "_named", "body", "field", "headers")
@@ -35,10 +37,10 @@ class IntakeRequest:
         self.field = field
         self._document: CloudEvent | None = None
         self._named = dict(headers)
-        self._is_plain = len(self._named) == len(headers)  # nothing is repeated
+        self._is_plain = len(self._named) == len(headers)  # no header is repeated
 
     def values(self, name: str) -> list[bytes]:
-        """Every header field of that name, which is in lower case."""
+        """Return the values of all header fields with this lower-case name."""
         wanted = name.encode()
         if self._is_plain and not wanted.startswith(_CASED):
             found = self._named.get(wanted)
@@ -47,7 +49,7 @@ class IntakeRequest:
 
     @property
     def content_type(self) -> str | None:
-        """None where there is none. What is not UTF-8 keeps its bytes as lone surrogates."""
+        """Return the content type, or None. Bytes that are not UTF-8 become surrogate escapes."""
         found = self.values("content-type")
         return found[-1].decode("utf-8", "surrogateescape") if found else None
 
@@ -57,13 +59,15 @@ class IntakeRequest:
 
     @property
     def document(self) -> CloudEvent:
-        """The JSON text of the body as the data of an event, for lookups. Empty where there is none."""
+        """Return an event whose data is the JSON text of the body, for pointer lookups. A form that
+        is unreadable has no data.
+        """
         if self._document is None:
             self._document = CloudEvent({}, self._json(), DataForm.JSON)
         return self._document
 
     def fields(self) -> dict[str, object] | None:
-        """The document, where it is an object."""
+        """Return the body as an object, or None if it is no JSON object."""
         try:
             found = json_text.plain(self._json())
         except UNREADABLE:
@@ -76,7 +80,7 @@ class IntakeRequest:
         try:
             text = self.body.decode()
             fields = dict(
-                parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+                parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
             )
         except ValueError:
             return b""
@@ -88,8 +92,11 @@ Lookup = Callable[[IntakeRequest], str | None]
 
 
 def compile_pointer(pointer: str) -> Lookup:
-    """The text of a string, which may hold unpaired surrogates, the characters of a number or a boolean; None
-    for anything else. ``pointer`` begins with a slash."""
+    """Return a function that looks up a JSON pointer in a request.
+
+    The function returns a string, a number or a boolean as text, and None for anything else. A
+    string may hold unpaired surrogates. ``pointer`` begins with a slash.
+    """
     find = compile_lookup(pointer)
 
     def text(arrival: IntakeRequest) -> str | None:

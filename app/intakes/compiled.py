@@ -1,4 +1,4 @@
-"""An intake of the configuration, ready to be asked."""
+"""Compile an intake of the configuration, verify requests with it, and recognise repeats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.intakes.verification import (
     BasicLogin,
     HeaderKey,
     Hmac,
-    Nothing,
+    NoVerification,
     Scheme,
     StandardWebhooks,
     Unverified,
@@ -34,15 +34,20 @@ from app.model.secret import FileSecret
 
 Verifiers = Sequence[tuple[Scheme, Verifier]]
 
-MOST_IDENTITIES = 8  # events that one signed body may become within the window
+MAX_IDENTITIES = 8  # different events that one signed body may become within the window
 REPEATED_BODY = "repeated-body"
 
 
 class CompiledIntake(NamedTuple):
-    """``scheme``   from a secret to the way to verify that goes with it.
-    ``mapper``   from a request to the attributes of its event.
-    ``field``, ``challenge``, ``probe``  as a preset has them.
-    ``max_body``  most bytes of a body; 0: as for any request.
+    """An intake in the form that serves requests.
+
+    Attributes:
+        scheme: returns the verification scheme that belongs to a secret.
+        mapper: returns the attributes of the event of a request.
+        field: the form field with the JSON document, as in ``Preset``.
+        challenge: answers challenges, as in ``Preset``.
+        probe: recognises probes, as in ``Preset``.
+        max_body: most bytes of a body; 0 for the bound of the listener.
     """
 
     scheme: Callable[[str], Scheme]
@@ -54,7 +59,9 @@ class CompiledIntake(NamedTuple):
 
 
 def compile_intake(settings: Intake) -> CompiledIntake:
-    """SetupError names the setting below the intake that cannot be compiled."""
+    """Compile the settings of an intake. Raise SetupError that names the invalid setting relative
+    to the intake.
+    """
     if settings.preset is not None:
         preset = PRESETS[settings.preset]
         mapper = preset.mapper(settings.name)
@@ -62,21 +69,23 @@ def compile_intake(settings: Intake) -> CompiledIntake:
         return CompiledIntake(
             preset.scheme, mapper, preset.field, preset.challenge, preset.probe, most
         )
-    assert settings.verify is not None  # noqa: S101 - the model has seen to it
-    assert settings.event is not None  # noqa: S101 - likewise
+    assert settings.verify is not None  # noqa: S101 - the model demands it without a preset
+    assert settings.event is not None  # noqa: S101 - the same
     scheme = _scheme(settings.verify)
     mapper = _mapper(settings.event)
     return CompiledIntake(lambda _secret: scheme, mapper, max_body=max_body(settings))
 
 
 def max_body(settings: Intake) -> int:
-    """Return the most bytes of a body; 0 where the bound of the listener is the bound."""
+    """Return the largest body of an intake in bytes; 0 for the bound of the listener."""
     own = 0 if settings.preset is None else PRESETS[settings.preset].max_body
     return settings.max_body or own
 
 
 def secrets_of(settings: Intake) -> list[FileSecret]:
-    """The current one first. None where nothing is verified."""
+    """Return the secrets of an intake, the current one first. The list is empty if the intake
+    verifies nothing.
+    """
     verify = settings.verify
     match verify:
         case None:
@@ -91,23 +100,28 @@ def secrets_of(settings: Intake) -> list[FileSecret]:
 
 
 def compile_verifiers(intake: CompiledIntake, secrets: Sequence[str], max_age: float) -> Verifiers:
-    """One for each way to verify that the secrets have: while GitLab's token is replaced by a signing token,
-    two. SetupError for a secret that is no key of its scheme, and for a scheme that no age would pass."""
-    ways: dict[Scheme, list[str]] = {}
+    """Return one verifier for each scheme that the secrets belong to.
+
+    There are two while GitLab's secret token is replaced by a signing token. Raise SetupError for a
+    secret that is no key of its scheme. Raise SetupError, too, if ``max_age`` would reject every
+    signed time.
+    """
+    by_scheme: dict[Scheme, list[str]] = {}
     for secret in secrets or [""]:
-        ways.setdefault(intake.scheme(secret), []).append(secret)
-    if max_age <= 0 and any(scheme.timed for scheme in ways):
+        by_scheme.setdefault(intake.scheme(secret), []).append(secret)
+    if max_age <= 0 and any(scheme.timed for scheme in by_scheme):
         cure = "give it a duration above zero, such as 5m"
         raise SetupError("would refuse every signed time", setting="max_age", cure=cure)
-    return [(scheme, scheme.verifier(own, max_age)) for scheme, own in ways.items()]
+    return [(scheme, scheme.verifier(own, max_age)) for scheme, own in by_scheme.items()]
 
 
-class Verified(NamedTuple):
-    """A request that has shown that its sender has the secret.
+class VerifiedRequest(NamedTuple):
+    """The proof that the sender of a request has the secret.
 
-    ``scheme``  the way by which it was verified.
-    ``proved``  digest of what the signature covers; None where nothing is signed.
-    ``ahead``   seconds by which the signed time is later than our clock.
+    Attributes:
+        scheme: the scheme that verified the request.
+        proved: digest of what the signature covers; None if nothing is signed.
+        ahead: seconds by which the signed time is ahead of the clock of this process; else 0.
     """
 
     scheme: Scheme
@@ -115,8 +129,10 @@ class Verified(NamedTuple):
     ahead: float = 0.0
 
 
-def demand_verified(verifiers: Verifiers, arrival: IntakeRequest, now: float) -> Verified:
-    """Raises Unverified."""
+def demand_verified(verifiers: Verifiers, arrival: IntakeRequest, now: float) -> VerifiedRequest:
+    """Verify a request with each verifier until one succeeds. Raise Unverified, with the cause of
+    the first, if none does.
+    """
     causes: list[Unverified] = []
     for scheme, verifier in verifiers:
         try:
@@ -125,18 +141,19 @@ def demand_verified(verifiers: Verifiers, arrival: IntakeRequest, now: float) ->
             causes.append(Unverified(refused, scheme))
         else:
             if signed is not None:
-                return Verified(scheme, signed.digest, max(0.0, signed.at - now))
+                return VerifiedRequest(scheme, signed.digest, max(0.0, signed.at - now))
             proved = hashlib.sha256(arrival.body).digest() if scheme.signs else None
-            return Verified(scheme, proved)
+            return VerifiedRequest(scheme, proved)
     raise causes[0]
 
 
 class RepeatKey(NamedTuple):
-    """How a repeat is recognised.
+    """The digests by which a repeated request is recognised.
 
-    ``identity``  where a time is signed, the digest of what is signed; elsewhere that of the event's source, type and
-                  id, and of its data.
-    ``group``     digest of what the sender has proved; where nothing is signed, the identity.
+    Attributes:
+        identity: digest of what is signed, if a time is signed; else of the event's source, type,
+            id and data.
+        group: digest of what the signature covers; without a signature, the identity.
     """
 
     identity: bytes
@@ -144,12 +161,15 @@ class RepeatKey(NamedTuple):
 
 
 class RepeatedBody(SenderError):
-    """One signed body came as more events than it may within ``window`` seconds: 429. ``wait``: seconds until it
-    may come as another one."""
+    """The error for a signed body that came as too many different events within ``window`` seconds:
+    429.
+
+    ``wait`` is the number of seconds until the body may come as a further event.
+    """
 
     def __init__(self, *, wait: float, window: float) -> None:
         detail = (
-            f"The signature covers the body alone, and this body was accepted as {MOST_IDENTITIES} events with "
+            f"The signature covers the body alone, and this body was accepted as {MAX_IDENTITIES} events with "
             f"other ids, sources or types within max_age, {window:g} s. "
             "Cure: if the publisher repeats equal bodies on purpose, set max_age: 0s at this intake."
         )
@@ -158,14 +178,16 @@ class RepeatedBody(SenderError):
         self.wait = wait
 
 
-def repeat_key(verified: Verified, body: bytes, data: bytes, attributes: Attributes) -> RepeatKey:
-    """Return the key that a repeat of a request has too.
+def repeat_key(
+    verified: VerifiedRequest, body: bytes, data: bytes, attributes: Attributes
+) -> RepeatKey:
+    """Return the key that a repeat of this request has, too.
 
     Args:
-        verified: how the request was verified.
-        body: the bytes that came, which may be signed.
+        verified: the proof of verification.
+        body: the body as it came, which may be signed.
         data: the data of the event: the body without its content coding.
-        attributes: those of the event.
+        attributes: the attributes of the event.
     """
     scheme, proved, _ = verified
     if scheme.timed and proved is not None:
@@ -194,7 +216,7 @@ def _scheme(verify: Verify) -> Scheme:
             return BasicLogin(verify.username)
         case VerifyApiKey():
             return HeaderKey(verify.header.lower(), verify.prefix)
-    return Nothing()
+    return NoVerification()
 
 
 def _mapper(event: EventTemplates) -> Mapper:

@@ -1,8 +1,8 @@
-"""GitHub's webhooks as the CloudEvents project's adapter for GitHub maps them.
+"""Map GitHub's webhooks to event attributes as the CloudEvents project's adapter for GitHub does.
 
-One table says it all: which field names the source, the subject and the time of each kind of event. Kinds
-that the adapter does not list (GitHub has grown) follow its general pattern:
-``com.github.<event>.<action>``, source the repository's URL, or of what is nearest to it.
+One table holds the fields for source, subject and time of each kind of event. Kinds that the
+adapter does not list follow its general pattern. Their type is ``com.github.<event>.<action>``, and
+their source is the URL of the repository, or else of the organisation, account or sender.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import PayloadPaths, attributes_of, compile_adapter, first, texts
+from app.intakes.adapters import (
+    PayloadPaths,
+    build_attributes,
+    compile_adapter,
+    first_text,
+    texts_at,
+)
 from app.intakes.mapping import Attributes, Template
 
 EVENT, DELIVERY = "x-github-event", "x-github-delivery"
@@ -102,10 +108,13 @@ _GITHUB = "https://api.github.com"
 
 
 def attributes(name: str, delivery: str, fields: Any, received: str) -> Attributes:
-    """Of the webhook ``name`` with the payload ``fields``.
+    """Return the attributes of a GitHub event.
 
-    ``delivery``  the header ``X-GitHub-Delivery``: the event's id.
-    ``received``  RFC 3339 text: its time where the adapter says "current time".
+    Args:
+        name: the kind of event, from the header ``X-GitHub-Event``.
+        delivery: the value of the header ``X-GitHub-Delivery``, which becomes the id.
+        fields: the payload.
+        received: RFC 3339 text, the time of the event if the adapter demands the current time.
     """
     rule = ADAPTER.get(name) or PayloadPaths(
         name,
@@ -113,18 +122,18 @@ def attributes(name: str, delivery: str, fields: Any, received: str) -> Attribut
         subject=(f"{name}.number", f"{name}.id"),
         time=(f"{name}.updated_at",),
     )
-    type_ = ".".join(["com.github", rule.name, *texts(fields, rule.detail)])
+    type_ = ".".join(["com.github", rule.name, *texts_at(fields, rule.detail)])
     source = _source(rule, fields)
-    return attributes_of(rule, fields, delivery, type_, source, received, "repository.full_name")
+    return build_attributes(rule, fields, delivery, type_, source, received, "repository.full_name")
 
 
 def _source(rule: PayloadPaths, fields: Any) -> str:
     if rule.name == "security_advisory":
-        return "github.com"  # the adapter's own word: an advisory belongs to no repository
-    found = first(fields, (*rule.source, *_NEAREST)) or _GITHUB
+        return "github.com"  # as the adapter has it: an advisory belongs to no repository
+    found = first_text(fields, (*rule.source, *_NEAREST)) or _GITHUB
     if rule.name == "marketplace_purchase":
-        return found.rpartition("/")[0] or _GITHUB  # the account is the subject already
-    if rule.name == "commit_comment" and (commit := first(fields, ("comment.commit_id",))):
+        return found.rpartition("/")[0] or _GITHUB  # without the account, which is the subject
+    if rule.name == "commit_comment" and (commit := first_text(fields, ("comment.commit_id",))):
         return f"{found}/{commit}"
     return found
 

@@ -1,7 +1,8 @@
-"""GitLab's webhooks as the CloudEvents project's adapter for GitLab maps them.
+"""Map GitLab's webhooks to event attributes as the CloudEvents project's adapter for GitLab does.
 
-Kinds that the adapter does not list follow its general pattern: ``com.gitlab.<object_kind>.<action>``,
-source the project's URL, or of what is nearest to it. Jobs come as ``build``, which the adapter calls ``job``.
+Kinds that the adapter does not list follow its general pattern. Their type is
+``com.gitlab.<object_kind>.<action>``, and their source is the URL of the project, or else of the
+group or object. GitLab sends jobs as ``build``, which the adapter calls ``job``.
 """
 
 from __future__ import annotations
@@ -9,11 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.intakes.adapters import PayloadPaths, attributes_of, compile_adapter, first, texts
+from app.intakes.adapters import (
+    PayloadPaths,
+    build_attributes,
+    compile_adapter,
+    first_text,
+    texts_at,
+)
 from app.intakes.arrival import IntakeRequest
-from app.intakes.mapping import Attributes, Missing, header_text
+from app.intakes.mapping import Attributes, MissingValue, header_text
 
-# An event has this name at each of its deliveries; GitLab before 17.4 has the second alone.
+# These headers are equal in every delivery of one event. GitLab before 17.4 sends the second alone.
 IDENTITIES = ("idempotency-key", "x-gitlab-event-uuid")
 
 _PROJECT = ("repository.homepage", "project.web_url")
@@ -55,8 +62,14 @@ ADAPTER: Mapping[str, PayloadPaths] = {
 
 
 def attributes(kind: str, identity: str, fields: Any, received: str) -> Attributes:
-    """``kind``: ``object_kind`` or ``event_name``. ``received``: RFC 3339 text, where the adapter says
-    "current time"."""
+    """Return the attributes of a GitLab event.
+
+    Args:
+        kind: the kind of event, from the field ``object_kind`` or ``event_name``.
+        identity: the id of the event.
+        fields: the payload.
+        received: RFC 3339 text, the time of the event if the adapter demands the current time.
+    """
     rule = ADAPTER.get(kind) or PayloadPaths(
         kind,
         ("object_attributes.action", "action"),
@@ -64,31 +77,33 @@ def attributes(kind: str, identity: str, fields: Any, received: str) -> Attribut
         ("object_attributes.iid", "object_attributes.id", "id"),
         _CREATED,
     )
-    detail = list(texts(fields, rule.detail))[:1]
-    name = _noted(fields) if rule is _NOTE else ".".join([rule.name, *detail])
+    detail = list(texts_at(fields, rule.detail))[:1]
+    name = _note_type(fields) if rule is _NOTE else ".".join([rule.name, *detail])
     type_, source = f"com.gitlab.{name}", _source(rule, fields)
     project = "project.path_with_namespace"
-    return attributes_of(rule, fields, identity, type_, source, received, project)
+    return build_attributes(rule, fields, identity, type_, source, received, project)
 
 
 def _source(rule: PayloadPaths, fields: Any) -> str:
     if rule is _NOTE:
-        commit = first(fields, ("commit.url",)) if _noted(fields) == "note.commit" else ""
-        return commit or first(fields, rule.source).partition("#note_")[0]
-    return first(fields, (*rule.source, *_NEAREST))
+        commit = first_text(fields, ("commit.url",)) if _note_type(fields) == "note.commit" else ""
+        return commit or first_text(fields, rule.source).partition("#note_")[0]
+    return first_text(fields, (*rule.source, *_NEAREST))
 
 
-def _noted(fields: Any) -> str:
-    """``MergeRequest`` as ``note.merge_request``."""
-    on = first(fields, ("object_attributes.noteable_type",))
+def _note_type(fields: Any) -> str:
+    """Return the type of a comment, such as ``note.merge_request`` for a comment on a merge
+    request.
+    """
+    on = first_text(fields, ("object_attributes.noteable_type",))
     words = "".join(f"_{each.lower()}" if each.isupper() else each for each in on).strip("_")
     return f"note.{words}" if words else "note"
 
 
 def _kind(arrival: IntakeRequest) -> str:
-    if kind := first(arrival.fields(), ("object_kind", "event_name")):
+    if kind := first_text(arrival.fields(), ("object_kind", "event_name")):
         return kind
-    raise Missing(("the body has no text at /object_kind", "/object_kind"))
+    raise MissingValue(("the body has no text at /object_kind", "/object_kind"))
 
 
 def _identity(arrival: IntakeRequest) -> str:
@@ -99,7 +114,9 @@ def _identity(arrival: IntakeRequest) -> str:
 
 
 def _instance(arrival: IntakeRequest) -> str:
-    """The source of what belongs to no project or group."""
+    """Return the URL of the GitLab instance, the source of events that belong to no project or
+    group.
+    """
     return header_text(arrival, "x-gitlab-instance")
 
 

@@ -1,4 +1,6 @@
-"""From a request to the attributes of an event, by templates: ``com.example.{pointer:/kind}``."""
+"""Map a request to the attributes of an event by templates, such as
+``com.example.{pointer:/kind}``.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ from app.intakes.arrival import IntakeRequest, compile_pointer
 
 Attributes = dict[str, str]
 Mapper = Callable[[IntakeRequest, float], Attributes]
-"""From a request and the time now, in seconds since the epoch, to attributes. Raises Unmappable."""
+"""A function that returns the attributes for a request and the time now, in seconds since the
+epoch. It raises Unmappable.
+"""
 
 Alternatives = Sequence[str]
-"""Templates of one attribute: the first that can be filled is taken. An empty one leaves it out."""
+"""The templates of one attribute. The first one that can be filled counts. An empty template leaves
+the attribute out.
+"""
 
-Find = Callable[[IntakeRequest], str]
-"""Raises Missing."""
+TextFinder = Callable[[IntakeRequest], str]
+"""A function that returns a text of a request. It raises MissingValue."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -31,32 +37,40 @@ _SECONDS = re.compile(r"\d{1,11}(?:\.\d{1,9})?")
 
 
 class Unmappable(SenderError):
-    """No event can be made of a request: 422, with everything that is missing or wrong."""
+    """The error for a request that cannot become an event: 422. It lists everything that is missing
+    or invalid.
+    """
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         title = "No event can be made of this request"
         super().__init__(title, status=422, code="unmappable", faults=faults)
 
 
-class Missing(Exception):
-    """``absences``: of each value that a request does not have, what is said of it and where it should be."""
+class MissingValue(Exception):
+    """The error for values that a request does not have.
+
+    ``absences`` has two texts for each value: what is missing, and the place where it should be.
+    """
 
     def __init__(self, *absences: tuple[str, str]) -> None:
         super().__init__(*absences)
         self.absences = absences
 
     def faults(self, attribute: str) -> list[Fault]:
+        """Return the faults for the attribute that needs these values."""
         return [Fault("missing-value", f"{attribute}: {what}.", at) for what, at in self.absences]
 
 
-NOTHING: Mapping[str, Missing] = MappingProxyType({})
+NONE_MISSING: Mapping[str, MissingValue] = MappingProxyType({})
 
 
 class Template:
-    """One compiled template. SetupError names ``setting`` where it is none."""
+    """A compiled template. Raise SetupError, which names ``setting``, if the text is no valid
+    template.
+    """
 
     def __init__(self, text: str, setting: str = "") -> None:
-        self._parts: list[str | Find] = []
+        self._parts: list[str | TextFinder] = []
         end = 0
         for match in _TOKEN.finditer(text):
             self._parts.append(text[end : match.start()])
@@ -67,10 +81,13 @@ class Template:
 
     @property
     def is_constant(self) -> bool:
+        """Return True if the template contains no placeholder."""
         return all(isinstance(part, str) for part in self._parts)
 
     def text(self, arrival: IntakeRequest) -> str:
-        """Raises Missing."""
+        """Return the template filled with values of the request. Raise MissingValue with all
+        missing values.
+        """
         if len(self._parts) == 1:
             (only,) = self._parts
             return only if isinstance(only, str) else only(arrival)
@@ -79,14 +96,14 @@ class Template:
         for part in self._parts:
             try:
                 found.append(part if isinstance(part, str) else part(arrival))
-            except Missing as missing:
+            except MissingValue as missing:
                 absences += missing.absences
         if absences:
-            raise Missing(*absences)
+            raise MissingValue(*absences)
         return "".join(found)
 
 
-def _part(match: re.Match[str], setting: str) -> str | Find:
+def _part(match: re.Match[str], setting: str) -> str | TextFinder:
     if match[0] in {"{{", "}}"}:
         return match[0][0]
     kind, colon, name = (match[1] or "").partition(":")
@@ -94,38 +111,42 @@ def _part(match: re.Match[str], setting: str) -> str | Find:
         return _header(name.lower())
     if colon and kind == "pointer" and _POINTER.fullmatch(name):
         return _pointer(name)
-    raise SetupError(f"{match[0]} names nothing of a request", setting=setting, cure=_CURE)
+    raise SetupError(f"{match[0]} is no placeholder", setting=setting, cure=_CURE)
 
 
-def _header(name: str) -> Find:
+def _header(name: str) -> TextFinder:
     return lambda arrival: header_text(arrival, name)
 
 
 def header_text(arrival: IntakeRequest, name: str) -> str:
-    """Raises Missing also for a header that is repeated, for nobody knows which one is meant."""
+    """Return the value of a header. Raise MissingValue if it is missing, repeated or not UTF-8."""
     values, at = arrival.values(name), f"header {name}"
     if len(values) != 1:
-        raise Missing((f"{at} is {'repeated' if values else 'missing'}", at))
+        raise MissingValue((f"{at} is {'repeated' if values else 'missing'}", at))
     try:
         return values[0].decode()
     except UnicodeDecodeError:
-        raise Missing((f"{at} is not UTF-8", at)) from None
+        raise MissingValue((f"{at} is not UTF-8", at)) from None
 
 
-def _pointer(pointer: str) -> Find:
+def _pointer(pointer: str) -> TextFinder:
     lookup = compile_pointer(pointer)
 
     def find(arrival: IntakeRequest) -> str:
         found = lookup(arrival)
         if found is None:
-            raise Missing((f"the body has no text, number or boolean at {pointer}", pointer))
+            raise MissingValue((f"the body has no text, number or boolean at {pointer}", pointer))
         return found
 
     return find
 
 
 def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event") -> Mapper:
-    """SetupError for a template that is none, and for an id that would be the same for every request."""
+    """Return a mapper that fills the templates of all attributes.
+
+    Raise SetupError for an invalid template, and for an id that would be the same for every
+    request.
+    """
     compiled = {
         name: [Template(each, f"{setting}.{name}") for each in alternatives]
         for name, alternatives in templates.items()
@@ -136,11 +157,11 @@ def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event
 
     def mapper(arrival: IntakeRequest, _now: float) -> Attributes:
         attributes: Attributes = {"specversion": "1.0"}
-        absent: dict[str, Missing] = {}
+        absent: dict[str, MissingValue] = {}
         for name, alternatives in compiled.items():
             try:
                 text = _first(alternatives, arrival, name)
-            except Missing as missing:
+            except MissingValue as missing:
                 absent[name] = missing
             else:
                 if text or len(alternatives) == 1:
@@ -151,13 +172,16 @@ def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event
 
 
 def _first(alternatives: Sequence[Template], arrival: IntakeRequest, name: str) -> str:
-    """The first text that can be made; of several times the first that is one. Raises what the first of the
-    templates raises where there is none."""
-    causes: list[Missing] = []
+    """Return the first template that can be filled. Among several templates of a time, return the
+    first valid time.
+
+    Raise the MissingValue of the first template if none can be filled.
+    """
+    causes: list[MissingValue] = []
     for template in alternatives:
         try:
             text = template.text(arrival)
-        except Missing as missing:
+        except MissingValue as missing:
             causes.append(missing)
             continue
         if name == "time":
@@ -169,10 +193,15 @@ def _first(alternatives: Sequence[Template], arrival: IntakeRequest, name: str) 
 
 
 def complete(
-    attributes: Attributes, arrival: IntakeRequest, absent: Mapping[str, Missing] = NOTHING
+    attributes: Attributes,
+    arrival: IntakeRequest,
+    absent: Mapping[str, MissingValue] = NONE_MISSING,
 ) -> Attributes:
-    """With the content type of the request. Raises Unmappable for what is absent, by attribute, and for what the
-    rules of CloudEvents find."""
+    """Add the content type of the request to the attributes, and return them if they are valid.
+
+    Raise Unmappable for the values in ``absent``, by attribute, and for attributes that CloudEvents
+    does not allow.
+    """
     if (content_type := arrival.content_type) is not None:
         attributes["datacontenttype"] = content_type
     if not absent and is_plainly_valid(attributes):
@@ -189,7 +218,7 @@ def complete(
 
 
 def as_time(text: str) -> str:
-    """Seconds since the epoch as RFC 3339; any other text as it is."""
+    """Return seconds since the epoch as RFC 3339 text; return any other text unchanged."""
     if _SECONDS.fullmatch(text) is None:
         return text
     whole, _, fraction = text.partition(".")
@@ -200,10 +229,11 @@ def as_time(text: str) -> str:
     return f"{at}.{fraction}Z" if fraction else f"{at}Z"
 
 
-@lru_cache(maxsize=64)  # many events in one second
+@lru_cache(maxsize=64)  # many events have the same second
 def _second(since_the_epoch: str) -> str:
     return dt.datetime.fromtimestamp(int(since_the_epoch), dt.UTC).replace(tzinfo=None).isoformat()
 
 
 def is_time(text: str) -> bool:
+    """Return True if the text is an RFC 3339 time."""
     return is_timestamp(text) is not None

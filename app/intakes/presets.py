@@ -1,7 +1,7 @@
-"""What is known of publishers: how each signs, and which event each of its requests becomes.
+"""The presets: how each publisher signs, and which event each of its requests becomes.
 
-One table. Where a publisher signs the body alone, what is made of its headers is the word of the last that
-has seen a signed body: id and type of GitHub's events, for example.
+Some publishers sign the body alone. Then the attributes that come from headers, such as id and type
+of GitHub's events, are not proved. Anyone who has captured a signed body could change them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,32 @@ from app.model.intake import PresetName
 from app.model.signing_key import KeyKind
 
 Challenge = Callable[[IntakeRequest], str | None]
-"""The text to answer with, of a request that only asks whether somebody listens."""
+"""A function that returns the text to answer to a request that only asks whether the listener
+works. It returns None for all other requests.
+"""
 
 Probe = Callable[[IntakeRequest, bytes], bool]
-"""From a request and its query to whether it is an unsigned check of the listener, which carries no event."""
+"""A function that returns True if a request, given with its query, is an unsigned check of the
+listener without an event.
+"""
 
-_LONGEST_CHALLENGE = 4096  # characters
-_LONGEST_PROBE = 4096  # bytes of a form
+_MAX_CHALLENGE = 4096  # characters
+_MAX_PROBE = 4096  # bytes of a form
 _SLACK_MARK = "x-slack-signature"
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """``scheme``     from the secret to the way to verify.
-    ``mapper``     from the name of the intake to its events.
-    ``signed``     for people: what the signature covers. ``headers``: those that an event is made of.
-    ``field``      of a form: the one that holds the JSON document.
-    ``max_body``   most bytes of a body; 0: as for any request.
+    """The settings of one publisher.
+
+    Attributes:
+        scheme: returns the verification scheme that belongs to a secret.
+        mapper: returns the mapper for an intake of this name.
+        signed: a text for people: what the signature covers.
+        headers: the headers from which attributes are taken.
+        field: the form field that holds the JSON document.
+        challenge: answers challenges, if the publisher sends any.
+        probe: recognises unsigned checks, if the publisher sends any.
+        max_body: most bytes of a body; 0 for the bound of the listener.
     """
 
     scheme: Callable[[str], Scheme]
@@ -97,7 +107,9 @@ _SHOPIFY: Mapping[str, Alternatives] = {
 
 
 def _standard(name: str) -> Mapper:
-    """The payload of the specification has type and timestamp; who sends is known by the intake alone."""
+    """Return the mapper of Standard Webhooks, whose payloads have a type and a timestamp. The
+    source is the intake, because the payload names no sender.
+    """
     return compile_mapping({
         "id": ("{header:webhook-id}",),
         "type": ("{pointer:/type}",),
@@ -107,7 +119,9 @@ def _standard(name: str) -> Mapper:
 
 
 def _shopify() -> Mapper:
-    """``orders/create`` as ``orders.create``, like all types."""
+    """Return the mapper of Shopify. It writes the topic ``orders/create`` as ``orders.create``,
+    like all event types.
+    """
     plain = compile_mapping(_SHOPIFY)
 
     def mapper(arrival: IntakeRequest, now: float) -> Attributes:
@@ -119,28 +133,32 @@ def _shopify() -> Mapper:
 
 
 def _slack_challenge(arrival: IntakeRequest) -> str | None:
-    if arrival.is_form and _asks_for_ssl(arrival.body):
+    if arrival.is_form and _is_ssl_check(arrival.body):
         return ""
     fields = arrival.fields() or {}
     challenge = fields.get("challenge")
     if fields.get("type") != "url_verification" or not isinstance(challenge, str):
         return None
-    return challenge if len(challenge) <= _LONGEST_CHALLENGE else None
+    return challenge if len(challenge) <= _MAX_CHALLENGE else None
 
 
 def _slack_probe(arrival: IntakeRequest, query: bytes) -> bool:
-    """Slack checks the certificate of a URL with the parameter ``ssl_check=1``, and does not sign it."""
+    """Return True if Slack checks the certificate. Such a request has the parameter ``ssl_check=1``
+    and no signature.
+    """
     if arrival.values(_SLACK_MARK):
         return False
-    return _asks_for_ssl(query) or (arrival.is_form and _asks_for_ssl(arrival.body))
+    return _is_ssl_check(query) or (arrival.is_form and _is_ssl_check(arrival.body))
 
 
-def _asks_for_ssl(form: bytes) -> bool:
-    return len(form) <= _LONGEST_PROBE and b"ssl_check=1" in form.split(b"&")
+def _is_ssl_check(form: bytes) -> bool:
+    return len(form) <= _MAX_PROBE and b"ssl_check=1" in form.split(b"&")
 
 
 def _gitlab(secret: str) -> Scheme:
-    """A signing token is a key of Standard Webhooks; the older secret token is sent as it is."""
+    """Return the scheme of a GitLab secret: a signing token is a Standard Webhooks key, a secret
+    token is sent as it is.
+    """
     if secret.startswith(KeyKind.SECRET.value):
         return StandardWebhooks()
     return HeaderKey("x-gitlab-token")

@@ -1,8 +1,9 @@
-"""Whether a request comes from the one that has the secret. Every comparison takes constant time, and every
-signature is compared with every key, whatever was found before.
+"""Verify that the sender of a request has the secret of the intake.
 
-``scheme.verifier(secrets, max_age)`` makes what is asked of each request: it returns what is signed with a time, or
-raises ``VerificationFailed``. No message repeats a secret or a signature.
+Every comparison takes constant time, and every signature is compared with every key, even after a
+match. ``scheme.verifier(secrets, max_age)`` returns a function that verifies one request. That
+function returns what a signature with a time covers, or raises ``VerificationFailed``. No message
+repeats a secret or a signature.
 """
 
 from __future__ import annotations
@@ -34,11 +35,12 @@ from app.model.intake import BODY, TIMESTAMP, Encoding
 from app.model.signing_key import read_key
 
 
-class Signed(NamedTuple):
-    """What a signature with a time covers. The digest is the same whichever key has signed.
+class SignedContent(NamedTuple):
+    """The content that a signature with a time covers. The digest does not depend on the key that
+    signed.
 
     Attributes:
-        digest: of the signed bytes, the time included.
+        digest: digest of the signed bytes, including the time.
         at: the signed time, in seconds since the epoch.
     """
 
@@ -46,8 +48,10 @@ class Signed(NamedTuple):
     at: int
 
 
-Verifier = Callable[[IntakeRequest, float], Signed | None]
-"""From a request and the wall clock to what is signed; None where no time is. Raises Refused."""
+Verifier = Callable[[IntakeRequest, float], SignedContent | None]
+"""A function that verifies a request at a wall clock time. It returns what is signed, or None if no
+time is signed. It raises VerificationFailed.
+"""
 
 _PARTS = re.compile(f"({re.escape(TIMESTAMP)}|{re.escape(BODY)})")
 _LENGTHS: Mapping[Encoding, int] = {"hex": 64, "base64": 44}  # characters of 32 bytes
@@ -55,8 +59,10 @@ _MISSING_KEY, _WRONG_KEY = "missing-credential", "wrong-credential"
 
 
 class Unverified(SenderError):
-    """A request that has not shown that its sender has the secret: 401. ``code`` says how. ``challenge``: for
-    ``WWW-Authenticate``."""
+    """The error for a request whose sender has not proved that it has the secret: 401.
+
+    ``code`` is the reason. ``challenge`` is the value for ``WWW-Authenticate``.
+    """
 
     def __init__(self, refused: VerificationFailed, scheme: Scheme) -> None:
         fault = Fault(refused.code, f"{refused}.", f"header {scheme.header}")
@@ -66,8 +72,11 @@ class Unverified(SenderError):
 
 
 class Hmac(msgspec.Struct, frozen=True, kw_only=True):
-    """``header`` holds HMAC-SHA256 of the body, or of ``signed`` where the time in header ``timestamp`` is
-    signed too; several of them with commas between."""
+    """The scheme in which a header holds an HMAC-SHA256 signature, or several with commas between
+    them.
+
+    It covers the body, or ``signed`` if the time in header ``timestamp`` is signed, too.
+    """
 
     header: str
     prefix: str = ""
@@ -85,7 +94,7 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys, name, parts = _keys(secrets), self.timestamp, _PARTS.split(self.signed)
 
-        def verify(arrival: IntakeRequest, now: float) -> Signed | None:
+        def verify(arrival: IntakeRequest, now: float) -> SignedContent | None:
             given = self._given(arrival)
             if name is None:
                 _compare(given, _expected(keys, arrival.body, self.encoding))
@@ -93,7 +102,7 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
             at = timely(name, one_header(arrival, name, MISSING, MALFORMED), now, max_age)
             content = _joined(parts, at, arrival.body)
             _compare(given, _expected(keys, content, self.encoding))
-            return Signed(_digest(content), int(at))
+            return SignedContent(_digest(content), int(at))
 
         return verify
 
@@ -105,7 +114,9 @@ class Hmac(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StripeSignature(msgspec.Struct, frozen=True):
-    """Stripe's own header: ``t=TIME,v1=HEX``, of rotated secrets several ``v1``."""
+    """The scheme of Stripe's signature header, ``t=TIME,v1=HEX``. It has several ``v1`` while a
+    secret is replaced.
+    """
 
     header: str = "stripe-signature"
 
@@ -115,37 +126,37 @@ class StripeSignature(msgspec.Struct, frozen=True):
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
         keys = _keys(secrets)
 
-        def verify(arrival: IntakeRequest, now: float) -> Signed:
+        def verify(arrival: IntakeRequest, now: float) -> SignedContent:
             entries = b",".join(_values(arrival, self.header)).split(b",")
             pairs = [each.strip().partition(b"=") for each in entries]
             times = {value.decode() for name, _, value in pairs if name == b"t" and value.isdigit()}
             given = [value for name, _, value in pairs if name == b"v1"]
             if len(times) != 1:
-                raise VerificationFailed(MALFORMED, f"header {self.header} holds not one t")
+                raise VerificationFailed(MALFORMED, f"header {self.header} needs exactly one t")
             at = timely(f"t of header {self.header}", times.pop(), now, max_age)
             content = b"%b.%b" % (at.encode(), arrival.body)
             _compare(_well_formed(given, "hex", self.header), _expected(keys, content, "hex"))
-            return Signed(_digest(content), int(at))
+            return SignedContent(_digest(content), int(at))
 
         return verify
 
 
 class StandardWebhooks(msgspec.Struct, frozen=True):
-    """Standard Webhooks 1.0, v1 and v1a."""
+    """The scheme of Standard Webhooks 1.0, with signatures v1 and v1a."""
 
     kind = "Signature"
     header = SIGNATURE
     timed = signs = True
 
     def verifier(self, secrets: Sequence[str], max_age: float) -> Verifier:
-        """SetupError for a secret that is no key."""
+        """Return the verifier for these secrets. Raise SetupError for a secret that is no key."""
         try:
             keys = [read_key(text) for text in secrets]
         except ValueError as error:
             cure = "copy the secret of the sender, whsec_..."
             raise SetupError(str(error), setting="secret", cure=cure) from None
 
-        def check(arrival: IntakeRequest, now: float) -> Signed:
+        def check(arrival: IntakeRequest, now: float) -> SignedContent:
             headers = [(n.decode("latin-1"), v.decode("latin-1")) for n, v in arrival.headers]
             verdict = verify(headers, arrival.body, keys, now, max_age)
             if not verdict.valid:
@@ -153,13 +164,13 @@ class StandardWebhooks(msgspec.Struct, frozen=True):
             identity, at = [
                 one_header(arrival, name, MISSING, MALFORMED).strip() for name in (ID, SENT_AT)
             ]
-            return Signed(_digest(signed_before(identity, at) + arrival.body), int(at))
+            return SignedContent(_digest(signed_before(identity, at) + arrival.body), int(at))
 
         return check
 
 
 class HeaderKey(msgspec.Struct, frozen=True):
-    """``header`` holds ``prefix`` and the secret itself."""
+    """The scheme in which ``header`` holds ``prefix`` and the secret itself."""
 
     header: str
     prefix: str = ""
@@ -178,7 +189,9 @@ class HeaderKey(msgspec.Struct, frozen=True):
 
 
 class BasicLogin(msgspec.Struct, frozen=True):
-    """User name and password (RFC 7617), in UTF-8."""
+    """The scheme of a user name and a password in Basic authentication (RFC 7617), encoded in
+    UTF-8.
+    """
 
     username: str
 
@@ -199,8 +212,8 @@ class BasicLogin(msgspec.Struct, frozen=True):
         return verify
 
 
-class Nothing(msgspec.Struct, frozen=True):
-    """Everybody is let in."""
+class NoVerification(msgspec.Struct, frozen=True):
+    """The scheme that accepts every request."""
 
     kind = header = ""
     timed = signs = False
@@ -209,13 +222,21 @@ class Nothing(msgspec.Struct, frozen=True):
         return lambda _arrival, _now: None
 
 
-Scheme = Hmac | StripeSignature | StandardWebhooks | HeaderKey | BasicLogin | Nothing
-"""One way to verify. ``timed``: a time is signed, so that an old request can be told. ``signs``: the body
-is, so that nobody without the secret can have made it. ``header``: where the proof stands."""
+Scheme = Hmac | StripeSignature | StandardWebhooks | HeaderKey | BasicLogin | NoVerification
+"""A way to verify requests.
+
+``timed`` is True if a time is signed, so that old requests can be rejected. ``signs`` is True if
+the body is signed, so that only an owner of the secret can have made it. ``header`` is the header
+with the proof.
+"""
 
 
 def one_header(arrival: IntakeRequest, name: str, missing: str, malformed: str) -> str:
-    """The only header field of that name. Raises Refused with one of the two codes."""
+    """Return the value of the only header field of that name.
+
+    Raise VerificationFailed with the code ``missing`` if there is none, and ``malformed`` if there
+    are several.
+    """
     values = arrival.values(name)
     if not values:
         raise VerificationFailed(missing, f"header {name} is missing")
@@ -225,7 +246,7 @@ def one_header(arrival: IntakeRequest, name: str, missing: str, malformed: str) 
 
 
 def _values(arrival: IntakeRequest, name: str) -> list[bytes]:
-    """Return every field of a header of signatures. Raises Refused where there is none."""
+    """Return all values of a signature header. Raise VerificationFailed if there is none."""
     values = arrival.values(name)
     if not values:
         raise VerificationFailed(MISSING, f"header {name} is missing")
@@ -242,8 +263,9 @@ def _joined(parts: Sequence[str], at: str, body: bytes) -> bytes:
 
 
 def _well_formed(given: Sequence[bytes], encoding: Encoding, header: str) -> list[bytes]:
-    """Return the entries that are as long as a signature; the others are skipped. Hexadecimal digits are returned
-    in lower case; base64 has one form."""
+    """Return the entries that have the length of a signature; skip the others. Hexadecimal digits
+    become lower case.
+    """
     if not given:
         raise VerificationFailed(
             MALFORMED, f"header {header} holds no signature of the expected form"

@@ -1,10 +1,14 @@
-"""Shell. One attempt to deliver, and nothing else: no policy, no retry, no opinion on the answer.
+"""Shell. Send one delivery attempt to a sink. Retries and the judgement of the answer are the
+worker's part.
 
-``webhook`` writes the event for HTTP, ``topic`` writes it for a broker, ``pull_queue`` makes it a row that a
-consumer pulls; ``traced`` puts a span around any of them. ``dead_letters`` is the one way into the dead letters.
+``webhook`` writes the event for HTTP. ``topic`` writes it for a broker. ``pull_queue`` stores it as
+a row that a consumer pulls. ``traced`` adds spans to any of the three sinks. Every dead letter is
+stored through ``dead_letters``.
 
-Beside ``webhook``: ``http_client`` posts; ``http_pool`` has the connections to one host, ``http_connect`` makes
-them, ``http_connection`` is one of them, ``http_answer`` reads what comes back, ``dns`` finds the addresses that
-a webhook may have. ``handshake`` asks for consent, ``credentials`` and ``signatures`` add headers,
-``masks`` hide what is secret in an answer, ``replies`` take the events out of one.
+``webhook`` posts with ``http_client``. ``http_pool`` holds the connections to one host, and
+``http_connect`` opens them. ``http_connection`` is one connection, and ``http_answer`` parses its
+answers. ``dns`` resolves a host to the addresses that a webhook may have.
+
+``handshake`` asks a webhook for consent. ``credentials`` and ``signatures`` add headers to a
+request. ``masks`` hides secrets in an answer, and ``replies`` publishes the events of an answer.
 """

@@ -1,6 +1,6 @@
-"""The one way into the dead letters: a copy on the user's topic, then the store, then it is told.
+"""Store every dead letter in one way: copy it to the topic of the user, store it, then report it.
 
-A copy is the record as it was, marked with where it comes from and why.
+A copy is the original record. Additional headers name its source and its cause.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from app.model.message import Partition
 from app.model.subscription import Subscription
 from app.telemetry import Counters
 
-MARK = (
-    "skybridge-dead-letter-"  # how the names of headers begin that a copy has more than its record
-)
+MARK = "skybridge-dead-letter-"  # prefix of the header names that a copy adds to its record
 MAX_DELIVERIES, REJECTED = "max-deliveries", "rejected"
 
 _log = logging.getLogger("skybridge.worker")
@@ -30,12 +28,14 @@ _log = logging.getLogger("skybridge.worker")
 
 @dataclass(eq=False, repr=False)
 class DeadLettering:
-    """Of one subscription. A copy is made *before* its letter is stored, for storing is what finishes the message,
-    wherever it is read from (rule 2). So a letter in the store has its copy; a copy may be made twice, or of a
-    message that is delivered after all, when the process dies in between.
+    """Writer of the dead letters of one subscription.
 
-    ``copies``  the log of its ``dead_letter`` topic, None where none is set.
-    ``notify``  is told what was stored.
+    A copy is made *before* its dead letter is stored, because storing the letter finishes the
+    message. So each stored letter has its copy. If the process dies between the two steps, a copy
+    may be made twice. A copy may then also exist of a message that is delivered after all.
+
+    ``_copies`` is the log of the ``dead_letter`` topic, or None if the subscription has no such
+    topic. ``_notify`` receives each letter that was stored.
     """
 
     _subscription: Subscription
@@ -46,34 +46,57 @@ class DeadLettering:
 
     def __post_init__(self) -> None:
         self._target = self._subscription.dead_letter
-        self._copied: set[tuple[Partition, str]] = set()  # places whose letters were not stored yet
+        self._copied: set[tuple[Partition, str]] = set()  # copied, but not stored yet
 
     def now_ms(self) -> int:
+        """Return the wall clock time in ms since the epoch."""
         return int(self._clock.now() * 1000)
 
     async def put(
         self, letters: Sequence[DeadLetter], store: Callable[[], Awaitable[Sequence[bool]]]
     ) -> Sequence[bool]:
-        """``store`` writes them, and says of each whether it did. Whatever it raises, and BrokerError of the
-        topic: nothing is finished, and this may be repeated. A store that is full is asked again and
-        again, so each is copied once."""
-        await self._copy([letter for letter in letters if _place(letter) not in self._copied])
+        """Copy the letters, store them with ``store``, and report those that were stored.
+
+        A letter whose storing failed may be put again. It is copied once only, because a full store
+        is retried many times.
+
+        Args:
+            letters: the dead letters, in order.
+            store: writes the letters. It returns for each letter True if that letter was stored.
+
+        Returns:
+            The result of ``store``.
+
+        Raises:
+            BrokerError: the topic of the copies failed; no message is finished.
+            StaleOwner: the partition has a newer owner. Other errors of ``store`` pass through,
+                too.
+        """
+        await self._copy(
+            [letter for letter in letters if _message_position(letter) not in self._copied]
+        )
         try:
             stored = await store()
         except StaleOwner:
-            self._copied.difference_update(map(_place, letters))  # they are another's
+            self._copied.difference_update(
+                map(_message_position, letters)
+            )  # the new owner of the partition copies them
             raise
-        self._copied.difference_update(map(_place, letters))
+        self._copied.difference_update(map(_message_position, letters))
         for letter, is_stored in zip(letters, stored, strict=True):
             if is_stored:
-                self._tell(letter)
+                self._report(letter)
         return stored
 
     async def put_rows(
         self, queue: PullQueue, rows: Sequence[Offered], cause: str, detail: str
     ) -> Mapping[str, bool]:
-        """Of messages that wait to be pulled, by token: False where the lock ran out meanwhile, and the
-        message is another's."""
+        """Make dead letters of messages that wait in a pull queue.
+
+        Returns:
+            For each lock token, True if the letter was stored. False means that the lock expired
+                and another consumer may have the message.
+        """
         letters = {row.token: self._of_row(row, cause, detail) for row in rows}
         if not letters:
             return {}
@@ -86,24 +109,27 @@ class DeadLettering:
         return dict(zip(letters, stored, strict=True))
 
     async def _copy(self, letters: Sequence[DeadLetter]) -> None:
-        """Copy the letters to the user's topic. A copy that the topic refuses for good, such as one too large with
-        its marks, is left out, logged and counted. Raises BrokerError for what time may mend: then the others
-        are copied again."""
+        """Copy the letters to the topic of the user.
+
+        A copy that the topic refuses for good, for example as too large, is skipped, logged and
+        counted. Raise BrokerError for a failure that may pass; the failed letters are then copied
+        again by a later call.
+        """
         if self._copies is None or self._target is None or not letters:
             return
-        copies = [marked(letter) for letter in letters]
+        copies = [marked_copy(letter) for letter in letters]
         results = await self._copies.submit(self._target.topic, copies)
         for letter, result in zip(letters, results, strict=True):
             if isinstance(result, BrokerRefused) and result.of_record:
                 _log.error(
-                    "%s: a dead letter does not fit its topic, and is only in the store: %s",
+                    "%s: the dead-letter topic refused a copy, which is only in the store: %s",
                     letter.subscription,
                     result,
                 )
                 self._counters.add("dead_letter_copies_refused", letter.subscription, result.kind)
             elif isinstance(result, BrokerError):
                 raise result
-            self._copied.add(_place(letter))
+            self._copied.add(_message_position(letter))
 
     def _of_row(self, row: Offered, cause: str, detail: str) -> DeadLetter:
         return DeadLetter(
@@ -119,7 +145,7 @@ class DeadLettering:
             event=row.event,
         )
 
-    def _tell(self, letter: DeadLetter) -> None:
+    def _report(self, letter: DeadLetter) -> None:
         name = letter.subscription
         self._counters.add("dead_letters", name, letter.cause)
         self._counters.add("deliveries", name, "dead-lettered")
@@ -136,15 +162,18 @@ class DeadLettering:
         )
 
 
-def _place(letter: DeadLetter) -> tuple[Partition, str]:
+def _message_position(letter: DeadLetter) -> tuple[Partition, str]:
     return letter.message.partition, letter.message.position
 
 
-def marked(letter: DeadLetter) -> Record:
-    """The record as it was, and behind its own headers where it comes from and why, and the typed values
-    that are no text, for few brokers have them. The names are outside ``ce_``, so the event is untouched."""
+def marked_copy(letter: DeadLetter) -> Record:
+    """Return the record with headers that name its source and the cause of the dead letter.
+
+    The header ``typed`` holds, as JSON, the typed values that are no text, because few brokers
+    support them. No name begins with ``ce_``, so the event is unchanged.
+    """
     record, message = letter.message.record, letter.message
-    said = {
+    marks = {
         "subscription": letter.subscription,
         "cause": letter.cause,
         "topic": message.partition.topic,
@@ -157,8 +186,8 @@ def marked(letter: DeadLetter) -> Record:
         name: natives[name] for name, text in record.headers if text is None and name in natives
     }
     if typed:
-        said["typed"] = msgspec.json.encode(typed).decode()
-    marks: tuple[Header, ...] = tuple(
-        (f"{MARK}{name}", text.encode()) for name, text in said.items()
+        marks["typed"] = msgspec.json.encode(typed).decode()
+    headers: tuple[Header, ...] = tuple(
+        (f"{MARK}{name}", text.encode()) for name, text in marks.items()
     )
-    return replace(record, headers=record.headers + marks)
+    return replace(record, headers=record.headers + headers)

@@ -1,7 +1,7 @@
-"""The addresses of a webhook's host that it may have: looked up, judged, and kept for half a minute.
+"""Resolve the host of a webhook to the addresses that are allowed, and cache them for 30 seconds.
 
-Connections are made to exactly what comes out of here, so a name that changes its mind between the
-check and the connection has nothing to swap (reliability 4.3).
+Connections are made to exactly these addresses. So a name cannot resolve to a forbidden address
+between the check and the connection.
 """
 
 from __future__ import annotations
@@ -17,54 +17,69 @@ from typing import Any, Protocol
 
 from app.delivery.address_guard import allowed
 
-CACHE = 30.0  # seconds
+CACHE_SECONDS = 30.0  # seconds
 DNS_TIMEOUT = 2.0  # seconds
-MOST_AT_ONCE = 4  # look-ups of one sink; it has one host, and its answers are kept for a while
+MAX_LOOKUPS = 4  # concurrent look-ups of one sink; one host with cached answers needs few
 
-Found = list[tuple[Any, ...]]
-"""As ``socket.getaddrinfo`` returns it."""
+AddressInfos = list[tuple[Any, ...]]
+"""A list of addresses in the form that ``socket.getaddrinfo`` returns."""
 
-Known = tuple[float, deque[str]]
-"""Addresses, and until when they are believed (time of the loop)."""
+CachedAddresses = tuple[float, deque[str]]
+"""The loop time in seconds at which the addresses expire, and the addresses."""
 
 
 class AddressBlocked(OSError):
-    """Every address of the host is one that a webhook may not have."""
+    """The error for a host all of whose addresses are forbidden for webhooks."""
 
 
-class Lookup(Protocol):
-    """Finds the addresses of a name. Raises OSError."""
+class DnsLookup(Protocol):
+    """A resolver of host names to addresses."""
 
-    async def resolve(self, host: str) -> Sequence[str]: ...
+    async def resolve(self, host: str) -> Sequence[str]:
+        """Return the addresses of the host, as text. Raise OSError if the look-up fails."""
 
 
-class Names:
-    """``allow_private`` as the guard has it. ``timeout``: seconds for one look-up."""
+class GuardedResolver:
+    """A resolver that returns only addresses which webhooks may have, and caches them.
+
+    ``allow_private`` lists the networks and host patterns that are exempt. ``timeout`` is the limit
+    of one look-up in seconds.
+    """
 
     def __init__(
-        self, lookup: Lookup, allow_private: Sequence[str], timeout: float = DNS_TIMEOUT
+        self, lookup: DnsLookup, allow_private: Sequence[str], timeout: float = DNS_TIMEOUT
     ) -> None:
         self._lookup = lookup
         self._allow_private = allow_private
         self._timeout = timeout
-        self._known: dict[tuple[str, bool], asyncio.Task[Known]] = {}
+        self._known: dict[tuple[str, bool], asyncio.Task[CachedAddresses]] = {}
 
     async def addresses(self, host: str, *, plain: bool) -> Sequence[str]:
-        """Never none, and each time another one first. ``plain``: for http, which reaches only what
-        ``allow_private`` names. Raises AddressBlocked, and OSError for what cannot be found.
+        """Return at least one allowed address of the host. Successive calls start with different
+        addresses.
 
-        All who want the same name wait for one look-up, which goes on when one of them goes."""
+        Concurrent callers share one look-up, which continues if one of them is cancelled.
+
+        Args:
+            host: the host name.
+            plain: whether the URL is http. Plain http reaches only hosts that ``allow_private``
+                lists.
+
+        Raises:
+            AddressBlocked: every address is forbidden.
+            OSError: the look-up failed.
+        """
         key = host, plain
         known = self._known.get(key)
-        if known is None or (known.done() and not _lasts(known)):
+        if known is None or (known.done() and not _is_valid(known)):
             known = self._known[key] = asyncio.create_task(self._look_up(host, plain))
-            known.add_done_callback(_lasts)  # its error is for those who waited
+            known.add_done_callback(_is_valid)  # retrieves the error, which the waiting callers get
         _, found = await asyncio.shield(known)
         answer = tuple(found)
         found.rotate(-1)
         return answer
 
-    async def _look_up(self, host: str, plain: bool) -> Known:
+    async def _look_up(self, host: str, plain: bool) -> CachedAddresses:
         try:
             found = await asyncio.wait_for(self._lookup.resolve(host), self._timeout)
         except TimeoutError:
@@ -75,59 +90,66 @@ class Names:
             raise OSError(errno.ENODATA, f"{host} has no address")
         if not kept:
             raise AddressBlocked(errno.EACCES, f"{host} has only forbidden addresses for webhooks")
-        return asyncio.get_running_loop().time() + CACHE, deque(kept)
+        return asyncio.get_running_loop().time() + CACHE_SECONDS, deque(kept)
 
 
-def _lasts(known: asyncio.Task[Known]) -> bool:
-    """Whether a look-up that has ended is still good."""
+def _is_valid(known: asyncio.Task[CachedAddresses]) -> bool:
+    """Return True if a finished look-up succeeded and its addresses have not expired."""
     if known.cancelled() or known.exception() is not None:
         return False
     return known.result()[0] > asyncio.get_running_loop().time()
 
 
 class ThreadLookup:
-    """Asks the system, in threads of its own, a few at a time: names that hang make only their own
-    target wait.
+    """A resolver that asks the operating system in daemon threads of its own, at most ``most`` at a
+    time.
 
-    The threads are nobody else's: neither another sink's nor those of the loop's executor, which the
-    whole process shares. They are daemons, for the system's resolver cannot be interrupted, and a
-    process that stops must not wait for a name server.
+    A name server that does not answer delays only its own target. The threads belong to one sink.
+    They are not in the executor of the loop, which the whole process shares. They are daemons,
+    because the resolver of the system cannot be interrupted and must not delay the end of the
+    process.
 
-    ``ask``: ``socket.getaddrinfo``, or another with its signature.
+    ``ask`` is ``socket.getaddrinfo`` or a function with the same signature.
     """
 
     def __init__(
-        self, ask: Callable[..., Found] = socket.getaddrinfo, most: int = MOST_AT_ONCE
+        self, ask: Callable[..., AddressInfos] = socket.getaddrinfo, most: int = MAX_LOOKUPS
     ) -> None:
         self._ask = ask
         self._slots = asyncio.Semaphore(most)
 
     async def resolve(self, host: str) -> Sequence[str]:
-        """Raises OSError. A caller that goes away leaves its slot taken until its thread is done."""
+        """Return the addresses of the host. Raise OSError if the look-up fails.
+
+        If the caller is cancelled, the look-up occupies its slot until its thread ends.
+        """
         await self._slots.acquire()
-        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[AddressInfos] = asyncio.get_running_loop().create_future()
         try:
             self._begin(answer, host)
         except BaseException:
             self._slots.release()
             raise
-        return [_address(family, address) for family, *_, address in await answer]
+        return [_address_text(family, address) for family, *_, address in await answer]
 
-    def _begin(self, answer: asyncio.Future[Found], host: str) -> None:
+    def _begin(self, answer: asyncio.Future[AddressInfos], host: str) -> None:
         loop = asyncio.get_running_loop()
 
         def look_up() -> None:
-            found: Found | OSError
+            found: AddressInfos | OSError
             try:
                 found = self._ask(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
-            except (OSError, UnicodeError) as error:  # a label that IDNA cannot hold
+            except (
+                OSError,
+                UnicodeError,
+            ) as error:  # UnicodeError: a label that IDNA cannot encode
                 found = error if isinstance(error, OSError) else OSError(str(error))
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._end, answer, found)
 
         threading.Thread(target=look_up, name=f"dns {host}", daemon=True).start()
 
-    def _end(self, answer: asyncio.Future[Found], found: Found | OSError) -> None:
+    def _end(self, answer: asyncio.Future[AddressInfos], found: AddressInfos | OSError) -> None:
         self._slots.release()
         if answer.done():
             return
@@ -137,8 +159,10 @@ class ThreadLookup:
             answer.set_result(found)
 
 
-def _address(family: int, address: tuple[Any, ...]) -> str:
-    """A link-local address of IPv6 is nothing without its interface."""
+def _address_text(family: int, address: tuple[Any, ...]) -> str:
+    """Return the address as text. A link-local IPv6 address includes its interface, without which
+    it is unusable.
+    """
     if family == socket.AF_INET6 and address[-1]:
         return socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0]
     return str(address[0])

@@ -1,5 +1,6 @@
-"""Asks a webhook for its consent, and remembers what it said (spec 5.3). It may also consent later, at an address
-that it is told (``WebHook-Request-Callback``)."""
+"""Ask a webhook for its consent; it answers at once, or later by a callback (webhook specification
+4).
+"""
 
 from __future__ import annotations
 
@@ -20,40 +21,47 @@ from app.sinks.credentials import Credentials, NoToken, StaticHeaders
 from app.sinks.http_client import HttpClient
 from app.telemetry.tasks import ended
 
-RENEW = 86_400.0  # seconds after which a consent is asked for again; it counts meanwhile
-ASK_AGAIN = 3_600.0  # seconds until a webhook that goes without is asked again
-REQUIRED_AGAIN = (60.0, 3_600.0)  # likewise one that must consent: doubled from one to the other
-UNHEARD_AGAIN = (1.0, 60.0)  # likewise one that must consent and did not answer
+RENEW_AFTER = 86_400.0  # seconds after which a consent is renewed; it stays valid meanwhile
+OPTIONAL_RETRY = 3_600.0  # seconds until a webhook that need not consent is asked again
+REQUIRED_RETRY = (60.0, 3_600.0)  # first and longest wait for one that must consent; it doubles
+UNANSWERED_RETRY = (1.0, 60.0)  # the same waits where a webhook did not answer at all
 
 PATH = "/handshake/"
-LASTING = 86_400.0  # seconds
+CALLBACK_VALID = 86_400.0  # seconds that a callback URL stays valid
 _KEY = 32  # bytes
 
-Granted = Callable[[str | None], None]
-"""Called with the raw ``WebHook-Allowed-Rate``, None without one."""
+ConsentCallback = Callable[[str | None], None]
+"""A function that gets the raw ``WebHook-Allowed-Rate``, or None if the webhook sent none."""
 
 _log = logging.getLogger(__name__)
 
 
 class Callbacks:
-    """An address holds a key that nobody can guess, serves one question, and ends. The store keeps a digest of it,
-    so that any gateway can be called; the process that asked looks there for what was said.
+    """The callback URLs by which webhooks consent later.
 
-    ``base``: URL of the events listener as webhooks reach it. ``now``: seconds since the epoch."""
+    A URL contains an unguessable key and serves one question. The store holds a digest of the key,
+    so any gateway can take the call. The process that asked polls the store for the answer.
+
+    ``base`` is the URL of the events listener for webhooks. ``now`` returns seconds since the
+    epoch.
+    """
 
     def __init__(self, base: str, consents: Consents, now: Callable[[], float]) -> None:
         self._base = base.rstrip("/")
         self._consents = consents
         self._now = now
-        self._open: dict[bytes, Granted] = {}  # what this process asked
-        self._taking = asyncio.Lock()  # what one takes is told before another misses it
+        self._open: dict[bytes, ConsentCallback] = {}  # by digest: the questions of this process
+        self._taking = asyncio.Lock()  # an answer is taken and reported as one step
 
-    async def open(self, subscription: str, granted: Granted) -> str:
-        """The URL to be called. It ends after a day, when it was called, or when it is closed. "" while
-        the store does not answer."""
+    async def open(self, subscription: str, granted: ConsentCallback) -> str:
+        """Create a callback URL that calls ``granted`` once. Return "" if the store does not
+        answer.
+
+        The URL ends after one day, when it was called, or when it is closed.
+        """
         key = secrets.token_urlsafe(_KEY)
         digest, now = _digest(key), self._now()
-        until_ms = int((now + LASTING) * 1000)
+        until_ms = int((now + CALLBACK_VALID) * 1000)
         try:
             await self._consents.open(
                 digest, subscription, until_ms=until_ms, now_ms=int(now * 1000)
@@ -65,35 +73,41 @@ class Callbacks:
         return f"{self._base}{PATH}{key}"
 
     async def close(self, url: str) -> bool:
-        """Whether it was called before; then ``granted`` knows. One that the store cannot close now ends
-        after its day."""
+        """Close a callback URL, or let it expire after its day. Return True if the webhook had
+        called it; ``granted`` was then called.
+        """
         digest = _digest(url.rpartition("/")[2])
         async with self._taking:
             if digest in self._open:
                 with contextlib.suppress(StoreUnavailable):
-                    self._tell(await self._consents.close(digest))
+                    self._report(await self._consents.close(digest))
             return self._open.pop(digest, None) is None
 
     async def call(self, key: str, rate: str | None) -> bool | None:
-        """Somebody called. False: there is no such address, or it has ended. None: the store, which
-        would know, does not answer."""
+        """Record that a webhook called a callback URL. Return True if the URL was open, False if it
+        is unknown or closed, None if the store does not answer.
+        """
         digest = _digest(key)
         try:
             known = await self._consents.call(digest, rate, int(self._now() * 1000))
         except StoreUnavailable:
             return None
         if digest in self._open:
-            with contextlib.suppress(StoreUnavailable):  # it is kept, and found by a later look
+            with contextlib.suppress(
+                StoreUnavailable
+            ):  # the store has the call; a later look finds it
                 await self.look()
         return known
 
     async def look(self) -> None:
-        """Tell those who asked here what was said at any gateway. StoreUnavailable."""
+        """Report the calls that any gateway took to the askers in this process. Raise
+        StoreUnavailable.
+        """
         async with self._taking:
             if self._open:
-                self._tell(await self._consents.take(self._open))
+                self._report(await self._consents.take(self._open))
 
-    def _tell(self, called: Mapping[bytes, str | None]) -> None:
+    def _report(self, called: Mapping[bytes, str | None]) -> None:
         for digest, rate in called.items():
             self._open.pop(digest)(rate)
 
@@ -103,13 +117,14 @@ def _digest(key: str) -> bytes:
 
 
 class Handshake:
-    """Of one subscription. Where it is ``due``, ``settle`` and ask for a ``refusal`` before an attempt;
-    ``take`` as it begins. ``headers`` go onto it.
+    """The consent of the webhook of one subscription, and the rate that the webhook allows.
 
-    ``rate``      deliveries a minute to ask for; None for as many as we like.
-    ``required``  nothing is sent without consent.
-    ``within``    seconds for the answer.
-    ``name``      of the subscription.
+    Before an attempt, the sink checks ``due``. If it is True, the sink awaits ``settle`` and obeys
+    ``refusal``. It calls ``take`` when the attempt begins and adds ``headers`` to the request.
+
+    ``origin`` is the value of ``WebHook-Request-Origin``. ``rate`` is the deliveries per minute to
+    ask for; None means no limit. With ``required``, nothing is sent without consent. ``within``
+    limits the answer, in seconds. ``name`` is the id of the subscription.
     """
 
     def __init__(
@@ -138,12 +153,12 @@ class Handshake:
         self._name = name
         self._monotonic = monotonic
         self._callback = ""
-        self._called = False  # consent came by the callback of the last question
+        self._called = False  # the webhook called the callback of the last question
         self._ready: Callable[[], None] = lambda: None
         self._asking: asyncio.Task[None] | None = None
         self._due = 0.0  # when to ask next
         self._refusals = 0
-        self._again = REQUIRED_AGAIN
+        self._again = REQUIRED_RETRY
         self._limit: RateLimit | None = None
         self._consent: Consent | None = None
         self.required = required
@@ -152,17 +167,20 @@ class Handshake:
 
     @property
     def granted(self) -> bool:
+        """Return True if the webhook has consented."""
         return self._consent is not None
 
     @property
     def due(self) -> bool:
-        """Whether there is something to ask now, or nothing may be sent."""
+        """Return True if the webhook must be asked now, or if a required consent is missing."""
         barred = self.required and self._consent is None
         return barred or self._monotonic() >= self._due
 
     async def settle(self) -> None:
-        """Ask if it is time to; all who want to know meanwhile wait for the same answer. Nobody waits
-        for the renewal of a consent."""
+        """Ask the webhook if a question is due. Concurrent callers share one question.
+
+        Without a consent, wait for the answer. The renewal of a consent runs in the background.
+        """
         if self._monotonic() < self._due:
             return
         if self._asking is None:
@@ -172,60 +190,62 @@ class Handshake:
             await asyncio.shield(self._asking)
 
     def when_ready(self, ready: Callable[[], None]) -> None:
-        """``ready`` is to be called when consent has come by the callback."""
+        """Set the function that is called when the webhook consents by the callback."""
         self._ready = ready
 
     def wait(self) -> float:
-        """Seconds until the rate that was allowed lets another attempt begin."""
+        """Return the seconds until the allowed rate permits the next attempt; 0 if it does now."""
         return 0.0 if self._limit is None else self._limit.wait(self._monotonic())
 
     def take(self) -> None:
-        """An attempt begins."""
+        """Count an attempt that begins now against the allowed rate."""
         if self._limit is not None:
             self._limit.take(self._monotonic())
 
     def refusal(self) -> SinkAnswer | None:
-        """The answer to an attempt that may not be made now, None when it may."""
+        """Return the answer for an attempt that may not be made now, or None if it may be made."""
         if self.required and not self.granted:
             seconds = max(1.0, self._due - self._monotonic())
             return SinkAnswer(None, "no-consent", self.why, hold=seconds)
         seconds = self.wait()
-        if seconds:  # a send that waited for the same answer goes first
+        if seconds:  # another attempt that waited for this consent took the turn
             return SinkAnswer(None, "paced", "the rate that the webhook allows", hold=seconds)
         return None
 
     async def stop(self) -> None:
         await ended(self._asking)
-        self._ready = lambda: None  # the sender has gone
+        self._ready = lambda: None  # the sink has ended
         await self._close_callback()
 
     async def _ask(self) -> None:
         if await self._close_callback():
-            return  # what it said there in the meantime counts
+            return  # the webhook consented by the callback
         answer, headers = await self._answer()
         if answer.status is not None:
             found = consent(answer.status, headers, self._origin, self._rate)
-            if isinstance(found, Consent) or not self._called:  # it may call before it answers
+            if (
+                isinstance(found, Consent) or not self._called
+            ):  # a callback may come before the answer
                 self._conclude(found)
             if isinstance(found, Consent):
                 await self._close_callback()
         elif self.granted:
-            self._due = self._monotonic() + ASK_AGAIN  # unheard is not refused
+            self._due = self._monotonic() + OPTIONAL_RETRY  # no answer does not revoke a consent
         else:
-            self._refuse(f"{answer.fault} {answer.detail}", UNHEARD_AGAIN)
+            self._refuse(f"{answer.fault} {answer.detail}", UNANSWERED_RETRY)
 
     async def _answer(self) -> tuple[SinkAnswer, Mapping[str, str]]:
         await self._open_callback()
         headers = questions(self._origin, self._rate, self._callback)
         url = self._url
         if self._static is not None:
-            headers += self._static.show().headers
+            headers += self._static.current().headers
         if self._credentials is not None:
             try:
-                shown = await self._credentials.show()
+                sent = await self._credentials.current()
             except NoToken as error:
                 return SinkAnswer(None, "token", str(error)), {}
-            headers, url = headers + shown.headers, shown.url(url)
+            headers, url = headers + sent.headers, sent.url(url)
         return await self._client.ask(url, HttpMessage.of(headers, b""), self._within)
 
     def _conclude(self, found: Consent | ConsentRefusal) -> None:
@@ -238,11 +258,11 @@ class Handshake:
         if self._consent != granted:
             self._limit = None if granted.rate is None else RateLimit(granted.rate)
         self._consent, self._refusals, self.why = granted, 0, ""
-        self._due = self._monotonic() + RENEW
-        self.headers = ((ORIGIN, self._origin),)  # W2
+        self._due = self._monotonic() + RENEW_AFTER
+        self.headers = ((ORIGIN, self._origin),)  # every delivery names its origin
 
-    def _refuse(self, said: str, again: tuple[float, float] = REQUIRED_AGAIN) -> None:
-        self.why = f"the webhook did not consent to {self._origin}: {said.strip()}"
+    def _refuse(self, reason: str, again: tuple[float, float] = REQUIRED_RETRY) -> None:
+        self.why = f"the webhook did not consent to {self._origin}: {reason.strip()}"
         self._consent, self._limit = None, None
         if again != self._again:
             self._again, self._refusals = again, 0
@@ -250,13 +270,13 @@ class Handshake:
         if self.required:
             first, longest = again
             pause = min(longest, first * 2.0 ** min(self._refusals - 1, 16))
-            _log.warning("%s; nothing is sent without", self.why)
+            _log.warning("%s; nothing is sent without its consent", self.why)
         else:
-            pause, self.headers = ASK_AGAIN, ()
+            pause, self.headers = OPTIONAL_RETRY, ()
         self._due = self._monotonic() + pause
 
     def _called_back(self, rate: str | None) -> None:
-        """Consent that came later, by the callback; without a rate the one asked for applies."""
+        """Take a consent that came by the callback. Without a rate, the requested rate applies."""
         self._callback = ""
         self._conclude(granted(rate, self._rate))
         self._called = self.granted
@@ -269,7 +289,7 @@ class Handshake:
             self._callback = await self._callbacks.open(self._name, self._called_back)
 
     async def _close_callback(self) -> bool:
-        """Whether it was called in the meantime."""
+        """Close the callback of the last question. Return True if the webhook called it before."""
         open_one, self._callback = self._callback, ""
         if self._callbacks is None or not open_one:
             return False
@@ -279,4 +299,4 @@ class Handshake:
         self._asking = None
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("the handshake failed unexpectedly", exc_info=error)
-            self._due = self._monotonic() + REQUIRED_AGAIN[0]
+            self._due = self._monotonic() + REQUIRED_RETRY[0]

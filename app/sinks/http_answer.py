@@ -1,7 +1,8 @@
-"""Reads the answers of one connection, within bounds, and says where no other may follow.
+"""Read the HTTP answers of one connection within bounds, and report whether another answer may
+follow.
 
-All bytes of an answer are counted, also those that nobody gets to see (interim answers, extensions of
-chunks, trailers): else a target could talk until the time of the attempt is over.
+All bytes of an answer count, including interim answers, chunk extensions and trailers. Otherwise a
+target could send bytes until the attempt times out.
 """
 
 from __future__ import annotations
@@ -10,38 +11,49 @@ import httptools
 
 from app.interfaces import SinkAnswer
 
-BESIDE_BODY = 2**20  # bytes of an answer beyond its body: the head, and what chunks are wrapped in
-MOST_HEADERS = 128
-LONGEST_LINE = 8_190  # bytes of the head without an end of line
+MAX_BYTES_OUTSIDE_BODY = 2**20  # the head and the framing of chunks
+MAX_HEADERS = 128
+MAX_LINE = 8_190  # bytes of one line of the head
 BROKEN = "the answer is incomplete, or is not HTTP"
 
 _FINAL = 200
-_SWITCHING = 101  # the only interim status with no other behind it
-_SHORT = 2_048  # bytes of an answer that is remembered
+_SWITCHING = 101  # the only 1xx status that ends the answers of a connection
+_SHORT = 2_048  # bytes of the longest answer that is cached
 _RETRY_AFTER = b"retry-after"
 
 
-class Fault(Exception):
-    """No answer. ``name`` as ``SinkAnswer.fault`` has it; ``detail``: words of this side; ``hold``:
-    seconds that nothing is sent, because the fault is not the target's. ``unsent``: no byte of the request
-    was sent, or TLS refused all of them."""
+class RequestFailed(Exception):
+    """The error for a request that got no answer.
+
+    Attributes:
+        name: the kind of failure, one of those of ``SinkAnswer.fault``.
+        detail: a text of Skybridge, without any text of the target.
+        hold: seconds for which nothing should be sent, because the target is not at fault; else 0.
+        unsent: whether no byte of the request was sent, or TLS refused all of them.
+    """
 
     def __init__(self, name: str, detail: str, hold: float = 0.0, *, unsent: bool = False) -> None:
         super().__init__(name, detail)
         self.name, self.detail, self.hold, self.unsent = name, detail, hold, unsent
 
     def answer(self) -> SinkAnswer:
+        """Return the failure as the answer of the sink."""
         return SinkAnswer(None, self.name, self.detail, hold=self.hold, unsent=self.unsent)
 
 
 class AnswerReader:
-    """``limit``: most bytes of a body. ``tunnel``: the answer ends with its head (CONNECT).
+    """A parser of the HTTP answers of one connection.
 
-    ``begun``: a byte came. ``status``: of the final answer, 0 before it. ``last``: no other answer may
-    follow it.
+    A short answer that arrives in one piece is cached by its bytes. Targets often repeat it, and an
+    equal answer is not parsed again.
 
-    Targets repeat themselves: a short answer that came in one piece is known again by its bytes, and they are
-    not parsed again.
+    ``limit`` is the largest body in bytes. With ``tunnel``, the answer to CONNECT ends with its
+    head.
+
+    Attributes:
+        begun: whether a byte of the answer arrived.
+        status: the status of the final answer; 0 before it arrived.
+        last: whether no further answer may follow on the connection.
     """
 
     __slots__ = (
@@ -54,7 +66,7 @@ class AnswerReader:
         self._limit = limit
         self._tunnel = tunnel
         self._parser = httptools.HttpResponseParser(self)
-        # What targets do and what changes no answer's end: bare LF, odd characters in values (but NUL).
+        # Targets do this, and none of it moves the end of an answer: bare LF, odd characters in values.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True,
             lenient_optional_cr_before_lf=True,
@@ -66,18 +78,21 @@ class AnswerReader:
         self.begin()
 
     def begin(self) -> None:
-        """The next answer."""
-        if not self.begun:  # nothing was parsed of the one before
+        """Prepare for the next answer."""
+        if not self.begun:  # the state is still fresh
             return
         self.begun = self._complete = self.last = self._cut = False
         self.status = self._size = self._trailers = 0
-        self._taken = self._line = self._lines = 0  # counted where an answer comes in pieces
+        self._taken = self._line = self._lines = 0  # for an answer in several pieces
         self._headers: list[tuple[bytes, bytes]] = []
         self._pieces: list[bytes] = []
 
     def read(self, data: bytes) -> SinkAnswer | None:
-        """The answer, or as much of it as may be, where it ends with these bytes. Raises Fault for what is no
-        HTTP or too much of it."""
+        """Parse ``data``. Return the answer once it is complete or its body reaches the limit, else
+        None.
+
+        Raise RequestFailed for bytes that are not HTTP, and for too many bytes outside the body.
+        """
         alone = not self.begun
         if alone and data == self._usual:
             return self._usual_answer
@@ -98,12 +113,12 @@ class AnswerReader:
         except httptools.HttpParserError:
             self.last = True
             if not self._complete:
-                raise Fault("reset", BROKEN) from None
+                raise RequestFailed("reset", BROKEN) from None
         if not self._complete:
             self._bound(len(data))
 
     def _whole(self) -> SinkAnswer:
-        """Of one that is complete."""
+        """Return the complete answer, with its body cut at the limit."""
         body = b"".join(self._pieces)
         if self._cut or self._size > self._limit:
             self.last = True
@@ -111,7 +126,9 @@ class AnswerReader:
         return self._answer(body)
 
     def cut_short(self, why: str) -> SinkAnswer:
-        """Of one whose status came, which counts also when the body behind it breaks off."""
+        """Return an answer with its status alone, because the connection ended before the body did.
+        ``why`` goes into its detail.
+        """
         return self._answer(b"", cut=True, detail=f"answer cut short: {why}")
 
     def _answer(self, body: bytes, *, cut: bool = False, detail: str = "") -> SinkAnswer:
@@ -126,19 +143,22 @@ class AnswerReader:
         )
 
     def end(self) -> SinkAnswer | None:
-        """The target closed the connection in an orderly way. That completes an answer where the length of its
-        body is not said (RFC 9112 6.3)."""
-        said = {name.lower(): value.lower() for name, value in self._headers}
-        coding = said.get(b"transfer-encoding")
-        open_end = (
-            b"content-length" not in said
+        """Return the answer if the end of the connection completes it, else None.
+
+        An orderly end completes an answer that does not state the length of its body (RFC 9112
+        6.3).
+        """
+        headers = {name.lower(): value.lower() for name, value in self._headers}
+        coding = headers.get(b"transfer-encoding")
+        until_close = (
+            b"content-length" not in headers
             if coding is None
             else not coding.rstrip().endswith(b"chunked")
         )
-        self._complete = self.last = bool(self.status) and open_end
+        self._complete = self.last = bool(self.status) and until_close
         return self._whole() if self._complete else None
 
-    # Called by the parser.
+    # Callbacks of httptools.
 
     def on_message_begin(self) -> None:
         if self._complete:
@@ -147,12 +167,14 @@ class AnswerReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.status:
-            if b"\0" in value or len(self._headers) == MOST_HEADERS:
+            if b"\0" in value or len(self._headers) == MAX_HEADERS:
                 raise ValueError("NUL in a header, or too many")
-            self._headers.append((name, value.strip(b" \t")))  # the parser leaves what is behind it
+            self._headers.append(
+                (name, value.strip(b" \t"))
+            )  # the parser leaves trailing white space
             return
         self._trailers += 1
-        if self._trailers > MOST_HEADERS:
+        if self._trailers > MAX_HEADERS:
             raise ValueError("too many trailers")
 
     def on_headers_complete(self) -> None:
@@ -166,24 +188,24 @@ class AnswerReader:
         self._size += len(body)
 
     def on_message_complete(self) -> None:
-        if self.status and not self._complete:  # else an interim answer, and the next one follows
+        if self.status and not self._complete:  # an interim answer has no status here
             self._complete = True
             if not self._parser.should_keep_alive():
                 self.last = True
 
     def _bound(self, taken: int) -> None:
-        """The answer goes on beyond these bytes."""
+        """Enforce the bounds on an answer that continues after these ``taken`` bytes."""
         self._taken += taken
         if self.status and self._size >= self._limit:
-            self._complete = self._cut = True  # the rest is not worth reading
+            self._complete = self._cut = True  # the body is cut here
             return
         lines = len(self._headers)
         self._line = 0 if self.status or lines != self._lines else self._line + taken
         self._lines = lines
-        if self._taken > 2 * self._limit + BESIDE_BODY or self._line > LONGEST_LINE:
-            raise Fault("reset", BROKEN)
+        if self._taken > 2 * self._limit + MAX_BYTES_OUTSIDE_BODY or self._line > MAX_LINE:
+            raise RequestFailed("reset", BROKEN)
 
 
 def text_of(value: bytes) -> str:
-    """A header's name or value, whatever bytes it is."""
+    """Decode a header name or value. Invalid UTF-8 becomes surrogate escapes."""
     return value.decode("utf-8", "surrogateescape")

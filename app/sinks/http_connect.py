@@ -1,7 +1,7 @@
-"""New connections: to an address that a webhook may have or by a proxy, with TLS where the URL says so.
+"""Open connections to webhooks, directly or through a proxy, with TLS for https URLs.
 
-Of several addresses each gets a quarter of a second's start (RFC 8305). https goes through a proxy in
-a tunnel that it is asked for (CONNECT), and is verified behind it.
+If a host has several addresses, the next one is tried after 250 ms (RFC 8305). https passes a proxy
+in a CONNECT tunnel, and the certificate of the target is verified inside it.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from aiohappyeyeballs import AddrInfoType, addr_to_addr_infos, start_connection
 
 from app import __version__
 from app.delivery.target_url import read_url
-from app.sinks.dns import AddressBlocked, Names
-from app.sinks.http_answer import Fault
-from app.sinks.http_connection import Connection, Outbox, words
+from app.sinks.dns import AddressBlocked, GuardedResolver
+from app.sinks.http_answer import RequestFailed
+from app.sinks.http_connection import ClientConnection, WriteBatcher, describe
 from app.sinks.tls import TlsFiles
 
 STAGGER = 0.25  # seconds until the next address is tried too (RFC 8305 8)
-PROXY_PAUSE = 5.0  # seconds that a proxy at fault is left alone
+PROXY_PAUSE = 5.0  # seconds without requests after a fault of the proxy
 PROXY_LOGIN = 407  # only a proxy answers so
 USER_AGENT = f"skybridge/{__version__}"
 
-_PROXY_REFUSES = frozenset({401, 403, PROXY_LOGIN, 429})  # it never asked the target
+_PROXY_REFUSES = frozenset({401, 403, PROXY_LOGIN, 429})  # the request did not reach the target
 _SUCCESS = range(200, 300)
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """``login``: the value of ``Proxy-Authorization``, or ""."""
+    """A proxy. ``login`` is the value of ``Proxy-Authorization``, or "" if the proxy needs none."""
 
     host: str
     port: int
@@ -46,8 +46,8 @@ class Proxy(msgspec.Struct, frozen=True):
     login: str
 
 
-class Origin(msgspec.Struct, frozen=True):
-    """Whom connections lead to, and how. ``authority``: host and port as a request names them."""
+class HttpOrigin(msgspec.Struct, frozen=True):
+    """The target of connections: host, port, TLS, and the proxy if one is used."""
 
     host: str
     port: int
@@ -56,21 +56,24 @@ class Origin(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
+        """Return host and port as a CONNECT request names them."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(eq=False, repr=False)
 class Connector:
-    """``within``: seconds for TCP and TLS. ``limit``: most bytes of an answer's body."""
+    """Opens connections. ``_within`` limits TCP and TLS, in seconds. ``_limit`` is the largest
+    answer body in bytes.
+    """
 
-    _names: Names
+    _resolver: GuardedResolver
     _tls: TlsFiles
     _within: float
     _limit: int
-    _outbox: Outbox = field(default_factory=Outbox, init=False)
+    _batcher: WriteBatcher = field(default_factory=WriteBatcher, init=False)
 
-    async def connect(self, origin: Origin) -> Connection:
-        """Raises Fault."""
+    async def connect(self, origin: HttpOrigin) -> ClientConnection:
+        """Open a connection to the origin. Raise RequestFailed if that fails."""
         proxy = origin.proxy
         if proxy is None:
             return await self._direct(
@@ -80,27 +83,29 @@ class Connector:
             reached = await self._direct(
                 proxy.host, proxy.port, tls=proxy.tls, plain=True, tunnel=origin.tls
             )
-        except Fault as fault:
+        except RequestFailed as fault:
             raise proxy_fault(f"the proxy cannot be reached: {fault.detail}") from fault
         if not origin.tls:
             return reached
         try:
-            return await self._through(reached, origin, proxy)
+            return await self._open_tunnel(reached, origin, proxy)
         except BaseException:
             reached.close()
             raise
 
     async def _direct(
         self, host: str, port: int, *, tls: bool, plain: bool, tunnel: bool = False
-    ) -> Connection:
-        """An address that answers and then fails at TLS is not the last word where there are others."""
+    ) -> ClientConnection:
+        """Open a connection to a host without a tunnel. If TLS fails at one address, try the other
+        addresses.
+        """
         addresses = await self._addresses(host, plain=plain)
         left = [info for each in addresses for info in addr_to_addr_infos((each, port)) or ()]
         with self._faults():
             async with asyncio.timeout(self._within):
                 while True:
                     reached = await start_connection(left, happy_eyeballs_delay=STAGGER)
-                    others = others_than(reached, left)
+                    others = remaining_addresses(reached, left)
                     try:
                         return await self._opened(reached, host if tls else None, tunnel=tunnel)
                     except OSError:
@@ -114,47 +119,62 @@ class Connector:
         except ValueError:
             pass
         else:
-            return (host,)  # judged before, where it is the webhook's
+            return (host,)  # HttpClient has checked a literal address
         try:
-            return await self._names.addresses(host, plain=plain)
+            return await self._resolver.addresses(host, plain=plain)
         except AddressBlocked as error:
-            raise Fault("blocked-address", words(error)) from error
+            raise RequestFailed("blocked-address", describe(error)) from error
         except OSError as error:
-            raise Fault("dns", words(error)) from error
+            raise RequestFailed("dns", describe(error)) from error
 
     async def _opened(
         self, reached: socket.socket, name: str | None, *, tunnel: bool
-    ) -> Connection:
-        """``name``: whose certificate it must be; None for no TLS."""
+    ) -> ClientConnection:
+        """Wrap a connected socket. ``name`` is the host name for the certificate; None means no
+        TLS.
+        """
         loop = asyncio.get_running_loop()
         own = name is not None and self._tls.shows_own
-        connection = Connection(loop, self._outbox, self._limit, tunnel=tunnel, shows_own=own)
+        connection = ClientConnection(
+            loop, self._batcher, self._limit, tunnel=tunnel, shows_own=own
+        )
         tls: dict[str, Any] = {}
         if name is not None:
             tls = {
                 "ssl": self._tls.context,
                 "server_hostname": name.rstrip("."),
-                "ssl_handshake_timeout": self._within,  # a handshake that was left is held as long
+                "ssl_handshake_timeout": self._within,  # limits an abandoned handshake, too
             }
         try:
             await loop.create_connection(lambda: connection, sock=reached, **tls)
         except BaseException:
-            connection.close()  # else TLS would end in an orderly way, for which nobody waits
+            connection.close()  # aborts, because an orderly end of TLS would have no waiter
             raise
         return connection
 
-    async def _through(self, tunnel: Connection, origin: Origin, proxy: Proxy) -> Connection:
-        """What the proxy says of the target by CONNECT is about the target."""
+    async def _open_tunnel(
+        self, tunnel: ClientConnection, origin: HttpOrigin, proxy: Proxy
+    ) -> ClientConnection:
+        """Ask the proxy for a tunnel to the origin, and start TLS inside it.
+
+        An error status that the proxy does not give for itself counts as a failure of the target.
+        """
         head = (
             f"CONNECT {origin.authority} HTTP/1.1\r\nHost: {origin.authority}\r\n"
-            f"User-Agent: {USER_AGENT}\r\n{login_of(proxy)}\r\n"
+            f"User-Agent: {USER_AGENT}\r\n{proxy_authorization(proxy)}\r\n"
         )
         answer = await tunnel.send(head.encode(), b"", math.inf)
         if answer.status not in _SUCCESS:
-            said = f"the proxy answered {answer.status}"
-            raise proxy_fault(said) if answer.status in _PROXY_REFUSES else Fault("connect", said)
+            detail = f"the proxy answered {answer.status}"
+            raise (
+                proxy_fault(detail)
+                if answer.status in _PROXY_REFUSES
+                else RequestFailed("connect", detail)
+            )
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, self._outbox, self._limit, shows_own=self._tls.shows_own)
+        connection = ClientConnection(
+            loop, self._batcher, self._limit, shows_own=self._tls.shows_own
+        )
         with self._faults():
             async with asyncio.timeout(self._within):
                 transport = await loop.start_tls(
@@ -165,7 +185,7 @@ class Connector:
                     ssl_handshake_timeout=self._within,
                 )
         if transport is None:
-            raise Fault("connect", "the tunnel was closed")
+            raise RequestFailed("connect", "the tunnel was closed")
         connection.connection_made(transport)
         return connection
 
@@ -174,35 +194,44 @@ class Connector:
         try:
             yield
         except ssl.SSLError as error:
-            raise Fault("tls", words(error)) from error
+            raise RequestFailed("tls", describe(error)) from error
         except OSError as error:
             if isinstance(error, TimeoutError) and error.errno is None:
-                raise Fault("timeout", f"no connection within {self._within:g} s") from error
-            raise Fault("connect", words(error)) from error
+                raise RequestFailed(
+                    "timeout", f"no connection within {self._within:g} s"
+                ) from error
+            raise RequestFailed("connect", describe(error)) from error
 
 
-def others_than(reached: socket.socket, infos: list[AddrInfoType]) -> list[AddrInfoType]:
-    """What is left to try. A link-local address is written with its interface where it was looked up."""
+def remaining_addresses(reached: socket.socket, infos: list[AddrInfoType]) -> list[AddrInfoType]:
+    """Return the addresses except the one that the socket has reached.
+
+    A link-local address names its interface in the look-up, and not in the socket.
+    """
     try:
         address = reached.getpeername()[0]
-    except OSError:  # reset already: who opens it hears so
+    except OSError:  # already reset: the caller sees the error when it opens the socket
         return []
     return [each for each in infos if str(each[4][0]).partition("%")[0] != address]
 
 
-def proxy_fault(detail: str) -> Fault:
-    """The proxy serves all targets: nothing is held against the event."""
-    return Fault("proxy", detail, PROXY_PAUSE)
+def proxy_fault(detail: str) -> RequestFailed:
+    """Return the failure of the proxy. It does not count against the event, because the proxy
+    serves all targets.
+    """
+    return RequestFailed("proxy", detail, PROXY_PAUSE)
 
 
-def login_of(proxy: Proxy) -> str:
-    """The line of a head that shows it, or none."""
+def proxy_authorization(proxy: Proxy) -> str:
+    """Return the header line with the login for the proxy, or "" if it has none."""
     return f"Proxy-Authorization: {proxy.login}\r\n" if proxy.login else ""
 
 
 @lru_cache(maxsize=16)
 def proxy_of(url: str) -> Proxy:
-    """Read the URL of a proxy, which may hold a login. Raises ValueError."""
+    """Parse the URL of a proxy, which may contain a user name and password. Raise ValueError if it
+    is invalid.
+    """
     read = read_url(url)
     if not read.port:
         raise ValueError("not a URL of a proxy")

@@ -1,4 +1,4 @@
-"""The connections to one origin: so many at most, kept while they are used, and handed on in turn."""
+"""A bounded pool of connections to one origin. Requests that find no free connection wait in order."""
 
 from __future__ import annotations
 
@@ -10,41 +10,51 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from app.interfaces import SinkAnswer
-from app.sinks.http_answer import Fault
-from app.sinks.http_connect import PROXY_LOGIN, Connector, Origin, proxy_fault
-from app.sinks.http_connection import Connection, Stale
+from app.sinks.http_answer import RequestFailed
+from app.sinks.http_connect import PROXY_LOGIN, Connector, HttpOrigin, proxy_fault
+from app.sinks.http_connection import ClientConnection, StaleConnection
 
 KEEP_ALIVE = 15.0  # seconds that an idle connection is kept
 
 
 @dataclass(eq=False, repr=False)
-class Pool:
-    """``free``: requests at a time, and so connections: each request has one, and leaves at most one behind. Those
-    beyond it wait, first come first served. ``repeated``: called for each request that is sent a second time.
+class ConnectionPool:
+    """The connections to one origin.
+
+    ``_free`` is the number of further requests that may run at once. Each request uses one
+    connection, so there are no more connections than requests. Further requests wait, first come,
+    first served. ``_repeated`` is called for each request that is sent a second time.
     """
 
-    _origin: Origin
+    _origin: HttpOrigin
     _connector: Connector
     _free: int
     _repeated: Callable[[], None]
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._open: set[Connection] = set()
-        self._idle: deque[Connection] = deque()  # the last one is used first, so that others end
-        self._old: set[Connection] = set()  # made with certificates that are not in use any more
+        self._open: set[ClientConnection] = set()
+        self._idle: deque[ClientConnection] = (
+            deque()
+        )  # the last one is used first, so that surplus ones expire
+        self._old: set[ClientConnection] = set()  # opened with former certificates
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
 
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
-        """``within``: seconds, the wait for a connection included."""
+        """Send a request and return its answer. ``within`` limits the total in seconds, including
+        the wait for a connection.
+
+        A failure is returned as an answer with a fault. A request on a stale connection is sent
+        again on a new one.
+        """
         deadline = self.loop.time() + within
         fresh = sent = False
         try:
             if self._free:
                 self._free -= 1
             else:
-                await self._turn(deadline)
+                await self._wait_for_turn(deadline)
             try:
                 while True:
                     if self._idle and not fresh:
@@ -56,37 +66,37 @@ class Pool:
                     sent = True
                     try:
                         return await answer
-                    except Stale:  # of no fresh one
+                    except StaleConnection:  # only a reused connection raises it
                         fresh = True
                         self._repeated()
                     except asyncio.CancelledError:
-                        connection.forsake(answer)
+                        connection.cancel(answer)
                         raise
             finally:
                 self._free += 1
                 if self._waiting:
-                    self._hand_on()
-        except (TimeoutError, Fault) as error:
-            late = Fault("timeout", f"no answer within {within:g} s")
-            answered = (error if isinstance(error, Fault) else late).answer()
+                    self._start_next()
+        except (TimeoutError, RequestFailed) as error:
+            late = RequestFailed("timeout", f"no answer within {within:g} s")
+            answered = (error if isinstance(error, RequestFailed) else late).answer()
             return answered if sent or answered.unsent else replace(answered, unsent=True)
 
     def close(self) -> None:
-        """Requests that wait for an answer are told that none comes."""
+        """Close all connections. Requests that wait for an answer fail."""
         for connection in tuple(self._open):
-            connection.close(Fault("reset", "the client was stopped"))
+            connection.close(RequestFailed("reset", "the client was stopped"))
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
 
     def renew(self) -> None:
-        """Use no connection for a further request that is open now: it was made with other certificates."""
+        """Let no open connection serve a further request, because the certificates have changed."""
         self._old = set(self._open)
         for connection in tuple(self._idle):
             connection.close()
 
-    def release(self, connection: Connection) -> None:
-        """Its answer is complete, and it may be used again."""
+    def release(self, connection: ClientConnection) -> None:
+        """Keep the connection for a later request, because its answer is complete."""
         if self._old and connection in self._old:
             connection.close()
             return
@@ -95,15 +105,15 @@ class Pool:
         if self._sweep is None:
             self._sweep = self.loop.call_later(KEEP_ALIVE, self._close_idle)
 
-    def lost(self, connection: Connection) -> None:
-        """It was closed."""
+    def lost(self, connection: ClientConnection) -> None:
+        """Forget a connection that was closed."""
         if connection in self._open:
             self._open.remove(connection)
             self._old.discard(connection)
             if connection in self._idle:
                 self._idle.remove(connection)
 
-    async def _connected(self, deadline: float) -> Connection:
+    async def _connected(self, deadline: float) -> ClientConnection:
         async with asyncio.timeout_at(deadline):
             connection = await self._connector.connect(self._origin)
         connection.owner = self
@@ -112,20 +122,20 @@ class Pool:
             self.lost(connection)
         return connection
 
-    async def _turn(self, deadline: float) -> None:
+    async def _wait_for_turn(self, deadline: float) -> None:
         turn: asyncio.Future[None] = self.loop.create_future()
         self._waiting.append(turn)
         try:
             async with asyncio.timeout_at(deadline):
                 await turn
         except BaseException:
-            if not turn.cancelled():  # it came as its caller went
+            if not turn.cancelled():  # the turn came when its caller was cancelled
                 self._free += 1
-                self._hand_on()
+                self._start_next()
             raise
 
-    def _hand_on(self) -> None:
-        """What is free is the next one's who waits."""
+    def _start_next(self) -> None:
+        """Give the free place to the request that has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -143,8 +153,10 @@ class Pool:
             self._sweep = self.loop.call_at(at, self._close_idle)
 
 
-class ProxiedPool(Pool):
-    """Through a proxy, whose own refusal is no answer of the target."""
+class ProxiedConnectionPool(ConnectionPool):
+    """A pool of connections through a proxy. The status 407 comes from the proxy, so it is no
+    answer of the target.
+    """
 
     async def ask(self, head: bytes, body: bytes, within: float) -> SinkAnswer:
         answer = await super().ask(head, body, within)

@@ -1,7 +1,7 @@
-"""A queue that consumers pull from, as a sink: an event is delivered to it once it is a row of the store.
+"""A pull queue as a sink. An event is delivered to this sink once the store has a row for it.
 
-From then on its lock tokens say which consumer has it. A full queue pauses the subscription: the log is
-the buffer (rule 6).
+From then on, the row's lock token shows which consumer has the event. A full queue pauses the
+subscription, so the events stay in the log.
 """
 
 from __future__ import annotations
@@ -23,11 +23,17 @@ from app.interfaces.kept import event_name
 from app.model.message import Message, Partition
 from app.model.subscription import Subscription
 
-COUNT_EVERY = 1.0  # seconds that a count is believed, and between looks for room while it is full
-SOME_ROOM = 0.01  # seconds until a smaller request is made, where there is room for some of these
-LEASE_RECHECK = 0.2  # seconds until the log says that a partition has a newer owner
-REMEMBERED = 2_000  # events, of all subscriptions
-REMEMBERED_BYTES = 8 << 20  # of their data and headers
+COUNT_EVERY = (
+    1.0  # seconds that a count is valid; also the interval of counts while the queue is full
+)
+SMALLER_BATCH_AFTER = (
+    0.01  # seconds until a smaller batch is tried, if there is room for some of the events
+)
+LEASE_RECHECK = (
+    0.2  # seconds until a stale owner tries once more; the log may report the loss first
+)
+MAX_RECENT_EVENTS = 2_000  # of all subscriptions together
+MAX_RECENT_BYTES = 8 << 20  # bytes of keys, bodies and headers
 STORED = SinkAnswer(202)
 T = TypeVar("T")
 
@@ -35,21 +41,26 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class Wakeups:
-    """Word within this process that a subscription changed: messages to be pulled came, went or were freed, it began or
-    failed, one of its commands was answered. Must be used on the event loop. It only saves waiting: what other
-    processes do is found by looking at the store now and then.
+    """Notifications within this process that a subscription changed.
+
+    They report that messages of a pull queue arrived, left or were released. They also report that
+    a subscription started or failed, or that a command was answered. They only save waiting:
+    changes by other processes are found by polling the store. Use them on the event loop only.
     """
 
     def __init__(self) -> None:
         self._next: dict[str, asyncio.Event] = {}
         self._watchers: dict[str, Callable[[], None]] = {}
-        self.recent = RecentEvents()
+        self.recent = RecentPullEvents()
 
     def next(self, subscription: str) -> asyncio.Event:
-        """Set by the next word. To be taken *before* the look that it makes worth repeating."""
+        """Return an event that the next notification sets. Get this event *before* the look at the
+        store that it may cause to be repeated.
+        """
         return self._next.setdefault(subscription, asyncio.Event())
 
     def tell(self, subscription: str) -> None:
+        """Notify all who wait for changes of the subscription."""
         event = self._next.pop(subscription, None)
         if event is not None:
             event.set()
@@ -63,31 +74,41 @@ class Wakeups:
         within: float,
         every: float,
     ) -> T | None:
-        """Return what ``look`` finds; None if that is nothing within so many seconds. It is called at once, after each
-        word, and after ``every`` seconds without one."""
+        """Call ``look`` until it returns a value, and return that value. Return None after
+        ``within`` seconds.
+
+        ``look`` is called at once, after each notification, and after ``every`` seconds without
+        one.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         while True:
-            word = self.next(subscription)
+            changed = self.next(subscription)
             found = await look()
             left = end - loop.time()
             if found is not None or left <= 0:
                 return found
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(every, left)):
-                    await word.wait()
+                    await changed.wait()
 
-    def watch(self, subscription: str, told: Callable[[], None]) -> None:
-        """``told`` is called with each word, instead of what was called before."""
-        self._watchers[subscription] = told
+    def watch(self, subscription: str, notify: Callable[[], None]) -> None:
+        """Call ``notify`` at each notification for the subscription. It replaces the previous
+        watcher of the subscription.
+        """
+        self._watchers[subscription] = notify
 
     def unwatch(self, subscription: str) -> None:
+        """Remove the watcher of the subscription."""
         self._watchers.pop(subscription, None)
 
 
-class RecentEvents:
-    """Events that this process stored lately, as it read them: most are handed out soon, and need not be decoded
-    again. The oldest are forgotten first. The store has the truth: it only saves time."""
+class RecentPullEvents:
+    """A cache of decoded events that this process stored in pull queues.
+
+    Most events are pulled soon after, and need not be decoded again. The oldest entries are dropped
+    first. The store remains the source of truth.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[tuple[str, Partition, str], tuple[Message, int]] = {}
@@ -99,18 +120,20 @@ class RecentEvents:
     def add(self, rows: Sequence[Offered]) -> None:
         for row in rows:
             if row.message.decoded is not None:
-                place, size = _place(row), _size(row.message)
+                place, size = _message_position(row), _size(row.message)
                 self._take(place)
                 self._messages[place] = row.message, size
                 self._bytes += size
-        while len(self) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
+        while len(self) > MAX_RECENT_EVENTS or self._bytes > MAX_RECENT_BYTES:
             self._take(next(iter(self._messages)))
 
     def take(self, row: Offered) -> Decoded | None:
-        """The event of this row, if it is remembered. Most are handed out once."""
-        message = self._take(_place(row))
+        """Remove and return the cached event of this row, or None. Most events are pulled only
+        once.
+        """
+        message = self._take(_message_position(row))
         if message is None or message.time_ms != row.message.time_ms:
-            return None  # another log had that position
+            return None  # a message of another log with the same position
         return message.decoded if message.record.body == row.message.record.body else None
 
     def _take(self, place: tuple[str, Partition, str]) -> Message | None:
@@ -119,7 +142,7 @@ class RecentEvents:
         return message
 
 
-def _place(row: Offered) -> tuple[str, Partition, str]:
+def _message_position(row: Offered) -> tuple[str, Partition, str]:
     return row.subscription, row.message.partition, row.message.position
 
 
@@ -131,12 +154,16 @@ def _size(message: Message) -> int:
 
 @dataclass(eq=False, repr=False)
 class PullQueueSink(JoiningSink):
-    """Of one subscription. It counts in the store as seldom as it may: what was offered here since the
-    last count is added, what left is not known before the next one. So it errs to *full*; two workers of
-    one subscription may go beyond the bound by what each offers within a second.
+    """The pull queue of one subscription, as a sink.
 
-    ``bound``    most messages that wait, of all processes together (``sink.pull.max_waiting``).
-    ``wakeups``  shared with what hands out in this process.
+    The sink counts the rows in the store at most once a second. Events that it stored since the
+    last count are added, while events that left are noticed at the next count. So its count is
+    never too low for its own events. Two workers of one subscription may exceed the bound by what
+    each stores within a second.
+
+    ``_bound`` is the most messages that may wait, of all processes together
+    (``sink.pull.max_waiting``). ``_wakeups`` is shared with the API that lets consumers of this
+    process pull.
     """
 
     subscription: InitVar[Subscription]
@@ -174,17 +201,23 @@ class PullQueueSink(JoiningSink):
     async def send_together(
         self,
         pieces: Sequence[Offered],
-        within: float,  # noqa: ARG002 - the store has a time-out of its own
-        beside: Sequence[Header] = (),  # noqa: ARG002 - of requests
+        within: float,  # noqa: ARG002 - the store has its own time-out
+        beside: Sequence[Header] = (),  # noqa: ARG002 - headers of HTTP requests
     ) -> SinkAnswer:
-        """Raises StaleOwner where the store knows a newer owner, and the log does not after a while."""
+        """Store the events, or return an answer that asks the worker to wait.
+
+        Raise StaleOwner if the store has a newer owner of the partition and a second attempt finds
+        the same.
+        """
         try:
             free = await self._free()
             if free < len(pieces):
-                words = (
+                detail = (
                     f"{self._waiting} events wait to be pulled: sink.pull.max_waiting is reached"
                 )
-                return SinkAnswer(None, "full", words, hold=SOME_ROOM if free else COUNT_EVERY)
+                return SinkAnswer(
+                    None, "full", detail, hold=SMALLER_BATCH_AFTER if free else COUNT_EVERY
+                )
             await self._queue.offer(pieces)
         except StaleOwner as error:
             if self._was_stale:
@@ -192,7 +225,7 @@ class PullQueueSink(JoiningSink):
             self._was_stale = True
             return SinkAnswer(None, "stale-owner", str(error), hold=LEASE_RECHECK)
         except StoreUnavailable as error:
-            return self._refused(error)
+            return self._store_failed(error)
         self._failures, self._was_stale = 0, False
         self._waiting += len(pieces)
         self._stored += len(pieces)
@@ -201,41 +234,52 @@ class PullQueueSink(JoiningSink):
         return STORED
 
     def tell(self) -> None:
-        """Those who wait for events: there may be some."""
+        """Notify consumers of this process that events may be available."""
         self._wakeups.tell(self._name)
 
     async def count(self) -> None:
-        """How many wait, of all processes. Raises StoreUnavailable. What was stored here meanwhile may be
-        missing in what the store says: it is added."""
+        """Count the waiting events of all processes in the store. Raise StoreUnavailable.
+
+        Events that were stored here during the count are added, because the store may have missed
+        them.
+        """
         before = self._stored
         counted = await self._queue.count(self._name)
         self._waiting = counted + self._stored - before
         self._counted = self._clock.monotonic()
 
     def room(self) -> int:
-        """While it is full nobody knows how many left meanwhile; the next request finds out."""
+        """Return how many events the next batch may have. While the queue is full this is the
+        bound, and the next batch counts again.
+        """
         return self._bound if self._full else max(1, self._bound - self._waiting)
 
     def queued(self) -> int:
+        """Return the number of waiting events, as last counted."""
         return self._waiting
 
     def when_ready(self, ready: Callable[[], None]) -> None:
-        """When a consumer of this process finished some. Those of others are counted now and then."""
+        """Call ``ready`` when a consumer of this process finishes events while the queue is full.
+        Consumers of other processes are noticed at the next count.
+        """
         self._wakeups.watch(self._name, lambda: ready() if self._full else None)
 
     async def stop(self) -> None:
         self._wakeups.unwatch(self._name)
 
-    def _refused(self, error: StoreUnavailable) -> SinkAnswer:
+    def _store_failed(self, error: StoreUnavailable) -> SinkAnswer:
         self._failures += 1
-        words = f"events to be pulled cannot be stored: {error}"
-        _log.error("%s: %s", self._name, words)
+        detail = f"events to be pulled cannot be stored: {error}"
+        _log.error("%s: %s", self._name, detail)
         pause = try_again_in(self._failures, self._jitter())
-        return SinkAnswer(None, "store", words, hold=pause)
+        return SinkAnswer(None, "store", detail, hold=pause)
 
     async def _free(self) -> int:
-        """Once full, 0 until an eighth is free: a subscription at its bound would go on and pause with
-        each message otherwise. Raises StoreUnavailable."""
+        """Return how many events the queue has room for. Raise StoreUnavailable.
+
+        Once full, the queue reports 0 until an eighth of the bound is free. Otherwise the
+        subscription would pause and resume with each message.
+        """
         now = self._clock.monotonic()
         old = self._counted is None or now - self._counted >= COUNT_EVERY
         if old or self._full or self._waiting >= self._bound:

@@ -1,9 +1,10 @@
-"""Events that webhooks answer with (``reply``): published by a route before what they answer is
-finished (rule 2).
+"""Publish events that webhooks return as answers (setting ``reply``). They are published by a route
+before the delivery finishes.
 
-A reply that nobody can read, or that its route cannot take, is counted and said, and the attempt stands:
-the same request would bring the same answer. One that could not be stored makes the attempt a failure, and
-the webhook will be asked again. Counted as ``replies``: published, unreadable, refused, unstored, looping.
+An unreadable reply, and one that its route refuses, is counted and logged, and the delivery
+succeeds. The same request would bring the same reply. If a reply cannot be stored, the attempt
+fails and the webhook is called again. The metric ``replies`` counts the outcomes published,
+unreadable, refused, unstored and looping.
 """
 
 from __future__ import annotations
@@ -24,22 +25,24 @@ from app.interfaces import Log, SinkAnswer
 from app.model.log_name import LogName
 from app.routing.plan import Router
 from app.routing.publications import Publication, written
-from app.sinks.topic import pause_of
+from app.sinks.topic import retry_after_of
 from app.telemetry import Counters
 
-HOPS = "skybridge-replies"  # header beside a reply: how many replies led to it
-MOST_HOPS = 16  # replies to replies; more are a circle
+HOPS = "skybridge-replies"  # record header of a reply: the number of replies that led to it
+MAX_HOPS = 16  # replies to replies; more are taken for a loop
 
 _KEY, _CODING = b"skybridge-key", b"content-encoding"
-_OURS = 500  # a status from which on it is our fault
-_DIGITS = 4  # of a count of hops
+_SERVER_FAULT = 500  # from this status on, Skybridge is at fault
+_DIGITS = 4  # of the longest valid count of hops
 _FAMILY = b"application/cloudevents"
 _log = logging.getLogger("skybridge.worker")
 
 
 @dataclass(eq=False, repr=False)
 class Replies:
-    """The replies to one subscription. ``most``: events in one answer."""
+    """The publisher of the replies to one subscription. ``_most`` is the largest number of events
+    in one answer.
+    """
 
     _subscription: str
     _route: str
@@ -51,27 +54,35 @@ class Replies:
     async def take(
         self, answer: SinkAnswer, answered: Sequence[Decoded], key: bytes | None
     ) -> SinkAnswer:
-        """The answer as it stands once what is in it is stored, or the reason to try again.
+        """Publish the events in an answer. Return the answer, or one that causes a retry if a reply
+        was not stored.
 
-        ``answered``  the events that it answers, ``key`` that of their record where it is one.
+        Args:
+            answer: the answer of the webhook.
+            answered: the events of the request.
+            key: the key of the record, if the request was made of one record.
         """
-        if not claims_event(answer.headers):
+        if not contains_event(answer.headers):
             return answer
         try:
             events = self._read(answer)
         except SenderError as error:
-            return self._left(answer, "unreadable", error.code)  # its title quotes the answer
-        hops = 1 + max(map(hops_of, answered), default=0)
-        if hops > MOST_HOPS:
-            return self._left(answer, "looping", f"it is reply number {hops} in a row", len(events))
+            return self._count_unpublished(
+                answer, "unreadable", error.code
+            )  # the code only, because the title quotes the answer
+        hops = 1 + max(map(reply_hops, answered), default=0)
+        if hops > MAX_HOPS:
+            return self._count_unpublished(
+                answer, "looping", f"it is reply number {hops} in a row", len(events)
+            )
         named = next((value for name, value in answer.headers if name.lower() == _KEY), key)
         try:
-            publications = self._planned(events, named, hops)
+            publications = self._plan(events, named, hops)
         except SenderError as error:
-            if error.status >= _OURS:
-                return self._again(answer, error.title)
-            return self._left(answer, "refused", error.title, len(events))
-        return self._concluded(answer, await self._publish(publications), len(events))
+            if error.status >= _SERVER_FAULT:
+                return self._unstored(answer, error.title)
+            return self._count_unpublished(answer, "refused", error.title, len(events))
+        return self._conclude(answer, await self._publish(publications), len(events))
 
     def _read(self, answer: SinkAnswer) -> Sequence[Decoded]:
         if answer.cut:
@@ -82,10 +93,10 @@ class Replies:
         headers = [(FIELD_NAMES[name], value) for name, value in answer.headers]
         return decode(headers, answer.body, max_batch=self._most)
 
-    def _planned(
-        self, events: Sequence[Decoded], key: bytes | None, hops: int
-    ) -> list[Publication]:
-        """All of them, or none is published."""
+    def _plan(self, events: Sequence[Decoded], key: bytes | None, hops: int) -> list[Publication]:
+        """Plan the publications of all events, so that either all events have a plan or none is
+        published.
+        """
         counted: Header = (HOPS, str(hops).encode())
         return [
             publication
@@ -99,44 +110,51 @@ class Replies:
         ]
 
     async def _publish(self, publications: Sequence[Publication]) -> list[BrokerError]:
-        """What went wrong. One submit for each place, so that it gets its events in their order."""
-        places: dict[tuple[LogName, str], list[Publication]] = {}
+        """Publish to each topic with one submit, so that its events keep their order. Return the
+        errors.
+        """
+        topics: dict[tuple[LogName, str], list[Publication]] = {}
         for publication in publications:
-            places.setdefault((publication.log, publication.topic), []).append(publication)
+            topics.setdefault((publication.log, publication.topic), []).append(publication)
         submitted = [
-            self._logs[log].submit(topic, *written(there)) for (log, topic), there in places.items()
+            self._logs[log].submit(topic, *written(grouped))
+            for (log, topic), grouped in topics.items()
         ]
         results = await asyncio.gather(*submitted)
         return [each for result in results for each in result if isinstance(each, BrokerError)]
 
-    def _concluded(
+    def _conclude(
         self, answer: SinkAnswer, errors: Sequence[BrokerError], events: int
     ) -> SinkAnswer:
         lasting = [
             error for error in errors if not (isinstance(error, BrokerRefused) and error.of_record)
         ]
         if lasting:
-            pauses = [pause for pause in map(pause_of, lasting) if pause is not None]
+            pauses = [pause for pause in map(retry_after_of, lasting) if pause is not None]
             hold = max(pauses) if len(pauses) == len(lasting) else 0
-            return self._again(answer, str(lasting[0]), hold)
+            return self._unstored(answer, str(lasting[0]), hold)
         if errors:
-            return self._left(answer, "refused", str(errors[0]), events)
+            return self._count_unpublished(answer, "refused", str(errors[0]), events)
         self._counters.add("replies", self._subscription, "published", by=events)
         return answer
 
-    def _again(self, answer: SinkAnswer, why: str, hold: float = 0.0) -> SinkAnswer:
+    def _unstored(self, answer: SinkAnswer, why: str, hold: float = 0.0) -> SinkAnswer:
         self._counters.add("replies", self._subscription, "unstored")
-        said = f"answered {answer.status}, but its reply was not stored: {why}"
-        return SinkAnswer(None, REPLY, said, hold=hold)
+        detail = f"answered {answer.status}, but its reply was not stored: {why}"
+        return SinkAnswer(None, REPLY, detail, hold=hold)
 
-    def _left(self, answer: SinkAnswer, outcome: str, why: str, events: int = 1) -> SinkAnswer:
+    def _count_unpublished(
+        self, answer: SinkAnswer, outcome: str, why: str, events: int = 1
+    ) -> SinkAnswer:
         self._counters.add("replies", self._subscription, outcome, by=events)
         _log.warning("%s: a reply is not published (%s): %s", self._subscription, outcome, why)
         return answer
 
 
-def claims_event(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether the answer says of itself that it holds an event: any other is none of our affair."""
+def contains_event(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Return True if the headers declare that the answer contains an event. Other answers are
+    ignored.
+    """
     for name, value in headers:
         lower = name.lower()
         if lower.startswith(b"ce-"):
@@ -146,11 +164,13 @@ def claims_event(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return False
 
 
-def hops_of(decoded: Decoded) -> int:
-    """How many replies led to this event. What is no number counts as the most: a header of this name
-    is ours alone."""
+def reply_hops(decoded: Decoded) -> int:
+    """Return the number of replies that led to this event.
+
+    An invalid count yields ``MAX_HOPS``, because only Skybridge sets this header.
+    """
     for name, value in decoded.foreign:
         if name.lower() == HOPS:
             text = value or b""
-            return int(text) if text.isdigit() and len(text) < _DIGITS else MOST_HOPS
+            return int(text) if text.isdigit() and len(text) < _DIGITS else MAX_HOPS
     return 0

@@ -1,4 +1,4 @@
-"""Secrets that may change while we run: those that are a file are read again when it does."""
+"""Secrets that may change at run time. A secret from a file is read again when the file changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Callable
 from app.model.secret import FileSecret, Mark, is_sendable
 from app.tls import mark_of, read_text
 
-LOOK_AGAIN = 1.0  # seconds between looks at a file
+CHECK_EVERY = 1.0  # seconds between checks of a file
 
 _log = logging.getLogger(__name__)
 
 
 class WatchedFiles:
-    """Whether any of these files is another one than it was at the last look that said so. ``marks``: from
-    before they were read; without it they are read after this."""
+    """Detects that files have changed since the last reported change.
+
+    ``marks`` are the states of the files before they were read. Without ``marks``, the caller must
+    read the files after creating this object.
+    """
 
     def __init__(
         self,
@@ -27,15 +30,17 @@ class WatchedFiles:
     ) -> None:
         self._paths = paths
         self._monotonic = monotonic
-        self._looked = monotonic()
+        self._checked_at = monotonic()
         self._marks = tuple(map(mark_of, paths)) if marks is None else marks
 
     def changed(self) -> bool:
-        """A file that is gone has not changed: it is being replaced."""
+        """Return True once after a change of any file. A missing file does not count, because it is
+        being replaced.
+        """
         now = self._monotonic()
-        if now - self._looked < LOOK_AGAIN:
+        if now - self._checked_at < CHECK_EVERY:
             return False
-        self._looked = now
+        self._checked_at = now
         marks = tuple(map(mark_of, self._paths))
         if marks == self._marks or None in marks:
             return False
@@ -44,7 +49,11 @@ class WatchedFiles:
 
 
 class LiveSecret:
-    """Called for its text. What cannot be read keeps the text that it had. ``path``: of its file, or ""."""
+    """A function that returns the current text of a secret. If its file cannot be read, the last
+    text stays.
+
+    ``path`` is the path of the file, or "" for a secret without one.
+    """
 
     def __init__(self, secret: FileSecret, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._text = secret.get_secret_value()
@@ -55,6 +64,7 @@ class LiveSecret:
         )
 
     def __call__(self) -> str:
+        """Return the current text of the secret."""
         if self._watched is not None and self._watched.changed():
             self._read()
         return self._text
@@ -63,7 +73,11 @@ class LiveSecret:
         try:
             text = read_text(self.path).removesuffix("\n").removesuffix("\r")
         except (OSError, UnicodeDecodeError) as error:
-            _log.error("%s stays as it was: %s", self.path, type(error).__name__)
+            _log.error(
+                "secret file %s cannot be read, its old text stays: %s",
+                self.path,
+                type(error).__name__,
+            )
             return
-        if text and is_sendable(text):  # an empty file is one that is being written
+        if text and is_sendable(text):  # an empty file is still being written
             self._text = text

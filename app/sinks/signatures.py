@@ -1,4 +1,4 @@
-"""Signs requests with the keys of a subscription as they are now."""
+"""Sign requests with the current signing keys of a subscription."""
 
 from __future__ import annotations
 
@@ -24,41 +24,49 @@ _log = logging.getLogger(__name__)
 
 
 class Signatures:
-    """``secrets``: the current one first, looked at again in each second. ``now``: the wall clock."""
+    """The signer of the requests of one subscription.
+
+    ``secrets`` lists the signing secrets, the current one first. They are read again at most once a
+    second. ``now`` is the wall clock, in seconds since the epoch.
+    """
 
     def __init__(self, secrets: Sequence[LiveSecret], now: Callable[[], float]) -> None:
         self._secrets = tuple(secrets)
         self._now = now
         self._texts: tuple[str, ...] = ()
         self._signers: tuple[Signer, ...] = ()
-        self._second, self._moment = 0, "0"
-        self._take(self._current())
+        self._second, self._timestamp = 0, "0"
+        self._set_keys(self._current())
 
     def signed(self, message: HttpMessage, events: Sequence[Decoded]) -> HttpMessage:
-        """The request of these events with its signature: the same identity on every attempt, the time of this
-        one."""
+        """Return the request with its signature headers.
+
+        The id is the same for every attempt at these events. The timestamp is that of this attempt.
+        """
         second = int(self._now())
         if second != self._second:
-            self._begin(second)
+            self._start_second(second)
         identity = joint_id([webhook_id(decoded) for decoded in events])
-        values = signature_values(self._signers, identity, self._moment, message.body)
+        values = signature_values(self._signers, identity, self._timestamp, message.body)
         return HttpMessage(_NAMES[message.names], message.values + values, message.body)
 
-    def _begin(self, second: int) -> None:
-        self._second, self._moment = second, str(second)
+    def _start_second(self, second: int) -> None:
+        self._second, self._timestamp = second, str(second)
         texts = self._current()
         if texts != self._texts:
-            self._take(texts)
+            self._set_keys(texts)
 
     def _current(self) -> tuple[str, ...]:
         return tuple([secret() for secret in self._secrets])
 
-    def _take(self, texts: tuple[str, ...]) -> None:
-        """A file that holds no key changes nothing, but is said; at the start it is refused."""
+    def _set_keys(self, texts: tuple[str, ...]) -> None:
+        """Use new signing secrets. An invalid key is logged and the old keys stay; at the start,
+        raise ValueError.
+        """
         try:
             self._signers = tuple(signer(read_key(text)) for text in texts)
         except ValueError as error:
             if not self._signers:
                 raise
-            _log.error("signing continues with the old keys: a new key %s", error)
+            _log.error("a new signing key is invalid, the old keys stay in use: it %s", error)
         self._texts = texts

@@ -1,4 +1,6 @@
-"""TLS towards webhooks: the authorities to trust, and the client certificate. Read again when the files change."""
+"""TLS towards webhooks: the trusted authorities and the client certificate. Changed files are read
+again.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,25 @@ from app.tls import ClientContext, Pems
 
 @cache
 def trusted_by_system() -> TlsFiles:
-    """One for all webhooks without files of their own: the authorities of the system are read once, and
-    take a megabyte once."""
+    """Return the TLS settings for all webhooks without files of their own.
+
+    They are shared, because the authorities of the system take a megabyte.
+    """
     return TlsFiles()
 
 
 class TlsFiles:
-    """``context`` serves new connections, each with the files as they were tried last.
+    """The TLS files for requests to webhooks. ``context`` serves new connections with the files
+    that were valid last.
 
-    ``ca``           authorities instead of the system's.
-    ``cert``, ``key``  ours, both or none.
+    Args:
+        ca: authorities to trust instead of those of the system.
+        cert: the client certificate, if any; it needs ``key``.
+        key: the private key of the client certificate.
+        setting: the setting that errors name.
 
-    Raises SetupError for files that cannot be used.
+    Raises:
+        SetupError: a file cannot be used.
     """
 
     def __init__(
@@ -42,10 +51,13 @@ class TlsFiles:
         self._looked = time.monotonic()
 
     def look(self) -> bool:
-        """Take the files if they have changed and can be used. Return True once after each swap: connections that are
-        open were made with other files. Asked for each request, so that idle connections do not keep old files."""
+        """Load the files if they have changed and are valid. Return True once after each change.
+
+        Connections that are open then were made with other files. The pool calls this for each
+        request, so that idle connections with old files are not used.
+        """
         now = time.monotonic()
-        if now - self._looked >= secrets.LOOK_AGAIN:
+        if now - self._looked >= secrets.CHECK_EVERY:
             self._looked = now
             self.context.look()
         generation, self._generation = self._generation, self.context.generation

@@ -1,7 +1,7 @@
-"""A topic as a sink: the event written for its broker, under the key that it has (K11), and published.
+"""A topic as a sink (a *mirror*): encode the event for the broker, keep its key, and publish it.
 
-A *mirror*. What the broker says becomes the status that a webhook would have answered, so that one
-table (``delivery.outcomes``) concludes for both.
+The result of the broker becomes the HTTP status that a webhook would have answered. So one table
+(``delivery.outcomes``) decides for both kinds of sink.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from app.routing.places import compile_place
 from app.routing.publications import USUAL, Manner, writing_of
 
 STORED = SinkAnswer(202)
-NO_BROKER_PAUSE = 30.0  # seconds, for a broker that left the configuration
-LEAST_PAUSE = 1.0  # seconds that a broker which is away is left alone
+NO_BROKER_PAUSE = 30.0  # seconds between attempts for a broker that left the configuration
+MIN_PAUSE = 1.0  # shortest pause in seconds for an unavailable broker
 
-_STATUSES = {  # spec.md 9
+_STATUSES = {  # by kind of refusal
     "unknown-topic": 404,
     "unroutable": 404,
     "not-authorised": 403,
@@ -44,17 +44,26 @@ _STATUSES = {  # spec.md 9
     "unwritable": 422,
     "not-capable": 422,
 }
-_REFUSED = 500  # for whatever else a broker may not want
+_REFUSED = 500  # for any other refusal
 _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class TopicSink(Sink):
-    """Of a subscription whose ``sink`` is ``target``, on a broker of that ``kind``. The log is not its own: it
-    neither starts nor stops it. Raises SetupError for what can be no place there.
+    """The sink of a subscription that delivers to a topic. The log is shared, so this sink neither
+    starts nor stops it.
 
-    ``within``   seconds after which the log itself says that nobody knows.
-    ``attested`` whether records of the source prove their producer. The embedded log takes the name of a producer
-                 from no other source, because there it is a proof.
+    Args:
+        target: the topic or exchange.
+        subscription: the subscription.
+        log: the log of the target's broker.
+        kind: the kind of that broker.
+        manner: settings of the encoding.
+        within: seconds after which the log itself reports an unknown result.
+        attested: whether records of the source prove their producer. The embedded log accepts
+            producer names only from such sources, because it treats them as proof.
+
+    Raises:
+        SetupError: the target is invalid for this kind of broker.
     """
 
     def __init__(
@@ -74,7 +83,7 @@ class TopicSink(Sink):
         self._topic = compile_place(target, kind, setting=setting)
         self._binding = BINDINGS[kind]
         self._writing = writing_of(subscription, manner)
-        self._forward = None if forward is None else frozenset(forward)  # None: all of them (I3)
+        self._forward = None if forward is None else frozenset(forward)  # None: all of them
         # A template may not lead back to what the subscription reads.
         self._sources = frozenset(source.topics if source.broker == target.broker else ())
         self._within = within
@@ -86,13 +95,13 @@ class TopicSink(Sink):
         except SenderError as error:
             return unwritable(str(error))
         if topic in self._sources:
-            return unwritable(f"{topic} is a source of the same subscription: it would go round")
+            return unwritable(f"topic {topic} is a source of the same subscription: a loop")
         published = self._log.submit(topic, (record,))
         try:
             (result,) = await self._in_time(published, outgoing.timeout)
         except TimeoutError:
             return SinkAnswer(None, "timeout", f"no answer from {self._log.name} in time")
-        return answer_of(result)
+        return sink_answer(result)
 
     def _written(self, outgoing: Outgoing) -> tuple[str, Record]:
         record, decoded = outgoing.message.record, outgoing.decoded
@@ -104,15 +113,18 @@ class TopicSink(Sink):
         if self._anonymous and decoded.foreign:
             decoded = replace(decoded, foreign=without(decoded.foreign, PRODUCER))
         if self._forward is not None and decoded.foreign:
-            decoded = _chosen(decoded, self._forward)
+            decoded = _with_forwarded_headers(decoded, self._forward)
         topic = self._topic(decoded.event.attributes)
-        return topic, self._binding.encode(decoded, self._writing, record.key)  # K11
+        return topic, self._binding.encode(decoded, self._writing, record.key)
 
     async def _in_time(
         self, published: asyncio.Future[list[PublishResult]], seconds: float
     ) -> list[PublishResult]:
-        """A timer of our own only where the log's is later. What is given up is no longer sent unless
-        it is on the wire already (rule 9)."""
+        """Wait for the result, at most ``seconds``. A timer is needed only if the log's own limit
+        is later.
+
+        After a time-out, a record that is not on the wire yet is no longer sent.
+        """
         if self._within <= seconds:
             return await published
         async with asyncio.timeout(seconds):
@@ -121,13 +133,15 @@ class TopicSink(Sink):
 
 @dataclass(eq=False, repr=False)
 class SpoolSink(Sink):
-    """Where a spool is drained to: each record as it was spooled, to the destination that it has with it.
+    """The sink that empties a spool: it publishes each record as it was spooled, to the destination
+    stored with it.
 
-    ``logs``  that publish, by name. ``told``: hears what became of each record, before its answer.
+    ``_logs`` are the logs by name. ``_report`` is called with the result of each record, before its
+    answer returns.
     """
 
     _logs: Mapping[str, Log]
-    _told: Callable[[str, Record, PublishResult], None]
+    _report: Callable[[str, Record, PublishResult], None]
 
     async def send(self, outgoing: Outgoing) -> SinkAnswer:
         try:
@@ -139,31 +153,36 @@ class SpoolSink(Sink):
             cause = f"there is no broker {destination.log!r} any more: add it to brokers again"
             return SinkAnswer(503, detail=cause, retry_after=str(round(NO_BROKER_PAUSE)))
         (result,) = await log.submit(destination.topic, (record,))
-        self._told(destination.topic, record, result)
-        return answer_of(result)
+        self._report(destination.topic, record, result)
+        return sink_answer(result)
 
 
-def answer_of(result: PublishResult) -> SinkAnswer:
+def sink_answer(result: PublishResult) -> SinkAnswer:
+    """Return the result of a publish as an answer of the sink."""
     if not isinstance(result, BrokerError):
         return STORED
     if isinstance(result, BrokerRefused):
         return SinkAnswer(_STATUSES.get(result.kind, _REFUSED), detail=str(result))
-    pause = pause_of(result)
+    pause = retry_after_of(result)
     return SinkAnswer(
         result.status, detail=str(result), retry_after=None if pause is None else str(pause)
     )
 
 
-def pause_of(error: BrokerError) -> int | None:
-    """Seconds that a broker which is away is to be left alone, so that no event's schedule moves for it (rule 6).
-    None where nobody knows: then the event's own schedule counts, for it may be the event's fault."""
+def retry_after_of(error: BrokerError) -> int | None:
+    """Return the seconds to wait for an unavailable broker, which do not count against the schedule
+    of an event.
+
+    Return None if the event may be at fault; then the schedule of the event decides.
+    """
     if isinstance(error, PublishUnknown | UnclearRefusal) or not isinstance(
         error, BrokerUnavailable
     ):
         return None
-    return math.ceil(max(LEAST_PAUSE, error.retry_after or 0.0))
+    return math.ceil(max(MIN_PAUSE, error.retry_after or 0.0))
 
 
-def _chosen(decoded: Decoded, forward: Collection[str]) -> Decoded:
-    kept = tuple(header for header in decoded.foreign if is_wanted(header[0].lower(), forward))
-    return replace(decoded, foreign=kept)
+def _with_forwarded_headers(decoded: Decoded, forward: Collection[str]) -> Decoded:
+    """Return the event with only those foreign headers that the subscription forwards."""
+    headers = tuple(header for header in decoded.foreign if is_wanted(header[0].lower(), forward))
+    return replace(decoded, foreign=headers)

@@ -1,9 +1,10 @@
-"""A sink with spans: one of each attempt at an event, and below it one of the request that carries it.
+"""A sink with tracing: one span for each attempt at an event, and a child span for the request that
+carries it.
 
-The first is the child of what came beside the event in its record, from any producer. What goes out carries
-the second, where its subscription forwards ``traceparent`` at all: the request to a webhook as its header, the record
-of a mirror beside the event. A request of several events belongs to no trace of theirs: it begins one, which is linked
-with the attempt at each (messaging conventions, batches).
+The attempt's span continues the trace that came with the record. The outgoing request carries the
+trace context of the request's span, if the subscription forwards ``traceparent``. A webhook gets it
+as a header, a mirror as a record header. A request of several events starts a trace of its own and
+links to the attempts (OpenTelemetry messaging conventions, batches).
 """
 
 from __future__ import annotations
@@ -39,8 +40,16 @@ REFUSED = 300
 
 
 class TracedSink(JoiningSink):
-    """Fills ``interfaces.Sink`` around another. ``system``: the kind of the broker that events come from;
-    ``group`` in it; ``to_system``: the kind of the broker that they are published to, of a mirror."""
+    """A sink that adds spans to another sink.
+
+    Args:
+        inner: the sink that sends.
+        subscription: the subscription.
+        traces: creates the spans.
+        system: the kind of broker that the events come from.
+        group: the consumer group at that broker.
+        to_system: the kind of broker that a mirror publishes to; else "".
+    """
 
     def __init__(
         self,
@@ -61,7 +70,7 @@ class TracedSink(JoiningSink):
             "skybridge.subscription": subscription.id,
         }
         self._joins = subscription.batch is not None
-        self._out = _way_out(subscription, to_system)
+        self._request = _request_span(subscription, to_system)
 
     def pace(self) -> float:
         return self._inner.pace()
@@ -76,11 +85,11 @@ class TracedSink(JoiningSink):
         piece = self.piece(outgoing) if self._joins else None
         if piece is not None:
             return await self.send_together((piece,), outgoing.timeout)
-        with _ended(self._begin(outgoing.decoded, outgoing.message)) as process:
+        with _ending(self._begin(outgoing.decoded, outgoing.message)) as process:
             if outgoing.decoded is None:
                 answer = await self._inner.send(outgoing)
             else:
-                with _ended(self._traces.below(process, *self._out)) as request:
+                with _ending(self._traces.below(process, *self._request)) as request:
                     decoded = beside(outgoing.decoded, TRACEPARENT, traceparent(request))
                     answer = await self._inner.send(replace(outgoing, decoded=decoded))
                     _conclude(request, answer)
@@ -95,7 +104,7 @@ class TracedSink(JoiningSink):
         self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
         spans = [self._begin(piece.decoded, None) for piece in pieces]
-        name, kind, about = self._out
+        name, kind, about = self._request
         about = {**about, "messaging.batch.message_count": len(pieces)}
         contexts = [span.get_span_context() for span in spans]
         request = self._traces.linked(name, kind, contexts, about)
@@ -126,10 +135,10 @@ class TracedSink(JoiningSink):
         return self._traces.after(name, "consumer", carried, about)
 
 
-def _way_out(
+def _request_span(
     subscription: Subscription, to_system: str
 ) -> tuple[str, str, Mapping[str, str | int]]:
-    """Name, kind and attributes of the span of what is sent."""
+    """Return name, kind and attributes of the span of the outgoing request."""
     sink = subscription.sink
     if isinstance(sink, str):
         url = urlsplit(sink)
@@ -147,7 +156,7 @@ def _way_out(
 
 
 @contextmanager
-def _ended(span: Span) -> Iterator[Span]:
+def _ending(span: Span) -> Iterator[Span]:
     try:
         yield span
     finally:

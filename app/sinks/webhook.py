@@ -1,4 +1,4 @@
-"""A webhook as a sink: the event written for HTTP as its subscription wants it, and posted once."""
+"""A webhook as a sink: encode the event as HTTP the way the subscription asks, and post it once."""
 
 from __future__ import annotations
 
@@ -28,23 +28,26 @@ from app.interfaces import (
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
 from app.routing.publications import writing_of
-from app.sinks.credentials import TOKEN, Credentials, NoToken, Shown, StaticHeaders
+from app.sinks.credentials import TOKEN, Credentials, NoToken, RequestCredentials, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
-from app.sinks.masks import QUOTED, Mask
+from app.sinks.masks import MAX_QUOTED, Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
 
 UNAUTHORIZED = 401
-TOKEN_PAUSE = 10.0  # seconds until a token is asked for again where none was granted
+TOKEN_PAUSE = 10.0  # seconds until a refused access token is requested again
 _SUCCESS = range(200, 300)
 _NO_EVENT = "the record is no CloudEvent: only a topic can take it as it is"
-_ON_THE_WIRE = {"timeout", "reset", "reply"}  # faults of a request that was sent, or may have been
+_ON_THE_WIRE = {"timeout", "reset", "reply"}  # faults of requests that were or may have been sent
 _NOTHING = Mask()
 
 
 class Telling(NamedTuple):
-    """``all``: also of attempts that delivered. ``bodies``: bytes of a body that are kept."""
+    """The choice of attempts that keep their HTTP exchange for display.
+
+    ``all`` includes attempts that succeeded. ``bodies`` is the number of body bytes that are kept.
+    """
 
     all: bool = False
     bodies: int = 4096
@@ -54,11 +57,17 @@ TELLING = Telling()
 
 
 class WebhookSink(JoiningSink):
-    """Of a subscription whose ``sink`` is a URL.
+    """The sink of a subscription that delivers to a URL.
 
-    ``headers``  that every request has.
-    ``replies``  takes events out of answers; None: answers are answers.
-    ``telling``  which attempts are told with what was sent.
+    Args:
+        subscription: the subscription.
+        client: sends the requests.
+        signatures: signs the requests, if set.
+        credentials: the credentials of the requests, if any.
+        headers: the configured headers of every request, if any.
+        handshake: the consent of the webhook, if it must be asked.
+        replies: publishes events in answers; None ignores them.
+        telling: the attempts that keep their HTTP exchange.
     """
 
     def __init__(
@@ -77,8 +86,8 @@ class WebhookSink(JoiningSink):
         self._telling = telling
         self._client = client
         self._writing = writing_of(subscription)
-        self._forward = subscription.forwarded_names  # foreign headers, onto the request (I3)
-        self._strict = subscription.strict_webhook  # no request without a body and its type (W1)
+        self._forward = subscription.forwarded_names  # foreign headers to forward
+        self._strict = subscription.strict_webhook  # no request without body and content type
         self._signatures = signatures
         self._credentials = credentials
         self._headers = headers
@@ -89,11 +98,11 @@ class WebhookSink(JoiningSink):
         self._replies = replies
 
     def pace(self) -> float:
-        """The rate that the webhook allowed."""
+        """Return the seconds until the rate of the webhook permits another attempt."""
         return 0.0 if self._handshake is None else self._handshake.wait()
 
     def when_ready(self, ready: Callable[[], None]) -> None:
-        """When consent came by the callback."""
+        """Call ``ready`` when the webhook consents by the callback."""
         if self._handshake is not None:
             self._handshake.when_ready(ready)
 
@@ -111,8 +120,11 @@ class WebhookSink(JoiningSink):
         return self._attempt(message, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
-        """Documents that nobody here reads cannot be joined; events of older versions go alone too, for
-        a batch has one version (I6), and what of them a version cannot hold is written in 1.0."""
+        """Return the event as an element of a batch, or None if it must be sent alone.
+
+        Opaque documents cannot be joined. Events of older versions go alone, because a batch has
+        one version.
+        """
         if self._together is None or outgoing.decoded is None or outgoing.decoded.opaque:
             return None
         try:
@@ -128,7 +140,7 @@ class WebhookSink(JoiningSink):
         self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
         body, media_type = joined([piece.document for piece in pieces], self._together or "json")
-        message = HttpMessage(TYPED, (media_type,), body)  # H13
+        message = HttpMessage(TYPED, (media_type,), body)
         if beside:
             message = message.having([*forwarded(beside, self._forward)])
         key = pieces[0].key if len(pieces) == 1 else None
@@ -137,40 +149,46 @@ class WebhookSink(JoiningSink):
     async def _attempt(
         self, message: HttpMessage, events: Sequence[Decoded], key: bytes | None, within: float
     ) -> SinkAnswer:
-        """One request, whatever is in it; ``key``: of the one record that it is made of."""
+        """Send one request with one or more events. ``key`` is the key of the record, if there is
+        only one.
+        """
         if self._handshake is not None:
             refusal = await self._consent(self._handshake)
             if refusal is not None:
                 return refusal
-            if self._handshake.headers:  # W2
+            if self._handshake.headers:
                 message = message.having(self._handshake.headers)
         if self._signatures is not None:
             message = self._signatures.signed(message, events)
-        shown: Shown | None = None
+        used: RequestCredentials | None = None
         if self._is_plain:
             answer = await self._client.post(self._url, message, within)
         else:
-            answer, shown = await self._with_secrets(message, within)
+            answer, used = await self._with_secrets(message, within)
         if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
         if self._telling.all or answer.status not in _SUCCESS:
-            return told(answer, self._url, message, shown, self._telling.bodies)
-        return answer if shown is None else shown.mask.on(answer)
+            return with_exchange(answer, self._url, message, used, self._telling.bodies)
+        return answer if used is None else used.mask.masked_answer(answer)
 
     async def _with_secrets(
         self, message: HttpMessage, within: float
-    ) -> tuple[SinkAnswer, Shown | None]:
-        """With the headers of the subscription and its credentials. ``Shown``: what is to be hidden."""
-        own = None if self._headers is None else self._headers.show()
-        if own is not None:
-            message = message.having(own.headers)
+    ) -> tuple[SinkAnswer, RequestCredentials | None]:
+        """Send the request with its configured headers and credentials. Return the answer and the
+        secrets to hide in it.
+        """
+        configured = None if self._headers is None else self._headers.current()
+        if configured is not None:
+            message = message.having(configured.headers)
         if self._credentials is None:
-            return await self._client.post(self._url, message, within), own
-        answer, shown = await self._authorized(self._credentials, message, within)
-        return answer, shown if own is None else own.beside(shown)
+            return await self._client.post(self._url, message, within), configured
+        answer, used = await self._authorized(self._credentials, message, within)
+        return answer, used if configured is None else configured.combined_with(used)
 
     async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
-        """Why the attempt may not be made now; None: it begins."""
+        """Return the answer of an attempt that may not be made now. Return None if the attempt
+        begins.
+        """
         if handshake.due:
             await handshake.settle()
             refusal = handshake.refusal()
@@ -192,57 +210,72 @@ class WebhookSink(JoiningSink):
 
     async def _authorized(
         self, credentials: Credentials, message: HttpMessage, within: float
-    ) -> tuple[SinkAnswer, Shown | None]:
-        """A 401 is answered once with something else, where there may be. ``Shown``: what is to be hidden."""
+    ) -> tuple[SinkAnswer, RequestCredentials | None]:
+        """Send the request with credentials, and once more with new ones after a 401. Return the
+        answer and the secrets to hide.
+        """
         try:
-            shown = await credentials.show()
-            answer = await self._client.post(*_with(self._url, shown, message), within)
-            if answer.status == UNAUTHORIZED and credentials.refused(shown):
-                shown = await credentials.show()
-                answer = await self._client.post(*_with(self._url, shown, message), within)
+            used = await credentials.current()
+            answer = await self._client.post(*_authorized_request(self._url, used, message), within)
+            if answer.status == UNAUTHORIZED and credentials.refused(used):
+                used = await credentials.current()
+                answer = await self._client.post(
+                    *_authorized_request(self._url, used, message), within
+                )
         except NoToken as error:
             refusal = SinkAnswer(
                 None, "token", str(error), body=error.said.encode(), hold=TOKEN_PAUSE
             )
             return refusal, None
-        return answer, shown
+        return answer, used
 
 
-def _with(url: str, shown: Shown, message: HttpMessage) -> tuple[str, HttpMessage]:
-    return shown.url(url), message.having(shown.headers)
+def _authorized_request(
+    url: str, used: RequestCredentials, message: HttpMessage
+) -> tuple[str, HttpMessage]:
+    return used.url(url), message.having(used.headers)
 
 
-def told(
-    answer: SinkAnswer, url: str, message: HttpMessage, shown: Shown | None, bodies: int
+def with_exchange(
+    answer: SinkAnswer, url: str, message: HttpMessage, used: RequestCredentials | None, bodies: int
 ) -> SinkAnswer:
-    """Return the answer with the exchange, masked. ``url``: without the access token that may have been added to it.
-    ``shown``: the credentials of the attempt. ``bodies``: bytes of the body of the answer that are kept."""
-    mask = _NOTHING if shown is None else shown.mask
-    answer = mask.on(answer, max(QUOTED, bodies))
+    """Return the answer with its HTTP exchange, in which secrets are masked.
+
+    Args:
+        answer: the answer of the attempt.
+        url: the target, without an access token.
+        message: the request, without credentials.
+        used: the credentials of the attempt, if any.
+        bodies: most bytes of the answer's body that are kept.
+    """
+    mask = _NOTHING if used is None else used.mask
+    answer = mask.masked_answer(answer, max(MAX_QUOTED, bodies))
     if answer.status is None and (answer.unsent or answer.fault not in _ON_THE_WIRE):
         return answer
-    if shown is not None and shown.access_token:
+    if used is not None and used.access_token:
         url = with_parameter(url, TOKEN, HIDDEN)
-    own = () if shown is None else shown.headers
-    hidden = tuple((name, HIDDEN) for name, _ in own)
+    configured = () if used is None else used.headers
+    hidden = tuple((name, HIDDEN) for name, _ in configured)
     target = read_url(url)
     headers = (("Host", target.authority), *message.headers, *hidden)
-    came = answer.status is not None
+    is_answered = answer.status is not None
     exchange = HttpExchange(
         line=f"POST {target.target} HTTP/1.1",
         headers=headers,
         body=message.body,
         size=len(message.body),
-        status_line=f"HTTP/1.1 {answer.status}" if came else "",
-        answer_headers=tuple(_safe(mask, *header) for header in answer.headers),
+        status_line=f"HTTP/1.1 {answer.status}" if is_answered else "",
+        answer_headers=tuple(_displayable_header(mask, *header) for header in answer.headers),
         answer_body=answer.body,
-        answer_size=len(answer.body) if came and not answer.cut else None,
+        answer_size=len(answer.body) if is_answered and not answer.cut else None,
     )
     return replace(answer, exchange=exchange)
 
 
-def _safe(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:
-    """Return a header of the answer as it may be shown: it may be a secret of the target, or repeat one of ours."""
+def _displayable_header(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:
+    """Return a header of the answer for display. Its value is hidden if it may hold a credential,
+    and else masked.
+    """
     text = name.decode("latin-1")
     if may_hold_credential(text.lower()):
         return text, HIDDEN

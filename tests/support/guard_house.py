@@ -301,7 +301,7 @@ async def mixtures(house: House) -> list[dict[str, Any]]:
 async def rebinding(house: House) -> list[dict[str, Any]]:
     """Public first, loopback second, TTL 0, in turns: each attempt on a connection of its own."""
     rows = []
-    dns.CACHE = 0
+    dns.CACHE_SECONDS = 0
     house.everywhere.answer = b"HTTP/1.1 204 X\r\nConnection: close\r\n\r\n"
     for way in WAYS:
         name = f"rebind-{way}.example"

@@ -40,7 +40,7 @@ def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
         (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "begins with none"),
         (
             "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
-            "event.type", "{pointer:} names nothing of a request",
+            "event.type", "{pointer:} is no placeholder",
         ),
         ("verify: {kind: none}, event: {id: '1', type: t, source: /s}", "event.id", "is the same for every event"),
     ],

@@ -14,7 +14,7 @@ from app.config.load.secrets import Unresolved, substitute
 from app.errors import SetupError
 from app.model.route import DataSchema
 from app.model.secret import FileSecret
-from app.sinks.secrets import LOOK_AGAIN, LiveSecret
+from app.sinks.secrets import CHECK_EVERY, LiveSecret
 from app.tls import NotRegular, mark_of, read_regular
 
 
@@ -41,7 +41,7 @@ def test_a_schema(pipe: Path) -> None:
 
 
 def test_a_secret_that_becomes_a_pipe_keeps_its_text(tmp_path: Path) -> None:
-    file, times = tmp_path / "secret", [0.0, LOOK_AGAIN]
+    file, times = tmp_path / "secret", [0.0, CHECK_EVERY]
     file.write_text("before\r\n")
     secret = FileSecret("before", str(file), mark_of(file))
     live = LiveSecret(secret, lambda: times.pop(0))

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import SetupError
 from app.intakes.arrival import IntakeRequest
-from app.intakes.mapping import Missing, Template, Unmappable, compile_mapping
+from app.intakes.mapping import MissingValue, Template, Unmappable, compile_mapping
 
 BODY = b"""{"kind": "paid", "plant": 7, "ok": true, "price": 1.10, "nothing": null, "list": [{"a/b": "slash"}],
  "at": "2026-11-21T00:00:00Z", "seconds": 1686089970, "empty": "", "~": "tilde", "text": "\\u00fc\\n"}"""
@@ -37,7 +37,7 @@ def test_a_header_is_the_same_in_any_case_and_repeated_in_any_case() -> None:
     """``ce-x-`` is the one whose case is kept on its way in."""
     found = arrival(("ce-X-One", "1"), ("ce-X-Two", "a"), ("ce-x-two", "b"))
     assert Template("{header:ce-x-one}").text(found) == "1"
-    with pytest.raises(Missing) as missing:
+    with pytest.raises(MissingValue) as missing:
         Template("{header:ce-x-two}").text(found)
     assert missing.value.absences == (("header ce-x-two is repeated", "header ce-x-two"),)
 

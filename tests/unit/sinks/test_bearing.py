@@ -133,7 +133,7 @@ async def test_a_secret_is_read_again_when_its_file_changes(tmp_path, caplog):
     file.write_bytes(b"\xff\xfe")
     with caplog.at_level(logging.ERROR):
         assert secret() == "three"
-    assert "stays as it was" in caplog.text
+    assert "its old text stays" in caplog.text
 
 
 def test_a_secret_that_changed_after_it_was_read_is_read_again(tmp_path):
@@ -149,9 +149,9 @@ async def test_credentials_follow_their_secret(tmp_path):
     file = tmp_path / "password"
     file.write_text("a")
     shown = Fixed(LiveSecret(FileSecret("a", str(file)), Ticking()), basic("\u00fc"))
-    assert (await shown.show()).headers == (("Authorization", "Basic w7w6YQ=="),)
+    assert (await shown.current()).headers == (("Authorization", "Basic w7w6YQ=="),)
     file.write_text("bb")
-    assert (await shown.show()).headers == (("Authorization", "Basic w7w6YmI="),)
+    assert (await shown.current()).headers == (("Authorization", "Basic w7w6YmI="),)
 
 
 async def test_a_key_that_is_none_leaves_the_old_one_in_force(tmp_path, caplog):
@@ -163,12 +163,12 @@ async def test_a_key_that_is_none_leaves_the_old_one_in_force(tmp_path, caplog):
     file.write_text("canary")
     assert signatures._current() == ("canary",)
     with caplog.at_level(logging.ERROR):
-        signatures._take(signatures._current())
+        signatures._set_keys(signatures._current())
     assert signatures._signers is before
     assert "old keys" in caplog.text
     assert "canary" not in caplog.text
     file.write_text(OTHER)
-    signatures._take(signatures._current())
+    signatures._set_keys(signatures._current())
     assert signatures._signers is not before
 
 
@@ -213,11 +213,11 @@ def test_static_headers_are_written_once_and_again_when_a_file_changes(tmp_path)
     file.write_text("first-key-of-ours")
     of_file = FileSecret("first-key-of-ours", str(file), mark_of(file))
     ours = static(Ticking(), x_tenant=FileSecret("eu"), x_key=of_file)
-    first = ours.show()
+    first = ours.current()
     assert first.headers == (("x-tenant", "eu"), ("x-key", "first-key-of-ours"))
-    assert ours.show() is first
+    assert ours.current() is first
     file.write_text("second")
-    assert ours.show().headers == (("x-tenant", "eu"), ("x-key", "second"))
+    assert ours.current().headers == (("x-tenant", "eu"), ("x-key", "second"))
 
 
 def test_answers_are_masked_where_they_quote_what_may_be_a_secret(tmp_path):
@@ -230,5 +230,5 @@ def test_answers_are_masked_where_they_quote_what_may_be_a_secret(tmp_path):
         x_short=FileSecret("k3y", str(file), mark_of(file)),
         x_long=FileSecret("longer than that"),
     )
-    said = ours.show().mask("neutral: k3y, longer than that, eu")
+    said = ours.current().mask("neutral: k3y, longer than that, eu")
     assert said == "neutral: **********, **********, eu"

@@ -10,7 +10,7 @@ import pytest
 from app.bindings.http import HttpMessage
 from app.errors import StoreUnavailable
 from app.interfaces import SinkAnswer
-from app.sinks.handshake import LASTING, Callbacks, Handshake
+from app.sinks.handshake import CALLBACK_VALID, Callbacks, Handshake
 from memory_store import MemoryStore
 
 BASE = "https://bridge.example/"
@@ -68,7 +68,7 @@ async def test_an_address_for_consent_serves_once_and_ends(here: Here) -> None:
     assert await here.asking.call(key_of(first), "60")
     assert here.said == ["60"]  # told at once by the process that asked
     assert not await here.asking.call(key_of(first), "60")
-    here.now = LASTING
+    here.now = CALLBACK_VALID
     assert not await here.asking.call(key_of(second), None)
     assert here.said == ["60"]
 

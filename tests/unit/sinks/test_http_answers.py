@@ -13,9 +13,9 @@ import trustme
 
 from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
-from app.sinks.http_answer import MOST_HEADERS, AnswerReader, Fault
+from app.sinks.http_answer import MAX_HEADERS, AnswerReader, RequestFailed
 from app.sinks.http_client import HttpClient
-from app.sinks.http_connection import Connection, Outbox, Stale
+from app.sinks.http_connection import ClientConnection, StaleConnection, WriteBatcher
 from app.sinks.tls import TlsFiles
 from raw_target import Play, Played, RawTarget
 from waiting import until
@@ -294,9 +294,9 @@ def test_no_more_headers_are_read_than_there_may_be() -> None:
             super().on_header(name, value)
 
     reader = Counting(65_536)
-    with pytest.raises(Fault):
+    with pytest.raises(RequestFailed):
         reader.read(OK + b"a:\r\n" * 65_000)
-    assert read == MOST_HEADERS + 1
+    assert read == MAX_HEADERS + 1
 
 
 @pytest.mark.parametrize("surplus", [b"x", EMPTY, b"HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n"])
@@ -333,12 +333,12 @@ async def test_an_answer_to_a_request_that_has_not_left_is_none(used: bool) -> N
     """uvloop reads before it writes: what a target says too much came for the next event, which was finished and
     never sent."""
     loop, wire = asyncio.get_running_loop(), Wire()
-    connection = Connection(loop, Outbox(), 65_536)
+    connection = ClientConnection(loop, WriteBatcher(), 65_536)
     connection.connection_made(wire)
     connection.used = used
     answer = connection.send(b"POST / HTTP/1.1\r\n\r\n", b"", loop.time() + WITHIN)
     connection.data_received(EMPTY)
-    with pytest.raises(Stale if used else Fault):
+    with pytest.raises(StaleConnection if used else RequestFailed):
         await answer
     await asyncio.sleep(0)
     assert (wire.written, wire.closing) == (b"", True)

@@ -21,7 +21,7 @@ from app.delivery.outcomes import judge
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
-from app.sinks.http_connect import STAGGER, others_than
+from app.sinks.http_connect import STAGGER, remaining_addresses
 from app.sinks.secrets import LiveSecret
 from app.sinks.tls import TlsFiles
 from connect_proxy import ConnectProxy
@@ -193,8 +193,8 @@ def test_what_is_left_to_try_is_every_other_address() -> None:
             raise OSError(107, "not connected")
 
     infos: Any = [(0, 0, 0, "", (address, 443)) for address in ("fe80::1%eth0", "192.0.2.1")]
-    assert others_than(cast("Any", Reached()), infos) == infos[1:]
-    assert others_than(cast("Any", Reset()), infos) == []
+    assert remaining_addresses(cast("Any", Reached()), infos) == infos[1:]
+    assert remaining_addresses(cast("Any", Reset()), infos) == []
 
 
 async def test_a_large_body_arrives_whole_over_tls(

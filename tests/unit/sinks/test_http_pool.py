@@ -13,7 +13,7 @@ from app.bindings.http import HttpMessage
 from app.interfaces import SinkAnswer
 from app.sinks import http_pool
 from app.sinks.http_client import CONNECTIONS, HttpClient
-from app.sinks.http_pool import Pool
+from app.sinks.http_pool import ConnectionPool
 from raw_target import Play, Played, RawTarget
 from waiting import until
 from webhook_target import WebhookTarget, status
@@ -43,7 +43,7 @@ async def post(client: HttpClient, url: str, within: float = WITHIN) -> SinkAnsw
     return await client.post(url, EVENT, within)
 
 
-def pool_of(client: HttpClient) -> Pool:
+def pool_of(client: HttpClient) -> ConnectionPool:
     (pool,) = client._pools.values()
     return pool
 

@@ -16,7 +16,7 @@ from app.sinks.credentials import Fixed, in_query
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.secrets import LiveSecret
-from app.sinks.webhook import told
+from app.sinks.webhook import with_exchange
 from raw_target import Played, RawTarget
 
 EVENT = HttpMessage.of((("ce-id", "1"),), b"data")
@@ -148,7 +148,7 @@ async def test_an_access_token_is_put_behind_what_is_written(
 ) -> None:
     _, came, base = answering
     credentials = Fixed(LiveSecret(FileSecret("a+b")), in_query)
-    shown = await credentials.show()
+    shown = await credentials.current()
     client = clients()
     answer = await client.post(shown.url(base + written), EVENT, 30.0)
     handshake = Handshake(
@@ -157,7 +157,7 @@ async def test_an_access_token_is_put_behind_what_is_written(
     await handshake.settle()
     await handshake.stop()
     assert lines(came) == [f"POST {sent} HTTP/1.1", f"OPTIONS {sent} HTTP/1.1"]
-    line = told(answer, base + written, EVENT, shown, 10).exchange.line
+    line = with_exchange(answer, base + written, EVENT, shown, 10).exchange.line
     assert line == f"POST {sent.replace('a%2Bb', '**********')} HTTP/1.1"
 
 
@@ -166,7 +166,7 @@ async def test_what_is_told_of_an_attempt_is_what_was_sent(
     answering: Any, clients: Make, written: str
 ) -> None:
     _, came, base = answering
-    answer = told(
+    answer = with_exchange(
         await clients().post(base + written, EVENT, 30.0), base + written, EVENT, None, 10
     )
     assert answer.exchange.line == lines(came)[0]

@@ -27,7 +27,7 @@ class Names:
 
 @pytest.fixture(autouse=True)
 def _looks_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secrets, "LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(secrets, "CHECK_EVERY", 0.0)
 
 
 @pytest.fixture

@@ -15,8 +15,17 @@ from app.bindings import kafka
 from app.interfaces import Outgoing, SinkAnswer
 from app.model.message import Message, Partition
 from app.model.secret import FileSecret
-from app.sinks.credentials import Fixed, Granted, NoToken, Shown, basic, bearer, in_header, in_query
-from app.sinks.masks import LEFT, QUOTED, Mask
+from app.sinks.credentials import (
+    Fixed,
+    Granted,
+    NoToken,
+    RequestCredentials,
+    basic,
+    bearer,
+    in_header,
+    in_query,
+)
+from app.sinks.masks import MAX_QUOTED, MIN_PART, Mask
 from app.sinks.secrets import LiveSecret
 from app.sinks.webhook import WebhookSink
 from app.worker.attempts import quote as quoted
@@ -70,7 +79,7 @@ def test_a_secret_is_found_however_it_is_written(secret: str, echo: str) -> None
     shown = Mask(secret)(f"no such key: {text} (at 7)")
     assert shown.startswith("no such key: ")
     assert shown.endswith(" (at 7)")
-    assert longest_left(shown, text.strip('"')) <= 2 * LEFT
+    assert longest_left(shown, text.strip('"')) <= 2 * MIN_PART
 
 
 @pytest.mark.parametrize("secret", [PLAIN, LONG])
@@ -79,8 +88,8 @@ def test_a_secret_is_found_however_it_is_written(secret: str, echo: str) -> None
 def test_a_part_of_it_is_found_too(secret: str, echo: str, part: slice) -> None:
     """Targets cut what they quote, at either end."""
     text = ECHOES[echo](secret)[part]
-    if len(text) > 2 * LEFT + len(secret) // 16:
-        assert longest_left(Mask(secret)(f"near '{text}"), text) <= 2 * LEFT + len(secret) // 16
+    if len(text) > 2 * MIN_PART + len(secret) // 16:
+        assert longest_left(Mask(secret)(f"near '{text}"), text) <= 2 * MIN_PART + len(secret) // 16
 
 
 @pytest.mark.parametrize("secret", ["x", "key", SHORT])
@@ -103,14 +112,14 @@ def test_what_holds_no_secret_stays_as_it_is(said: str) -> None:
 
 def test_what_is_quoted_ends_neither_in_nor_before_a_mask_that_was_cut() -> None:
     """The bound of a quotation, and that of what is read, may fall anywhere into a secret."""
-    for before in range(QUOTED - len(PLAIN) - 2, QUOTED + 2):
+    for before in range(MAX_QUOTED - len(PLAIN) - 2, MAX_QUOTED + 2):
         body = b"." * before + PLAIN.encode() + b"!" * 100
-        answer = Mask(PLAIN).on(SinkAnswer(400, body=body))
-        assert len(answer.body) <= QUOTED
+        answer = Mask(PLAIN).masked_answer(SinkAnswer(400, body=body))
+        assert len(answer.body) <= MAX_QUOTED
         assert longest_left(answer.body.decode(), PLAIN) == 0
-        cut = Mask(PLAIN).on(SinkAnswer(400, body=body[:500]))
-        assert longest_left(quoted(cut), PLAIN) < LEFT
-    assert Mask().on(SinkAnswer(400, body=b"x" * 9_000)).body == b"x" * 9_000
+        cut = Mask(PLAIN).masked_answer(SinkAnswer(400, body=body[:500]))
+        assert longest_left(quoted(cut), PLAIN) < MIN_PART
+    assert Mask().masked_answer(SinkAnswer(400, body=b"x" * 9_000)).body == b"x" * 9_000
 
 
 def outgoing() -> Outgoing:
@@ -119,7 +128,7 @@ def outgoing() -> Outgoing:
     return Outgoing(message, kafka.decode(record), 9.0)
 
 
-def fixed(text: str, write: Callable[[str], Shown]) -> Fixed:
+def fixed(text: str, write: Callable[[str], RequestCredentials]) -> Fixed:
     return Fixed(LiveSecret(FileSecret(text)), write)
 
 
@@ -134,7 +143,7 @@ def fixed(text: str, write: Callable[[str], Shown]) -> Fixed:
 )
 async def test_what_a_request_bore_is_masked_in_its_answer(credentials: Fixed) -> None:
     """Whatever the credential, and wherever in the request it was."""
-    shown = await credentials.show()
+    shown = await credentials.current()
     said = " ".join([shown.url("https://b.example/"), *(value for _, value in shown.headers)])
     client = RecordingClient(SinkAnswer(400, body=said.encode()))
     answer = await WebhookSink(

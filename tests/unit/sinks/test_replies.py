@@ -16,7 +16,7 @@ from app.model.log_name import LogName
 from app.model.message import Partition
 from app.model.route import Route
 from app.routing.plan import Router
-from app.sinks.replies import HOPS, MOST_HOPS, Replies
+from app.sinks.replies import HOPS, MAX_HOPS, Replies
 from app.telemetry import Counters
 from fake_log import FakeLog
 from worker_doubles import an_event
@@ -212,12 +212,12 @@ async def test_the_key_is_the_answers_own_or_that_of_what_it_answers(
 async def test_a_reply_to_a_reply_is_counted_beside_the_event_and_ends(house: House) -> None:
     """A webhook that is sent its own answers would answer for ever."""
     answered = ANSWERED
-    for _ in range(MOST_HOPS + 3):
+    for _ in range(MAX_HOPS + 3):
         await house.take(answered=answered)
         answered = kafka.decode(house.stored[-1])
-    assert len(house.stored) == MOST_HOPS
-    assert house.counted == {"published": MOST_HOPS, "looping": 3}
-    assert dict(house.stored[-1].headers)[HOPS] == str(MOST_HOPS).encode()
+    assert len(house.stored) == MAX_HOPS
+    assert house.counted == {"published": MAX_HOPS, "looping": 3}
+    assert dict(house.stored[-1].headers)[HOPS] == str(MAX_HOPS).encode()
     assert HOPS not in kafka.decode(house.stored[-1]).event.attributes
 
 

@@ -22,7 +22,7 @@ from app.interfaces import Outgoing
 from app.model.message import Message, Partition
 from app.model.receipt import Receipt
 from app.model.subscription import Retry
-from app.sinks.topic import TopicSink, answer_of
+from app.sinks.topic import TopicSink, sink_answer
 from fake_log import FakeLog
 from worker_doubles import a_subscription, an_event
 
@@ -150,7 +150,7 @@ async def test_a_template_cannot_lead_back_into_a_source(log):
         outgoing(an_event(1, type="orders"))
     )
     assert answer.fault == "unwritable"
-    assert "go round" in answer.detail
+    assert "a loop" in answer.detail
 
 
 ANSWERS = [
@@ -169,7 +169,7 @@ ANSWERS = [
 @pytest.mark.parametrize(("error", "status", "retry_after", "fate"), ANSWERS, ids=str)
 def test_each_refusal_of_a_broker_has_its_status(error, status, retry_after, fate):
     """spec.md 9, and one table of outcomes for webhooks and topics alike."""
-    answer = answer_of(error)
+    answer = sink_answer(error)
     assert (answer.status, answer.retry_after, answer.detail) == (status, retry_after, str(error))
     outcome = judge(answer.status, answer.fault, frozenset({404}) | AT_TOPICS)
     assert outcome.fate is fate
@@ -177,7 +177,7 @@ def test_each_refusal_of_a_broker_has_its_status(error, status, retry_after, fat
 
 
 def test_a_receipt_is_202():
-    assert answer_of(Receipt("b", "t", 0, "1")).status == 202
+    assert sink_answer(Receipt("b", "t", 0, "1")).status == 202
 
 
 async def test_an_attempt_ends_at_the_subscriptions_own_timeout(log):

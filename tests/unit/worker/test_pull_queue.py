@@ -14,11 +14,11 @@ from app.interfaces import LetterChoice, Offered, Outgoing, Replay
 from app.model.message import Message, Partition
 from app.sinks.pull_queue import (
     COUNT_EVERY,
-    REMEMBERED,
-    REMEMBERED_BYTES,
+    MAX_RECENT_BYTES,
+    MAX_RECENT_EVENTS,
     STORED,
     PullQueueSink,
-    RecentEvents,
+    RecentPullEvents,
     Wakeups,
 )
 from app.store import open_store
@@ -230,7 +230,7 @@ def remembered(number, size=10):
 
 
 def test_an_event_is_remembered_until_it_is_handed_out():
-    recent, row = RecentEvents(), remembered(1)
+    recent, row = RecentPullEvents(), remembered(1)
     recent.add([row])
     assert recent.take(row) is row.message.decoded
     assert recent.take(row) is None
@@ -247,17 +247,17 @@ def test_an_event_is_remembered_until_it_is_handed_out():
 )
 def test_what_is_remembered_is_of_that_very_message(other):
     """A topic that was created again has other messages at the same positions."""
-    recent, row = RecentEvents(), remembered(1)
+    recent, row = RecentPullEvents(), remembered(1)
     recent.add([row])
     assert recent.take(replace(row, message=replace(row.message, **other))) is None
 
 
 def test_the_oldest_events_are_forgotten_first():
     """Rule 8: by their number, and by their bytes; headers count."""
-    recent, rows = RecentEvents(), [remembered(n) for n in range(REMEMBERED + 1)]
+    recent, rows = RecentPullEvents(), [remembered(n) for n in range(MAX_RECENT_EVENTS + 1)]
     recent.add(rows)
-    assert (recent.take(rows[0]), len(recent)) == (None, REMEMBERED)
-    recent.add([remembered(n, REMEMBERED_BYTES // 4) for n in range(5)])
+    assert (recent.take(rows[0]), len(recent)) == (None, MAX_RECENT_EVENTS)
+    recent.add([remembered(n, MAX_RECENT_BYTES // 4) for n in range(5)])
     assert len(recent) <= 4
 
 
