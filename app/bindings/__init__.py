@@ -1,1 +1,1 @@
-"""Pure. Bindings: an event to the neutral record and back, one file a protocol. They never await."""
+"""Pure. Bindings convert between an event and the broker-neutral record, one module per protocol. They never await."""

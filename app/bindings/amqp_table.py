@@ -1,7 +1,7 @@
-"""The header table of AMQP 0-9-1 and the neutral record: typed values to canonical text (R9).
+"""Convert the header table of AMQP 0-9-1 to the neutral record: typed values get their canonical text.
 
-What a table holds beside strings stands in the record's ``natives`` too, as it came from the client
-library, so that nothing is lost and a type that no attribute can have is refused.
+The record's ``natives`` also keeps every value that is no string, as the client library gave it. Nothing is
+lost, and decoding can refuse a type that no attribute has.
 """
 
 from __future__ import annotations
@@ -27,11 +27,18 @@ def from_table(
     time_ms: int | None = None,
     content_encoding: str | None = None,
 ) -> Record:
-    """A record from a message's properties: the key is taken out of its header again, and of typed
-    values the headers have the canonical text, or null where none is.
+    """Return the record of an AMQP message. The key is moved out of its header.
 
-    ``time_ms``  the timestamp property, in milliseconds since the epoch.
-    ``content_encoding``  that property, which becomes a header: no other broker has one.
+    Typed values have their canonical text in the headers, or null if they have none.
+
+    Args:
+        table: The header table.
+        content_type: The property of that name.
+        body: The body.
+        message_id: The property of that name.
+        time_ms: The timestamp property, in ms since 1970.
+        content_encoding: The property of that name. It becomes a header, because no other broker has such a
+            property.
     """
     key = _bytes_of(table.get(KEY_HEADER))
     others = {name: value for name, value in table.items() if name != KEY_HEADER}

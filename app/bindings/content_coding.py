@@ -1,7 +1,7 @@
-"""The content coding of a message: a header of that name, which stands for RabbitMQ's property too.
+"""The content coding of a record: its header ``content-encoding``, which also carries RabbitMQ's property.
 
-No binding defines one, so an event is read from the content. A coding that is not undone makes the message
-foreign, and stays beside it: bytes that have one are never passed on as if they had none.
+No binding defines a content coding, so an event is read from the decoded body. A coding that Skybridge cannot
+undo makes the message foreign, and its header stays: coded bytes are never forwarded as plain ones.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ from app.formats.content_coding import DecodedTooLarge, UnknownCoding, coding_of
 
 HEADER = "content-encoding"
 CONTENT = 1 << 20
-"""Bytes that a body may grow to where no configuration says it: the default of ``limits.body``."""
+"""The most bytes of a decoded body if no configuration sets a limit: the default of ``limits.body``."""
 
-_CHARSETS = frozenset(
-    {b"utf-8", b"utf8"}
-)  # what clients of AMQP write there of text that is not coded
+_CHARSETS = frozenset({b"utf-8", b"utf8"})  # AMQP clients write these for plain text
 
 
 def coding_in(record: Record) -> bytes:
-    """Return what a message says of its coding; ``b""`` where it has none."""
+    """Return the content codings that the record names, or ``b""``."""
     named = []
     for name, value in record.headers:
         if _is_coding(name):
@@ -42,8 +40,12 @@ def coding_in(record: Record) -> bytes:
 
 
 def without_coding(record: Record, bound: int = CONTENT) -> Record:
-    """Return the message with its content as the body. Raises SenderError with the coding named, for one that
-    is not undone, for content beyond ``bound`` bytes, and for what is not coded so."""
+    """Return the record with its decoded body.
+
+    Raises:
+        SenderError: The coding is neither gzip nor deflate (415). The decoded body has more than ``bound``
+            bytes (413). The body does not match its coding (400).
+    """
     named = coding_in(record)
     if not named:
         return record
@@ -51,24 +53,24 @@ def without_coding(record: Record, bound: int = CONTENT) -> Record:
     try:
         body = undo(coding_of(named), record.body, bound) if record.body else record.body
     except UnknownCoding:
-        detail = f"Its {words} is not undone: only gzip and deflate are."
+        detail = f"Its {words} is not supported: only gzip and deflate are."
         raise SenderError(detail, status=415, code="unsupported-content-encoding") from None
     except DecodedTooLarge:
         detail = f"Without its {words} it has more than {bound} bytes, which is limits.body."
         raise SenderError(detail, status=413, code="body-too-large") from None
     except zlib.error as error:
-        detail = f"Its body is not what its {words} says: {error}."
+        detail = f"Its body does not match its {words}: {error}."
         raise SenderError(detail, code="broken-content-encoding") from None
     return replace(record, headers=uncoded(record.headers), body=body)
 
 
 def uncoded(headers: Iterable[Header]) -> tuple[Header, ...]:
-    """Return the headers that say nothing of a coding."""
+    """Return the headers without ``content-encoding``."""
     return tuple(header for header in headers if not _is_coding(header[0]))
 
 
 def coded(headers: Iterable[Header], coding: str | None) -> tuple[Header, ...]:
-    """Return the headers of a message whose own property names a coding."""
+    """Return the headers with ``content-encoding`` from the message's own property, if it names a coding."""
     if not coding:
         return tuple(headers)
     return (*uncoded(headers), (HEADER, coding.encode("utf-8", "surrogateescape")))

@@ -1,4 +1,4 @@
-"""Write structured and batched mode, which the bindings have in common."""
+"""Write structured and batched mode for all bindings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ FormatName = Literal["as_received", "json", "protobuf", "avro"]
 
 
 def content_type_of(event: CloudEvent) -> str | None:
-    """``datacontenttype``, made explicit where the JSON format had implied it (J13, I4)."""
+    """Return ``datacontenttype``, or ``application/json`` if the JSON format implied it by omission."""
     implied = "application/json" if event.data_form is DataForm.JSON else None
     return event.attributes.get("datacontenttype", implied)
 
 
 def write_document(decoded: Decoded, name: FormatName = "as_received") -> tuple[bytes, str]:
-    """The document and its media type; what arrived as a document of that format goes on untouched.
+    """Return the structured document of an event and its media type.
 
-    Raises NotRepresentable (422), and SenderError (415) for a format whose library is missing, and
-    where a document that nobody here reads is to be in a format (4.7).
+    A document that arrived in this format is returned unchanged.
+
+    Raises:
+        NotRepresentable: The format cannot hold the event (422).
+        SenderError: The library of the format is missing, or an opaque document cannot be converted (415).
     """
     if decoded.opaque:
         return _unread_document(decoded, name)
@@ -45,10 +48,12 @@ def _unread_document(decoded: Decoded, name: str) -> tuple[bytes, str]:
 
 
 def write_batch(batch: Sequence[Decoded], name: FormatName = "json") -> tuple[bytes, str]:
-    """One document of all of them, each as it arrived where it arrived in that format (J14).
+    """Return one document of all events, and its media type. An event that arrived in this format keeps its
+    bytes.
 
-    Raises InvalidEvent for events of several versions (I6), and what ``write_document`` raises; an
-    opaque document cannot be joined.
+    Raises:
+        InvalidEvent: The events have different versions, which a batch may not mix.
+        SenderError: The format has no batch, or an opaque document cannot join a batch (415).
     """
     mixed = _mixed_versions(batch)
     if mixed:
@@ -57,19 +62,20 @@ def write_batch(batch: Sequence[Decoded], name: FormatName = "json") -> tuple[by
 
 
 def joined(elements: Sequence[bytes], name: FormatName = "json") -> tuple[bytes, str]:
-    """One document of elements of one version (I6), and its media type."""
+    """Return one batch document of elements of one version, and its media type."""
     name = "json" if name == "as_received" else name
     essence = f"application/cloudevents-batch+{name}"
     if essence not in BATCH_FORMATS:
         title = f"The {name} event format has no batch"
         raise SenderError(title, status=415, code="unsupported-format")
     written = BATCH_FORMATS[essence].write_batch(elements)
-    return written, essence + UTF_8 if essence in JSON else essence  # H13
+    return written, essence + UTF_8 if essence in JSON else essence  # a JSON batch has a charset
 
 
 def element_of(decoded: Decoded, name: FormatName = "json") -> bytes:
-    """An event as it stands in a batch. In UTF-8, whatever charset it arrived in: a batch has one
-    charset, and no mark within. Raises what ``write_document`` raises.
+    """Return the document of an event as an element of a batch: in UTF-8 and without a byte order mark.
+
+    A batch has one charset, whatever charset the event arrived in. Raises what ``write_document`` raises.
     """
     document, media_type = write_document(decoded, "json" if name == "as_received" else name)
     wire = _wire(media_type)
@@ -92,7 +98,7 @@ def _mixed_versions(batch: Sequence[Decoded]) -> list[Fault]:
 
 
 def _format_of(decoded: Decoded) -> str:
-    """The essence of the format that it arrived in; JSON where it was none."""
+    """Return the media type of the format in which the event arrived, or JSON if it was no document."""
     if decoded.media_type is None or decoded.media_type is JSON_DOCUMENT:
         return json.MEDIA_TYPE
     return _wire(decoded.media_type).essence or json.MEDIA_TYPE

@@ -1,4 +1,4 @@
-"""Headers beside the event on HTTP (I3): which are never passed along, and which go onto a request."""
+"""Foreign headers on HTTP: which headers are never forwarded, and which go into a request."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from msgspec.structs import replace
 from app.bindings.record import Decoded, Header
 from app.event.memo import Memo
 
-APART = "x-foreign-"  # before a name that would pass for one of the event's own
+APART = "x-foreign-"  # prefix of a foreign header whose name looks like an attribute
 
-PRODUCER = "skybridge-producer"  # header beside an event: name of the producer that sent it
+PRODUCER = "skybridge-producer"  # a header next to an event: the name of the producer that sent it
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE = re.compile(r"[ -~\xa0-\ud7ff\ue000-\U0010ffff]*")  # no control, and UTF-8 throughout
+_VALUE = re.compile(
+    r"[ -~\xa0-\ud7ff\ue000-\U0010ffff]*"
+)  # no control characters, and UTF-8 throughout
 
 _CREDENTIAL = "may hold a credential"
 
-# Name to why it is of one connection, of one party, or of the message itself.
+# Header name to the reason why it belongs to one connection, one party or one message.
 _REASONS = {
     **dict.fromkeys(
         ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding",
@@ -40,7 +42,9 @@ _REASONS = {
     "date": "belongs to one message",
 }  # fmt: skip
 _OWN = "ce-"
-_PASSES = re.compile(f"(?:{APART})*{_OWN}")  # for one of the event's own, or did once
+_PASSES = re.compile(
+    f"(?:{APART})*{_OWN}"
+)  # looks like an attribute header, or did before it was escaped
 _FAMILIES = {
     _OWN: "belongs to the event",
     "content-": "belongs to the body, which may be rewritten",
@@ -49,17 +53,17 @@ _FAMILIES = {
 
 
 def is_field_name(name: str) -> bool:
-    """Whether it can be the name of a header of HTTP (RFC 9110 5.1)."""
+    """Return True if the name can be a header name of HTTP (RFC 9110 5.1)."""
     return _TOKEN.fullmatch(name) is not None
 
 
 def is_field_value(text: str) -> bool:
-    """Whether it can be the value of a header, in UTF-8 (RFC 9110 5.5)."""
+    """Return True if the text can be a header value of HTTP, in UTF-8 (RFC 9110 5.5)."""
     return _VALUE.fullmatch(text) is not None
 
 
 def why_not(name: str) -> str:
-    """Why a header of this name is never passed along; "" when it may be."""
+    """Return why a header of this name is never forwarded, or "" if it may be."""
     if name in _REASONS:
         return _REASONS[name]
     return next((why for family, why in _FAMILIES.items() if name.startswith(family)), "")
@@ -71,14 +75,17 @@ def _taken_name(name: bytes) -> str:
 
 
 TAKEN_NAMES = Memo(_taken_name)
-"""The name of a request's header to the one that it has beside the event."""
+"""The name of a request's header to the name under which it is kept next to the event. Cached."""
 
 
 def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Those of ``foreign`` that go onto a request. What cannot be a header of HTTP, and what never is
-    passed along, stays behind: the record still has it.
+    """Yield the foreign headers that go into a request.
 
-    ``wanted``  names in lower case, or beginnings of them with ``*`` behind.
+    Headers that HTTP cannot hold or that are never forwarded are skipped. The record still has them.
+
+    Args:
+        foreign: The foreign headers of the event.
+        wanted: Names in lower case, or prefixes that end with ``*``.
     """
     for name, value in foreign:
         lower = name.lower()
@@ -94,27 +101,27 @@ def forwarded(foreign: Sequence[Header], wanted: Collection[str]) -> Iterator[tu
 
 
 def beside(decoded: Decoded, name: str, value: bytes) -> Decoded:
-    """With this header beside the event, in the place of those of its name (lower case)."""
+    """Return the event with this foreign header, in place of those with the same name (lower case)."""
     return replace(decoded, foreign=having(decoded.foreign, name, value))
 
 
 def having(foreign: Sequence[Header], name: str, value: bytes) -> tuple[Header, ...]:
-    """With this header, in the place of those of its name (lower case)."""
+    """Return the headers with this one first, in place of those with the same name (lower case)."""
     return ((name, value), *without(foreign, name))
 
 
 def without(headers: Sequence[Header], name: str) -> tuple[Header, ...]:
-    """Return the headers but for those of this name (lower case)."""
+    """Return the headers without those of this name (lower case)."""
     return tuple([each for each in headers if each[0].lower() != name])
 
 
 def may_hold_credential(name: str) -> bool:
-    """Of a name in lower case."""
+    """Return True if a header of this name (lower case) may hold a credential."""
     return _REASONS.get(name) is _CREDENTIAL
 
 
 def is_wanted(name: str, wanted: Collection[str]) -> bool:
-    """Whether a name in lower case is in ``wanted``: names, or beginnings with ``*`` behind."""
+    """Return True if ``wanted`` has the name (lower case) or a prefix of it that ends with ``*``."""
     return name in wanted or any(
         entry.endswith("*") and name.startswith(entry[:-1]) for entry in wanted
     )

@@ -1,6 +1,6 @@
-"""Attributes in headers: names under a prefix, values in percent code, and what to do with repeats.
+"""Attributes in headers: names under a prefix, percent-encoded values, and repeated headers.
 
-Only HTTP percent-codes header values; brokers carry plain UTF-8 (trap 1 of the specification family).
+Only HTTP percent-encodes header values. Brokers carry plain UTF-8.
 """
 
 from __future__ import annotations
@@ -14,46 +14,54 @@ from app.event.memo import Memo
 from app.event.types import PRINTABLE_ASCII, is_name
 from app.event.validate import clip, shorten
 
-_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b' "%'))  # what encodes and decodes to itself
+_PLAIN = bytes(
+    set(PRINTABLE_ASCII) - set(b' "%')
+)  # bytes that percent-encode and percent-decode to themselves
 _JSON_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b"%"))
 PRINTABLE = PRINTABLE_ASCII + b"\n"
-"""What values as they are consist of, with a line break between any two."""
+"""The bytes of values that need no decoding on a broker, and the line break that joins several values."""
 PLAIN = _PLAIN + b"\n"
-"""Likewise of values that may be in percent code and quotes, but are not."""
+"""The bytes of HTTP values without percent-encoding and quotes, and the line break that joins several values."""
 _QUOTED_STRING = re.compile(rb'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _QUOTED_PAIR = re.compile(rb"\\(.)", re.DOTALL)
 _MALFORMED = re.compile(b"%(?![0-9A-Fa-f]{2})")
-_SEPARATOR = b", "  # what an intermediary puts between the values that it joins (RFC 9110 5.3)
+_SEPARATOR = (
+    b", "  # the separator that an intermediary writes when it joins repeated headers (RFC 9110 5.3)
+)
 
 
 def _field_name(name: bytes) -> bytes:
-    """0.1 spells the names of extensions (``CE-X-MyExt``): that is all the case there is to keep."""
+    """Return the header name in lower case, but for the rest of a name after ``ce-x-``: version 0.1 has
+    extensions such as ``CE-X-MyExt``.
+    """
     lower = name.lower()
     return b"ce-" + name[3:] if lower.startswith(b"ce-x-") else lower
 
 
 FIELD_NAMES = Memo(_field_name)
-"""A header name of HTTP to what the binding wants: in lower case, but for what follows ``ce-`` in a name
-that 0.1 may have spelled. One object a name, so that its hash is computed once for all who ask.
+"""The HTTP header name as the binding reads it: lower case, but for the extension names of version 0.1.
+
+Each name is one cached object, so that its hash is computed once.
 """
 
 
 class NotACloudEvent(SenderError):
-    """Nothing says that this is a CloudEvent: no media type of the family, no attribute headers."""
+    """The message is no CloudEvent: neither a CloudEvents media type nor attribute headers are present."""
 
     def __init__(self, title: str, faults: Iterable[Fault] = ()) -> None:
         super().__init__(title, code="not-a-cloudevent", faults=tuple(faults))
 
 
 def not_utf8(at: str, rule: str) -> Fault:
-    """What has no text cannot be an attribute (core 1.3)."""
+    """Return the fault of a value that is not UTF-8, and so cannot be an attribute (core 1.3)."""
     return Fault("bad-utf8", f"{at} is not UTF-8.", at, rule)
 
 
 def attribute_names(prefix: str) -> Memo[bytes, str]:
-    """Header names that start with ``prefix`` to attribute names; "" for one that names none.
+    """Return a cached mapping from header names under ``prefix`` to attribute names.
 
-    ``datacontenttype`` has a header of its own, without prefix, and counts as none here (H8).
+    A header that names no valid attribute maps to "". So does ``datacontenttype``, whose header has no
+    prefix.
     """
 
     def name_of(header: bytes) -> str:
@@ -64,12 +72,16 @@ def attribute_names(prefix: str) -> Memo[bytes, str]:
 
 
 def header_names(prefix: str) -> Memo[str, str]:
-    """Attribute names to header names."""
+    """Return a cached mapping from attribute names to header names under ``prefix``."""
     return Memo(lambda name: prefix + name)
 
 
 def percent_encode(texts: list[str]) -> list[str]:
-    """HTTP 3.1.3.2: space, ``"``, ``%`` and all outside U+0021-007E, as UTF-8, upper-case hex."""
+    """Return header values percent-encoded (HTTP binding 3.1.3.2): space, ``"``, ``%`` and all outside
+    U+0021-007E.
+
+    Characters are encoded as UTF-8, with hexadecimal digits in upper case.
+    """
     if _is_plain("".join(texts)):
         return texts
     return [text if _is_plain(text) else quote(text, safe=_PLAIN) for text in texts]
@@ -80,42 +92,48 @@ def _is_plain(text: str) -> bool:
 
 
 def percent_decode(value: bytes) -> str:
-    """HTTP 3.1.3.2: a value that is one quoted string is unquoted, then one round of percent-decoding; then it
-    must be UTF-8.
+    """Return the text of a header value (HTTP binding 3.1.3.2): unquote one quoted string, then percent-decode
+    once.
 
-    A ``%`` that starts no code, and a quote anywhere else, stays as it is: senders that do not encode exist.
-    Raw UTF-8 bytes are taken too. Raises UnicodeDecodeError.
+    A ``%`` that starts no code and a quote elsewhere stay as they are, because some senders do not encode.
+    Raw UTF-8 bytes are accepted too. Raises UnicodeDecodeError if the result is not UTF-8.
     """
-    value = value.strip(b" \t")  # white space around a value is none of it (RFC 9110 5.5)
+    value = value.strip(b" \t")  # white space around a value does not belong to it (RFC 9110 5.5)
     if value.startswith(b'"'):
         value = _unquoted(value)
     return (unquote_to_bytes(value) if b"%" in value else value).decode()
 
 
 def percent_decode_once(value: bytes) -> str:
-    """0.1 and 0.2: one round, and quotes are left to the JSON value that the text is."""
+    """Return the text of a header value of version 0.1 or 0.2: percent-decode once and keep quotes, which are JSON."""
     return unquote_to_bytes(value.strip(b" \t")).decode()
 
 
 def percent_encode_json(text: str) -> str:
-    """0.1 and 0.2: all outside ASCII, controls and ``%``; quotes and spaces within stay as they are."""
+    """Return a header value of version 0.1 or 0.2, percent-encoded outside ASCII, controls and ``%``.
+
+    Quotes and inner spaces stay as they are.
+    """
     return quote(text, safe=_PLAIN if text != text.strip() else _JSON_PLAIN)
 
 
-def times_joined(value: bytes) -> int:
-    """How often an intermediary has joined one value with itself; 1 for a value on its own."""
+def count_joined(value: bytes) -> int:
+    """Return how often an intermediary joined one value with itself. A value without repetition gives 1."""
     count = value.count(_SEPARATOR) + 1
     return count if value == _SEPARATOR.join([value.partition(_SEPARATOR)[0]] * count) else 1
 
 
-def parted(value: bytes, times: int) -> list[bytes]:
-    """The ``times`` values that were joined to one: the same one where its parts are equal, else the first and
-    the rest, which are enough to tell that they differ, however many they are.
+def split_joined(value: bytes, times: int) -> list[bytes]:
+    """Split a header value that an intermediary joined from ``times`` values.
+
+    Returns:
+        One value if all parts are equal. Otherwise the first part and the remainder, which suffices to show
+            that they differ.
     """
     size, over = divmod(len(value) - (times - 1) * len(_SEPARATOR), times)
     if (
         size >= 0 and not over
-    ):  # else no part is repeated so often: nothing is built to find that out
+    ):  # a length that does not divide cannot hold equal parts, so nothing is built
         part = value[:size]
         if value == _SEPARATOR.join([part] * times):
             return [part]
@@ -123,13 +141,17 @@ def parted(value: bytes, times: int) -> list[bytes]:
 
 
 def _unquoted(value: bytes) -> bytes:
-    """The SDKs of Go, Java and JavaScript write ``a "quoted" word`` as it is: its quotes are text."""
+    """Return the content of a quoted string. A value with quotes elsewhere stays as it is, as the SDKs of Go,
+    Java and JavaScript write it.
+    """
     quoted = _QUOTED_STRING.fullmatch(value)
     return _QUOTED_PAIR.sub(rb"\1", quoted[1]) if quoted else value
 
 
 def malformed(value: bytes) -> str | None:
-    """What a strict reader refuses: a ``%`` that starts no code, a quote that belongs to no quoted string."""
+    """Return what strict decoding refuses in a value: a ``%`` that starts no code, or a stray quote. None if
+    nothing.
+    """
     if b'"' in value and not _QUOTED_STRING.fullmatch(value):
         return "a double quote outside a quoted string"
     if _MALFORMED.search(_unquoted(value)):
@@ -140,8 +162,10 @@ def malformed(value: bytes) -> str | None:
 def collapse(
     pairs: Iterable[tuple[str, str]], locate: Callable[[str], str]
 ) -> tuple[dict[str, str], list[Fault]]:
-    """Name and value pairs as attributes. The same value twice is one; different values are a fault,
-    never "the last one wins" (core 1.1: an attribute appears at most once).
+    """Return the attributes of name and value pairs, and the faults of names with different values.
+
+    The same value twice counts once. The last of two different values never wins, because an attribute
+    appears at most once (core 1.1).
     """
     attributes: dict[str, str] = {}
     faults: list[Fault] = []

@@ -1,4 +1,4 @@
-"""The HTTP binding (H1-H13): requests to events, and events to webhook requests."""
+"""The HTTP binding: decode requests to events, and encode events as webhook requests."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from app.bindings.headers import (
     percent_encode,
     percent_encode_json,
 )
-from app.bindings.http_closely import (
+from app.bindings.http_slow_path import (
     Pairs,
     demand_media_type,
     demand_one_type,
     mirrored,
-    read_closely,
+    read_binary,
     wire_of,
 )
-from app.bindings.layout import Layout, Spelled, layout_of, plain_attributes
+from app.bindings.layout import HeaderNaming, Layout, layout_of, plain_attributes
 from app.bindings.modes import WireType
 from app.bindings.older import older_headers
 from app.bindings.reading_documents import (
@@ -44,7 +44,7 @@ from app.event.memo import Memo
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST, VERSIONS
 
-MAX_BATCH = 10_000  # events in one batch (H5); more are answered 413
+MAX_BATCH = 10_000  # events in one batch; more are answered 413
 
 UnknownFormats = Literal["forward", "refuse"]
 
@@ -52,15 +52,17 @@ _BINARY = ContentMode.BINARY
 _BATCH = ContentMode.BATCH
 _NAMES = attribute_names("ce-")
 TYPED = ("Content-Type",)
-"""The names of the headers of a message that is a document."""
+"""The header names of a message in structured or batched mode."""
 _CONTENT_TYPE = "datacontenttype"
 _header_name = header_names("ce-").__getitem__
 
 
-class HttpMessage(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """A request, ready for a client: the names of its headers, their values in the same order, and its body.
+class HttpMessage(
+    msgspec.Struct, frozen=True, gc=False
+):  # an instance can be in no reference cycle
+    """A request for an HTTP client: header names, header values in the same order, and the body.
 
-    Names stand apart, for they are the same in one message after another: clients prepare for them.
+    Names are separate from values because most messages share them, and clients prepare names once.
     """
 
     names: tuple[str, ...]
@@ -69,16 +71,17 @@ class HttpMessage(msgspec.Struct, frozen=True, gc=False):  # it can be in no cyc
 
     @classmethod
     def of(cls, headers: Sequence[tuple[str, str]], body: bytes) -> HttpMessage:
+        """Return a message with these header pairs and this body."""
         names, values = zip(*headers, strict=True) if headers else ((), ())
         return cls(names, values, body)
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """Each with its value."""
+        """Return the header names with their values."""
         return tuple(zip(self.names, self.values, strict=True))
 
     def having(self, headers: Sequence[tuple[str, str]]) -> HttpMessage:
-        """With further headers, behind its own."""
+        """Return the message with these headers added after its own."""
         names = tuple([name for name, _ in headers])
         return HttpMessage(
             self.names + names, (*self.values, *[text for _, text in headers]), self.body
@@ -94,15 +97,22 @@ def decode(
     forward: frozenset[bytes] = frozenset(),
     unknown_formats: UnknownFormats = "forward",
 ) -> Sequence[Decoded]:
-    """The events of one request: one, or those of a batch, which may be none. A batch in a format that
-    nobody here reads cannot be split: it is one opaque document (4.7).
+    """Return the events of one request: one event, or the events of a batch, of which there may be none.
 
-    ``headers``         names as ``headers.FIELD_NAMES`` has them.
-    ``strict_percent``  refuse a malformed ``%`` or quote in a header instead of keeping it.
-    ``forward``         names of further headers, in lower case, that stand beside each event (I3).
-    ``unknown_formats`` whether a document in another format than ours goes on, or is refused (H6).
+    A batch in an unknown format cannot be split and is one opaque document.
 
-    Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (413, 415).
+    Args:
+        headers: Header pairs, with names as ``headers.FIELD_NAMES`` gives them.
+        body: The body without content coding.
+        strict_percent: Refuse a malformed ``%`` or quote in a header instead of keeping it.
+        max_batch: The most events in a batch. A larger batch raises SenderError (413).
+        forward: Names of further headers, in lower case, that are forwarded next to each event.
+        unknown_formats: Forward or refuse a document in a format that Skybridge does not read.
+
+    Raises:
+        InvalidEvent: The events have faults, all of which are listed.
+        NotACloudEvent: The request is no CloudEvent.
+        SenderError: The format is refused (415), or the batch is too large (413).
     """
     names, values = zip(*headers) if headers else ((), ())  # noqa: B905 - pairs all of them
     layout = _layouts(forward)[names]
@@ -114,16 +124,16 @@ def decode(
     foreign: tuple[Header, ...] = ()
     if layout.foreign:
         foreign = tuple([(name, values[place]) for name, place in layout.foreign])
-    if wire is not None and wire.mode is not _BINARY:  # H4: the content type alone decides
+    if wire is not None and wire.mode is not _BINARY:  # the content type alone decides the mode
         read = _read_documents(headers, wire, body, max_batch, unknown_formats)
         return _beside(read, foreign) if foreign else read
     attributes = plain_attributes(layout, values, wire.text if wire else None, PLAIN)
-    # H9: the body as it is; a request without body is an event without data
+    # a request without body is an event without data
     data = body or None
     if attributes is not None:
         event = CloudEvent(attributes, data)
     else:
-        event = read_closely(headers, wire, data, strict=strict_percent)
+        event = read_binary(headers, wire, data, strict=strict_percent)
     return [Decoded(event, _BINARY, None, None, foreign)]
 
 
@@ -133,10 +143,10 @@ def _beside(read: Sequence[Decoded], foreign: tuple[Header, ...]) -> Sequence[De
     return [msgspec.structs.replace(each, foreign=foreign) for each in read]
 
 
-@lru_cache(maxsize=16)  # as many as there are configurations; a test has more
+@lru_cache(maxsize=16)  # as many as there are configurations in use; tests have more
 def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
-    """Of requests from which headers of these names go along."""
-    spelled = Spelled(
+    """Return the cached layouts of requests from which the headers ``forward`` are forwarded."""
+    spelled = HeaderNaming(
         lambda header: _NAMES[header] if header.startswith(b"ce-") else None,
         b"content-type",
         lambda header: TAKEN_NAMES[header] if header in forward else None,
@@ -147,10 +157,10 @@ def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
 def _read_documents(
     headers: Pairs, wire: WireType, body: bytes, max_batch: int, unknown_formats: UnknownFormats
 ) -> Sequence[Decoded]:
-    """H12: ``ce-`` headers beside a document are ignored, for the document has all of them."""
+    """Return the events of a structured or batched request. Mirrored ``ce-`` headers are ignored."""
     if is_readable(wire, body):
         batch = wire.mode is _BATCH
-        if not body and not batch:  # a batch of Protobuf may be of no bytes
+        if not body and not batch:  # an empty Protobuf batch has no bytes
             raise no_document("H12")
         return read_batch(wire, body, max_batch) if batch else [read_document(wire, body)]
     if unknown_formats == "refuse":
@@ -162,13 +172,17 @@ def _read_documents(
 def encode(
     decoded: Decoded, writing: Writing, forward: Collection[str] = frozenset()
 ) -> HttpMessage:
-    """A webhook request. Structured: the document the event came with is reused untouched.
+    """Return the webhook request of one event. Structured mode reuses the document that arrived.
 
-    A binary event without data is a request with headers only.
+    A binary event without data is a request with headers and an empty body.
 
-    ``forward``  which foreign headers go along (``forwarding.forwarded``).
+    Args:
+        decoded: The event.
+        writing: The encoding options.
+        forward: Names of the foreign headers to forward, as ``forwarding.forwarded`` takes them.
 
-    Raises SenderError where the event cannot be written so (415, 422).
+    Raises:
+        SenderError: The options do not permit this event (415, 422).
     """
     decoded = in_version(decoded, writing.version)
     event = decoded.event
@@ -177,7 +191,7 @@ def encode(
         plain = event.version == NEWEST
         names, values = (_attribute_headers if plain else _older_headers)(event, media_type)
     else:
-        body, media_type = as_document(decoded, writing)  # H11
+        body, media_type = as_document(decoded, writing)  # structured mode
         names, values = TYPED, [media_type]
         if decoded.opaque:
             names, values = _attribute_headers(event, media_type)
@@ -186,9 +200,11 @@ def encode(
 
 
 def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") -> HttpMessage:
-    """One request of several events (H13). To be sent only where it was asked for (H5).
+    """Return one batch request of several events. Callers send it only to targets that asked for batches.
 
-    Raises InvalidEvent for events of several versions (I6), SenderError for a format without batches.
+    Raises:
+        InvalidEvent: The events have different versions.
+        SenderError: The format has no batch.
     """
     document, media_type = documents.write_batch(batch, name)
     return HttpMessage(TYPED, (media_type,), document)
@@ -197,13 +213,13 @@ def encode_batch(batch: Sequence[Decoded], name: documents.FormatName = "json") 
 def _attribute_headers(
     event: CloudEvent, media_type: str | None
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Names and values; the content type is the last. ``datacontenttype`` is none of them (H8)."""
+    """Return header names and values of the attributes, the content type last."""
     attributes = event.attributes
     place, names, typed = _HEADERS[tuple(attributes)]
     texts = [*attributes.values()]
     if place >= 0:
         del texts[place]
-    texts = percent_encode(texts)  # H10
+    texts = percent_encode(texts)
     if media_type is None:
         return names, texts
     texts.append(media_type)
@@ -211,7 +227,9 @@ def _attribute_headers(
 
 
 def _headers(attributes: tuple[str, ...]) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
-    """Which of the attributes of these names is the content type, and the headers without and with one."""
+    """Return the place of the content type among the attributes (-1 for none), and header names without and with
+    it.
+    """
     names = tuple([_header_name(name) for name in attributes if name != _CONTENT_TYPE])
     place = attributes.index(_CONTENT_TYPE) if _CONTENT_TYPE in attributes else -1
     return place, names, names + TYPED
@@ -221,7 +239,7 @@ _HEADERS = Memo(_headers)
 
 
 def _older_headers(event: CloudEvent, media_type: str | None) -> tuple[tuple[str, ...], list[str]]:
-    """Those of the event's own version."""
+    """Return header names and values in the event's own version."""
     version = VERSIONS[event.version]
     prefix = "CE-" if version.nested else "ce-"
     names, texts = zip(*older_headers(event), strict=True)

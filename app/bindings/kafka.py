@@ -1,4 +1,4 @@
-"""The Kafka binding (K1-K18), also of the embedded log: strict on write, liberal on read."""
+"""The Kafka binding, which the embedded log uses too: strict when it writes, liberal when it reads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from app.bindings import profile as profiles
 from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent
-from app.bindings.layout import attribute_under, layouts, read_plainly
+from app.bindings.layout import attribute_under, layouts, read_fast
 from app.bindings.older import older_headers
-from app.bindings.profile import Profile, Words, apart_from, strict
+from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
 from app.bindings.run import Run
@@ -23,36 +23,39 @@ from app.event.memo import Memo
 from app.event.value import CloudEvent, DataForm
 from app.event.versions import NEWEST, VERSIONS
 
-__all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"]
+__all__ = ["LIBERAL", "STRICT", "KafkaLeniency", "NotACloudEvent", "decode", "encode"]
 
 _BINARY = ContentMode.BINARY
 _JSON_DATA = DataForm.JSON
 _NEWEST = frozenset({"as_received", NEWEST})
 
 CONTENT_TYPE = "content-type"
-HEADERS = Memo(lambda name: CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}")  # K12, K15
+HEADERS = Memo(lambda name: CONTENT_TYPE if name == "datacontenttype" else f"ce_{name}")
 _header_names: Memo[tuple[str, ...], tuple[str, ...]] = Memo(
     lambda attributes: tuple([HEADERS[name] for name in attributes])
 )
 
 
-class Leniency(profiles.Leniency, frozen=True):
-    """What is read of this broker's messages although the binding does not say so.
+class KafkaLeniency(profiles.Leniency, frozen=True):
+    """The deviations from the Kafka binding that are accepted in records.
 
-    ``quoted``  values in quotes, in records whose ``ce_specversion`` is in quotes.
-    ``nulls``   a header with a null value, for one that is not there.
+    Attributes:
+        quoted: Values in quotes, in records whose ``ce_specversion`` is in quotes.
+        nulls: A header with a null value counts as absent.
     """
 
     quoted: bool = True
     nulls: bool = True
 
 
-LIBERAL = Leniency()
-STRICT = strict(Leniency)
+LIBERAL = KafkaLeniency()
+STRICT = strict(KafkaLeniency)
 
 
-def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
-    """K15; 0.1, which knew no Kafka, has the names of its HTTP."""
+def _spellings(leniency: KafkaLeniency) -> tuple[Spelling, ...]:
+    """Return the ways to name attributes in Kafka headers. Version 0.1, older than this binding, has its HTTP
+    names.
+    """
     fold = leniency.any_case
     return (
         spelling(prefixed("ce_", any_case=fold), lambda name: (f"ce_{name}",)),
@@ -60,20 +63,20 @@ def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
     )
 
 
-def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+def _content_types(leniency: KafkaLeniency) -> tuple[Callable[[str], bool], ...]:
     found: list[Callable[[str], bool]] = [CONTENT_TYPE.__eq__]
     if leniency.any_case:
         found.append(lambda name: name.lower() == CONTENT_TYPE)
     return tuple(found)
 
 
-FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL))
+FOREIGN = header_escaper(_spellings(LIBERAL), _content_types(LIBERAL))
 
 
 LAYOUTS = layouts(attribute_under("ce_"), CONTENT_TYPE, FOREIGN.read_name)
-"""Of events as we write them."""
+"""The layouts of records as Skybridge writes them."""
 
-_WORDS = Words(
+_WORDS = FaultTerms(
     place="header",
     prefix="ce_",
     typed_at=f"header {CONTENT_TYPE}",
@@ -85,7 +88,8 @@ _WORDS = Words(
 
 
 @cache
-def profile(leniency: Leniency) -> Profile:
+def profile(leniency: KafkaLeniency) -> Profile:
+    """Return how Kafka records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,
@@ -93,43 +97,54 @@ def profile(leniency: Leniency) -> Profile:
         _content_types(leniency),
         FOREIGN,
         quoted=read_string if leniency.quoted else None,
-        empty_is_none=False,  # K13: no value and an empty one are told apart
+        empty_is_none=False,  # the binding distinguishes no value from an empty one
         nulls=leniency.nulls,
     )
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
-    """The record of one event, with what is foreign after its own headers (I3). The key is the
-    caller's affair and never touches the event (K10).
+    """Return the record of one event. Foreign headers follow the event's own headers.
 
-    Raises SenderError where a format cannot hold the event.
+    The caller computes the key. The key never changes the event.
+
+    Raises:
+        SenderError: The event format cannot hold the event.
     """
     if writing.version != "as_received":
         decoded = in_version(decoded, writing.version)
     if is_binary(decoded, writing.mode):
         headers, body = _binary_headers(decoded.event), decoded.event.data
         if body is None and writing.empty_body == "empty":
-            body = b""  # else no value: a tombstone where a topic is compacted (K13)
+            body = b""  # without this, no value: a tombstone in a compacted topic
     else:
         body, media_type = as_document(decoded, writing)
         headers = _mirrored_headers(decoded) if decoded.opaque else ()
-        headers += ((CONTENT_TYPE, media_type.encode()),)  # K16: always written
+        headers += (
+            (CONTENT_TYPE, media_type.encode()),
+        )  # structured mode always has a content type
     if decoded.foreign:
         headers += tuple(FOREIGN.written(decoded.foreign))
     return Record(key, headers, body)
 
 
 def encode_run(run: Run, writing: Writing, keys: Iterable[bytes | None]) -> Iterable[Record] | None:
-    """What ``encode`` makes of each event, made by column; None where each has to be looked at."""
+    """Return the records that ``encode`` would make of each event, made by column.
+
+    Returns None if the events must be encoded one by one.
+    """
     if writing.mode != "binary" or writing.version not in _NEWEST or run.holds_events():
         return None
     count, columns = len(run), run.columns
-    fields = [_field(HEADERS[name], each) for name, each in zip(columns.names, columns.values)]  # noqa: B905 - K14; equal lengths
+    fields = [_field(HEADERS[name], each) for name, each in zip(columns.names, columns.values)]  # noqa: B905 - equal lengths
     bodies: Iterable[bytes | None] | None = columns.data
     if bodies is None:
-        bodies = repeat(b"" if writing.empty_body == "empty" else None)  # K13
+        bodies = repeat(
+            b"" if writing.empty_body == "empty" else None
+        )  # no data is no value, unless the options ask for an empty one
     elif "datacontenttype" not in columns.names:
-        fields.append([(CONTENT_TYPE, b"application/json")] * count)  # J13, I4
+        fields.append(
+            [(CONTENT_TYPE, b"application/json")] * count
+        )  # the JSON format implied the content type
     fields += [[header] * count for header in FOREIGN.written(run.foreign)]
     return map(Record, keys, zip(*fields), bodies)  # noqa: B905 - one an event
 
@@ -146,19 +161,21 @@ def _binary_headers(event: CloudEvent) -> tuple[Header, ...]:
     attributes = event.attributes
     texts = "\0".join(attributes.values())  # NUL is in no attribute, and one encoding is cheaper
     values = texts.encode().split(b"\0")
-    headers = tuple(zip(_header_names[tuple(attributes)], values))  # noqa: B905 - K14; equal lengths, and hot
+    headers = tuple(zip(_header_names[tuple(attributes)], values))  # noqa: B905 - equal lengths, and hot
     if event.data_form is _JSON_DATA and "datacontenttype" not in attributes:
-        headers += ((CONTENT_TYPE, b"application/json"),)  # J13, I4
+        headers += (
+            (CONTENT_TYPE, b"application/json"),
+        )  # the JSON format implied the content type
     return headers
 
 
 def _mirrored_headers(opaque: Decoded) -> tuple[Header, ...]:
-    """4.7: what mirrored headers told of a document that nobody here reads."""
+    """Return the attributes that mirrored headers gave to an opaque document, as headers again."""
     return _binary_headers(opaque.event) if opaque.event.attributes else ()
 
 
 def _older_headers(event: CloudEvent) -> tuple[Header, ...]:
-    """The headers of the event's own version; 0.1, which knew no Kafka, has those of its HTTP."""
+    """Return the headers in the event's own version. Version 0.1, older than this binding, has its HTTP names."""
     prefix = prefix_of(VERSIONS[event.version], "ce_")
     headers: list[Header] = [(prefix + name, text.encode()) for name, text in older_headers(event)]
     content_type = content_type_of(event)
@@ -167,13 +184,17 @@ def _older_headers(event: CloudEvent) -> tuple[Header, ...]:
     return tuple(headers)
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
-    """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
-    (415) for formats that are refused.
+def decode(record: Record, leniency: KafkaLeniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
+    """Return the event in a record.
+
+    Raises:
+        InvalidEvent: The event has faults, all of which are listed.
+        NotACloudEvent: The record is no CloudEvent.
+        SenderError: The format is refused (415), or the body is too large after decompression (413).
     """
     return _read_plainly(record) or read(record, profile(leniency), bound)
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """The hot path: a binary event as we write it. None when a closer look is due."""
-    return read_plainly(record, LAYOUTS, record.body)
+    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    return read_fast(record, LAYOUTS, record.body)

@@ -1,7 +1,7 @@
-"""Where a message has what, told by the names of its headers alone: the hot path of binary mode.
+"""The fast path of binary mode: what the header names of a message mean, worked out once per set of names.
 
-A sender sends the same names in the same order, event after event: what follows from them is found out
-once, and each event costs a look at its values. Where a closer look is due, another reader has it.
+A sender repeats the same header names in the same order. Each set of names is analysed once and cached; then
+each event costs only a check of its values. If that check fails, the general reader decides.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ Values = Sequence[bytes | None]
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Places of headers, counted from 0.
+    """The meaning of a message's headers, by their places, counted from 0.
 
-    ``names``    of the attributes under the prefix, in order of arrival.
-    ``own``      picks their values.
-    ``checks``   what to ask of the values; None when the names alone call for a closer look: one is
-                 missing, or there twice, or none.
-    ``typed``    place of the content type; the last where it is ``repeated``.
-    ``foreign``  names that others have beside the event, and their places.
+    Attributes:
+        names: The attribute names in order of arrival, without the content type.
+        own: A function that picks the values of these attributes.
+        checks: The checks of the values. None if the general reader must decide: an attribute is missing,
+            repeated or misnamed.
+        typed: The place of the content type, or of its last repetition.
+        repeated: True if the content type is repeated.
+        foreign: Names and places of headers that do not belong to the event.
     """
 
     names: tuple[str, ...]
@@ -45,12 +47,14 @@ class Layout(msgspec.Struct, frozen=True):
     foreign: tuple[tuple[str, int], ...]
 
 
-class Spelled(msgspec.Struct, Generic[Name], frozen=True):
-    """How a binding names its headers.
+class HeaderNaming(msgspec.Struct, Generic[Name], frozen=True):
+    """The header names of a binding.
 
-    ``attribute``     header to attribute; "" for one that calls for a closer look, None for a foreign.
-    ``content_type``  the header of that; None where it is none.
-    ``foreign``       name beside the event, or None for a header that is left behind.
+    Attributes:
+        attribute: Map a header name to an attribute name. "" means that the general reader must decide, None
+            that the header is foreign.
+        content_type: The name of the content-type header, or None if the binding has none.
+        foreign: Map a foreign header name to the name under which it is kept, or to None to drop the header.
     """
 
     attribute: Callable[[Name], str | None]
@@ -58,8 +62,8 @@ class Spelled(msgspec.Struct, Generic[Name], frozen=True):
     foreign: Callable[[Name], str | None]
 
 
-def layout_of(headers: tuple[Name, ...], spelled: Spelled[Name]) -> Layout:
-    """The layout of a message whose headers have these names, in this order."""
+def layout_of(headers: tuple[Name, ...], spelled: HeaderNaming[Name]) -> Layout:
+    """Return the layout of messages whose headers have these names in this order."""
     own: dict[int, str] = {}
     typed: list[int] = []
     foreign: list[tuple[str, int]] = []
@@ -68,8 +72,8 @@ def layout_of(headers: tuple[Name, ...], spelled: Spelled[Name]) -> Layout:
             typed.append(place)
         elif (attribute := spelled.attribute(header)) is not None:
             own[place] = attribute
-        elif (beside := spelled.foreign(header)) is not None:
-            foreign.append((beside, place))
+        elif (kept_name := spelled.foreign(header)) is not None:
+            foreign.append((kept_name, place))
     names = tuple(own.values())
     checks = checks_of(names) if len(set(names)) == len(names) else None
     pick = itemgetter(*own) if checks else tuple
@@ -78,13 +82,13 @@ def layout_of(headers: tuple[Name, ...], spelled: Spelled[Name]) -> Layout:
 
 
 def attribute_under(prefix: str) -> Callable[[str], str | None]:
-    """``attribute`` of ``Spelled``, for bindings whose headers are a prefix and the attribute's name."""
-    not_ours = f"{prefix}datacontenttype"
+    """Return ``HeaderNaming.attribute`` for a binding whose header names are ``prefix`` and the attribute name."""
+    content_type = f"{prefix}datacontenttype"
 
     def attribute(header: str) -> str | None:
-        if header.startswith(prefix) and header != not_ours:
+        if header.startswith(prefix) and header != content_type:
             return header.removeprefix(prefix)
-        return "" if header[:1] in "cC" else None  # perhaps one of ours in another spelling
+        return "" if header[:1] in "cC" else None  # perhaps an attribute header in another spelling
 
     return attribute
 
@@ -94,17 +98,27 @@ def layouts(
     content_type: str | None,
     foreign: Callable[[str], str | None],
 ) -> Memo[tuple[str, ...], Layout]:
-    """Of the messages of a broker, by the names of their headers (``Spelled``)."""
-    spelled = Spelled(attribute, content_type, foreign)
+    """Return the cached layouts of a broker's messages, by the names of their headers.
+
+    Args:
+        attribute: See ``HeaderNaming.attribute``.
+        content_type: See ``HeaderNaming.content_type``.
+        foreign: See ``HeaderNaming.foreign``.
+    """
+    spelled = HeaderNaming(attribute, content_type, foreign)
     return Memo(lambda headers: layout_of(headers, spelled))
 
 
 def plain_attributes(
     layout: Layout, values: Values, content_type: str | None, allowed: bytes
 ) -> dict[str, str] | None:
-    """Valid attributes from values that need no decoding. None when a closer look is due.
+    """Return valid attributes from values that need no decoding, or None if the general reader must decide.
 
-    ``allowed``  what decodes to itself: ASCII, and the line break that is put between values.
+    Args:
+        layout: The layout of the message.
+        values: All header values, in the order of the layout.
+        content_type: The content type of the data, if the message has one.
+        allowed: The bytes that decode to themselves: ASCII, and the line break that joins the values.
     """
     if layout.checks is None:
         return None
@@ -126,15 +140,20 @@ def plain_attributes(
     return attributes if passes(attributes, layout.checks) else None
 
 
-def read_plainly(
+def read_fast(
     record: Record,
     known: Memo[tuple[str, ...], Layout],
     data: bytes | None,
     wire: WireType | None = None,
 ) -> Decoded | None:
-    """A binary event as we write it to a broker. None when a closer look is due.
+    """Return the event of a record that Skybridge wrote in binary mode, or None if the general reader must
+    decide.
 
-    ``wire``  the content type, where the broker has it beside the headers.
+    Args:
+        record: The record to read.
+        known: The cached layouts of the broker.
+        data: The data of the event.
+        wire: The content type, if the broker has it as a property.
     """
     names, values = zip(*record.headers) if record.headers else ((), ())  # noqa: B905 - pairs
     layout = known[names]

@@ -1,4 +1,4 @@
-"""Which mode, and which format: decided by the content type alone (H4, K4, R3, P3, spec trap 2)."""
+"""Content mode and event format of a message. The content type alone decides both, in every binding."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from app.formats.registry import BATCH_FORMATS, FORMATS
 
 # In lower case: the JavaScript SDK compares it to the letter (docs/opinions.md).
 UTF_8 = "; charset=utf-8"
-JSON_DOCUMENT = json.MEDIA_TYPE + UTF_8  # H11, K16, R10
+JSON_DOCUMENT = json.MEDIA_TYPE + UTF_8  # the content type of structured mode in every binding
 
 _FAMILY = "application/cloudevents"
 _BATCH = "application/cloudevents-batch"
-_BARE = {_FAMILY: json.MEDIA_TYPE, _BATCH: json.BATCH_MEDIA_TYPE}  # without a format: tried as JSON
+_BARE = {
+    _FAMILY: json.MEDIA_TYPE,
+    _BATCH: json.BATCH_MEDIA_TYPE,
+}  # media types that name no format: they are read as JSON
 
 
 class WireType(msgspec.Struct, frozen=True):
-    """A content type as it decides the mode.
+    """A parsed content type, as far as it decides mode and format.
 
-    ``mode``     BINARY for everything outside the CloudEvents family.
-    ``text``     the content type as it is, forwarded with its parameters.
-    ``essence``  of a document in one of our formats its key in ``formats.registry``; "" for others.
-    ``named``    False for a bare name of the family, whose format is guessed to be JSON.
-    ``media_type``  of a document in one of our formats; None where it cannot be parsed.
-    ``is_utf8``  of one outside the family; where it is not, ``text`` has lone surrogates.
+    Attributes:
+        mode: The content mode. BINARY for every media type outside the CloudEvents family.
+        text: The content type as it arrived, which is forwarded with its parameters.
+        essence: The key of the document's format in ``formats.registry``, or "" if Skybridge has no such
+            format.
+        named: False for a media type of the family that names no format, so that JSON is assumed.
+        media_type: The parsed media type of a document in a known format. None if it cannot be parsed.
+        is_utf8: True if the header is UTF-8. If not, ``text`` contains lone surrogates.
     """
 
     mode: ContentMode
@@ -40,7 +45,7 @@ class WireType(msgspec.Struct, frozen=True):
 
 
 def _wire_type(content_type: bytes) -> WireType:
-    """The mode that a content type asks for: batch prefix first, any case."""
+    """Return the mode and format that a content type means. The batch prefix is tested first, in any case."""
     text = content_type.decode("utf-8", "surrogateescape")
     essence = text.partition(";")[0].strip().lower()
     if not essence.startswith(_FAMILY):
@@ -57,6 +62,7 @@ def _is_utf8(text: str) -> bool:
 
 
 wire_type = Memo(_wire_type).__getitem__
+"""The mode and format of a content type, cached by its bytes."""
 
 
 def _is_of_family(media_type: str) -> bool:
@@ -65,9 +71,9 @@ def _is_of_family(media_type: str) -> bool:
 
 
 is_of_family = Memo(_is_of_family).__getitem__
-"""Whether a media type makes a message a document, whatever else is in it."""
+"""True if a media type makes the message a structured or batched document, whatever its headers are. Cached."""
 
 
 def written_as(essence: str) -> str:
-    """Return the content type under which a document of a format is written. Formats but JSON have no charset."""
+    """Return the content type under which a document of a format is written. JSON alone gets a charset."""
     return JSON_DOCUMENT if essence == json.MEDIA_TYPE else essence

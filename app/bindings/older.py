@@ -1,8 +1,8 @@
-"""Attributes of versions before 1.0 in headers, for every binding (spec.md 3.2, 3.3).
+"""Attributes of versions 0.1 to 0.3 in headers, for every binding.
 
-0.1 has ``CE-EventID`` and ``CE-X-Name``, 0.2 and 0.3 ``ce-name`` with an entry of a Map as
-``ce-name-key``. In 0.1 and 0.2 a value is JSON, strings in quotes. A binding strips its prefix, decodes
-its header values, and asks here; writing goes the other way.
+Version 0.1 has ``CE-EventID`` and ``CE-X-Name``. Versions 0.2 and 0.3 have ``ce-name``, and ``ce-name-key``
+for an entry of a Map. In 0.1 and 0.2 a value is JSON, with strings in quotes. A binding strips its prefix and
+decodes header values before it calls this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from app.bindings.headers import collapse
-from app.bindings.values import is_quoted, unquote_closely
+from app.bindings.values import is_quoted, unquote_any
 from app.errors import Fault, InvalidEvent
 from app.event import json_text
 from app.event.types import is_integer
@@ -23,7 +23,7 @@ from app.event.value import NO_TYPES, AttributeType, CloudEvent
 from app.event.versions import EXTENSIONS, VERSIONS, Version
 from app.formats.json_members import compact_map, unpaired
 
-ENTRY = "x-"  # before the name of an extension in 0.1, in any case
+ENTRY = "x-"  # the prefix of extension names in 0.1, in any case
 
 _STRING, _MAP = AttributeType.STRING, AttributeType.MAP
 _JSON_TEXT = msgspec.json.Decoder(str)
@@ -39,15 +39,18 @@ def read_older(
     data: bytes | None,
     locate: Locate,
     typed_at: str = "header content-type",
-    told: Mapping[str, AttributeType] = NO_TYPES,
+    wire_types: Mapping[str, AttributeType] = NO_TYPES,
 ) -> CloudEvent:
-    """The event of the version ``name``. Raises InvalidEvent with every fault.
+    """Return the event of a message in the version ``name``. Raises InvalidEvent with every fault.
 
-    ``pairs``         header names without prefix, and their decoded texts.
-    ``content_type``  the header of that name; where it is there it wins.
-    ``locate``        header name without prefix to where it stood.
-    ``typed_at``      where ``content_type`` stood.
-    ``told``          types that the wire told, by header name; in 0.1 and 0.2 the text tells them.
+    Args:
+        name: The version.
+        pairs: Header names without prefix, and their decoded texts.
+        content_type: The header of that name, which wins over an attribute.
+        data: The data of the event.
+        locate: Map a header name without prefix to its place in the message, for faults.
+        typed_at: The place of ``content_type``.
+        wire_types: Types that the wire gave, by header name. In 0.1 and 0.2 the text shows the type.
     """
     version = VERSIONS[name]
     at = _locate(version, locate, typed_at)
@@ -60,10 +63,12 @@ def read_older(
     faults += [_no_map(name, at(name)) for name in kinds if name in version.rules]
     maps = (name for name, kind in kinds.items() if kind is _MAP)
     faults += filter(None, (unpaired(name, texts[name].encode(), at(name)) for name in maps))
-    kinds |= {own: kind for own, kind in told.items() if own in texts and own not in version.rules}
+    kinds |= {
+        own: kind for own, kind in wire_types.items() if own in texts and own not in version.rules
+    }
     if content_type is not None:
         texts[version.content_type] = content_type
-    headers.pop(version.content_type, None)  # its text is no header of the attributes'
+    headers.pop(version.content_type, None)  # the content type is no attribute header
     faults = merge(faults, faults_of(texts, at, version=version))
     if faults:
         raise InvalidEvent(faults)
@@ -81,7 +86,10 @@ def _locate(version: Version, locate: Locate, typed_at: str) -> Locate:
 
 
 def own_name(version: Version, key: str) -> str:
-    """0.1 in any case: an extension under ``X-`` as it is spelled, a core attribute as 0.1 spells it."""
+    """Return the version's name of an attribute from its header name without prefix.
+
+    In 0.1 the case is free: extensions under ``X-`` keep their spelling, core attributes get that of 0.1.
+    """
     if not version.nested:
         return key
     lower = key.lower()
@@ -96,7 +104,7 @@ def _unexpected(name: str, at: str) -> Fault:
 
 
 def _clashes(version: Version, headers: Mapping[str, str]) -> list[str]:
-    """Attributes given both whole and entry by entry."""
+    """Return the attributes that are given both as a whole and by entries."""
     if not version.maps or version.nested:
         return []
     maps = {own.partition("-")[0] for own in headers if "-" in own}
@@ -115,9 +123,7 @@ def _no_map(name: str, at: str) -> Fault:
 def _values(
     version: Version, headers: dict[str, str]
 ) -> tuple[dict[str, str], dict[str, AttributeType]]:
-    """Canonical texts and types by own name. Entries of one Map are taken out of ``headers`` and
-    joined.
-    """
+    """Return canonical texts and types by attribute name. Entries of a Map are removed from ``headers`` and joined."""
     texts: dict[str, str] = {}
     kinds: dict[str, AttributeType] = {}
     joined: dict[str, dict[str, msgspec.Raw]] = {}
@@ -126,7 +132,7 @@ def _values(
         if dash and version.maps and not version.nested and _KEY.fullmatch(key):
             del headers[own]
             joined.setdefault(name, {})[key] = _entry(version, text)
-            texts[name], kinds[name] = "", _MAP  # keeps its place among the others
+            texts[name], kinds[name] = "", _MAP  # reserves its place among the attributes
             continue
         texts[own], kind = (
             _value(text, core=own in version.rules) if version.quoted else (text, _STRING)
@@ -144,14 +150,16 @@ def _entry(version: Version, text: str) -> msgspec.Raw:
         try:
             return msgspec.Raw(json_text.compact(json_text.one(text.encode())))
         except json_text.FAULTS:
-            pass  # a sender that does not write JSON: it means the text
+            pass  # the sender does not write JSON: the value is the text
     return msgspec.Raw(msgspec.json.encode(text))
 
 
 def _value(text: str, *, core: bool) -> tuple[str, AttributeType]:
-    """The JSON value in a header; what is none is the text itself, from senders without quotes."""
+    """Return text and type of the JSON value in a header. Text that is no JSON, from senders without quotes, is
+    a string.
+    """
     if is_quoted(text):
-        return unquote_closely(text), _STRING
+        return unquote_any(text), _STRING
     if core:
         return text, _STRING
     if text in ("true", "false"):
@@ -167,9 +175,7 @@ def _object(text: str) -> tuple[str, AttributeType]:
 
 
 def older_headers(event: CloudEvent) -> Iterator[tuple[str, str]]:
-    """Header names without prefix, and texts, as the event's own version has them; the content type,
-    which has a header of its own, is not among them.
-    """
+    """Yield header names without prefix and texts in the event's own version. The content type is not included."""
     version = VERSIONS[event.version]
     attributes = [own for own in own_attributes(event) if own.name != version.content_type]
     spelled = not version.nested or _can_be_headers(attributes)
@@ -181,7 +187,7 @@ def older_headers(event: CloudEvent) -> Iterator[tuple[str, str]]:
 
 
 def _can_be_headers(attributes: Sequence[OwnAttribute]) -> bool:
-    """Whether names of 0.1's extensions, which may be any text, are tokens, each once in any case."""
+    """Return True if the extension names of a 0.1 event are valid header names, unique in any case."""
     entries = [own.name.lower() for own in attributes if own.name.startswith(EXTENSIONS)]
     tokens = all(_TOKEN.fullmatch(name.removeprefix(EXTENSIONS)) for name in entries)
     return tokens and len(set(entries)) == len(entries)
@@ -198,7 +204,10 @@ def _header_name(version: Version, own: OwnAttribute, *, spelled: bool) -> str:
 def _entries(version: Version, own: OwnAttribute) -> Iterator[tuple[str, str]]:
     entries = _JSON_OBJECT.decode(own.text)
     if not entries or not all(_KEY.fullmatch(key) for key in entries):
-        yield own.name, own.header  # no names for headers: as its JSON text
+        yield (
+            own.name,
+            own.header,
+        )  # these keys cannot be in header names: the whole Map as JSON text
         return
     for key, raw in entries.items():
         text = bytes(raw).decode()

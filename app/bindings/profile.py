@@ -1,5 +1,6 @@
-"""What the brokers differ in when their messages are read: spellings, leniencies, and how metadata beside the event (I3)
-is told apart from the event's own."""
+"""The differences between brokers when records are read: header names, leniencies, and the names of foreign
+headers.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ Kind = TypeVar("Kind", bound="Leniency")
 
 
 class Leniency(msgspec.Struct, frozen=True):
-    """What is read although no binding says so. All on: brokers carry what is in use.
+    """Deviations from the bindings that are accepted because producers in use have them. All are on by default.
 
-    ``any_case``         names of headers in any case, where the exact one is absent.
-    ``datacontenttype``  that attribute as a header, where no content type is given otherwise, as release
-                         candidate 1 had it in Kafka and JavaScript's SDK writes it.
-    ``repeats``          a header that is repeated with the same value.
-    ``sniff``            JSON documents that no content type declares as events, as Python's SDK
-                         writes them.
+    Attributes:
+        any_case: Header names in any case, if the exact name is absent.
+        datacontenttype: That attribute as a header, if no other content type is given. Release candidate 1
+            for Kafka and the JavaScript SDK write this.
+        repeats: A header that is repeated with the same value.
+        sniff: JSON documents without a CloudEvents content type, as the Python SDK writes them.
     """
 
     any_case: bool = True
@@ -36,19 +37,21 @@ class Leniency(msgspec.Struct, frozen=True):
 
 
 def strict(kind: type[Kind]) -> Kind:
-    """Nothing but what the binding says."""
+    """Return a Leniency with every deviation off: only what the binding permits is accepted."""
     return kind(**dict.fromkeys(kind.__struct_fields__, False))
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """How faults name things.
+class FaultTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The words and specification clauses that faults of one binding name.
 
-    ``place``     what a header is called there: ``header``, ``property``.
-    ``prefix``    of the binding's own names.
-    ``typed_at``  where the content type belongs.
-
-    The others are clauses of the binding that a fault breaks: its content type, its document that must be
-    there, the form of its values, and that the type of the data has one place.
+    Attributes:
+        place: The broker's word for a header: ``header`` or ``property``.
+        prefix: The prefix of attribute headers.
+        typed_at: The place of the content type.
+        content_type: The clause about the content type.
+        document: The clause that demands a document in structured mode.
+        values: The clause about the form of header values.
+        one_type: The clause that gives the content type of the data one place only.
     """
 
     place: str
@@ -60,33 +63,39 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     one_type: str
 
 
-class Apart:
-    """Keeps foreign headers apart from the event's own on one kind of broker.
+class HeaderEscaper:
+    """Keeps foreign headers distinct from the attribute headers of an event, on one kind of broker.
 
-    A foreign header whose name the reader would take for one of the event's own is written under the
-    prefix ``x-foreign-``, and so is one that carries the prefix before such a name already: what was
-    written is what is read, whatever the name.
+    A foreign header that a reader would take for an attribute is written under the prefix ``x-foreign-``. So
+    is a name that carries this prefix already. Reading therefore restores every name exactly.
     """
 
     def __init__(self, passes: Callable[[str], bool]) -> None:
-        """``passes``  whether a name would be taken for the event's own, or for ours."""
+        """Create the escaper.
+
+        Args:
+            passes: Return True if a reader would take a header name for an attribute or for a header of
+                Skybridge.
+        """
         self._passes = passes
         self._written = Memo(self._written_name)
         self._read = Memo(self.read_name)
 
     def claims(self, name: str) -> bool:
-        """Whether a reader would take a header of this name for one of the event's own."""
+        """Return True if a reader would take a header of this name for one of the event's own."""
         return self._passes(name)
 
     def written(self, foreign: Iterable[Header]) -> tuple[Header, ...]:
-        """Foreign headers as they are written after the event's own: repeats and nulls are kept."""
+        """Return foreign headers under the names to write. Repeated headers and null values are kept."""
         names = self._written
         return tuple([(names[name], value) for name, value in foreign])
 
     def typed(
         self, natives: Mapping[str, Native], headers: Iterable[Header]
     ) -> Mapping[str, Native]:
-        """The typed values of foreign headers, by the names under which ``headers`` has them."""
+        """Return the typed values of foreign headers, by their written names, for the headers that are in
+        ``headers``.
+        """
         if not natives:
             return NO_NATIVES
         there = {name for name, _ in headers}
@@ -94,7 +103,7 @@ class Apart:
         return {name: value for name, value in named.items() if name in there}
 
     def read(self, headers: Sequence[Header]) -> tuple[Header, ...]:
-        """Headers that are none of the event's, by the names that they came with."""
+        """Return foreign headers under the names that they had before they were written."""
         for name, _ in headers:
             if name.startswith(APART):
                 names = self._read
@@ -105,7 +114,7 @@ class Apart:
         return APART + name if self._passes_below(name) else name
 
     def read_name(self, name: str) -> str:
-        """One name, as it was before it was written."""
+        """Return the name that a foreign header had before it was written."""
         inner = name.removeprefix(APART)
         return inner if inner != name and self._passes_below(inner) else name
 
@@ -116,42 +125,49 @@ class Apart:
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """How the messages of one kind of broker are read, its leniencies decided.
+    """The rules by which records of one kind of broker are read, with its leniencies applied.
 
-    ``spellings``      in the order in which they are tried.
-    ``content_types``  whether a header gives the content type, the better names first. The record's
-                       own property comes before all of them.
-    ``apart``          how foreign headers are told from the event's own.
-    ``quoted``         reads the values of a message whose ``specversion`` is a JSON string; None where
-                       quotes are part of a value.
-    ``empty_is_none``  an empty body is an event without data; else only a null one is.
-    ``natives``        values that are no strings are read; ``nulls``: a header without value is unset.
+    Attributes:
+        words: The words and clauses that faults name.
+        leniency: The accepted deviations.
+        spellings: The ways to name attributes, in the order in which they are tried.
+        content_types: Tests whether a header gives the content type, the preferred names first. The record's
+            own property comes before all of them.
+        apart: The escaper of foreign headers.
+        quoted: Reads the values of a message whose ``specversion`` is a JSON string. None if quotes belong to
+            a value.
+        empty_is_none: True if an empty body is an event without data. Otherwise only a null body is.
+        natives: True if typed values are accepted.
+        nulls: True if a header with a null value counts as absent.
     """
 
-    words: Words
+    words: FaultTerms
     leniency: Leniency
     spellings: tuple[Spelling, ...]
     content_types: tuple[Callable[[str], bool], ...]
-    apart: Apart
+    apart: HeaderEscaper
     quoted: Callable[[str, str], Text | Fault] | None = None
     empty_is_none: bool = True
     natives: bool = True
     nulls: bool = True
 
 
-def apart_from(
+def header_escaper(
     spellings: Sequence[Spelling],
     content_types: Sequence[Callable[[str], bool]],
-    ours: frozenset[str] = frozenset(),
-) -> Apart:
-    """Foreign headers where the most liberal reader has these spellings and names of content types.
+    reserved: frozenset[str] = frozenset(),
+) -> HeaderEscaper:
+    """Return the escaper of foreign headers for a broker whose most liberal reader knows these names.
 
-    ``ours``  names that the bridge itself uses there.
+    Args:
+        spellings: The ways to name attributes.
+        content_types: Tests whether a header gives the content type.
+        reserved: Names that Skybridge itself uses on this broker.
     """
     claiming = [each for each in spellings if each.claims or each.nested]
 
     def passes(name: str) -> bool:
         claimed = any(each.attribute[name] is not None for each in claiming)
-        return claimed or name in ours or any(is_type(name) for is_type in content_types)
+        return claimed or name in reserved or any(is_type(name) for is_type in content_types)
 
-    return Apart(passes)
+    return HeaderEscaper(passes)

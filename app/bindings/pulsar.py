@@ -1,8 +1,8 @@
-"""The Pulsar binding (P1-P7): strict on write, liberal on read. Keys and properties as Pulsar has
-them are in ``pulsar_properties``; here a property is a header of the record.
+"""The Pulsar binding: strict when it writes, liberal when it reads. Here a property is a header of the record.
 
-The binding was written for version 0.1, whose events go under its own names (``CE-EventID``); an
-attribute of another version is named in the same manner (``CE-Id``), an extension under ``CE-X-``.
+The binding was written for version 0.1, whose events keep its names (``CE-EventID``). Attributes of other
+versions are named in the same manner (``CE-Id``), extensions under ``CE-X-``. ``pulsar_properties`` converts
+keys and properties.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from app.bindings import profile as profiles
 from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent, header_names
-from app.bindings.layout import layouts, read_plainly
+from app.bindings.layout import layouts, read_fast
 from app.bindings.older import older_headers
-from app.bindings.profile import Profile, Words, apart_from, strict
+from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.pulsar_properties import KEY_ENCODING
 from app.bindings.reading import read
 from app.bindings.record import ContentMode, Decoded, Header, Record
@@ -29,7 +29,7 @@ from app.event.upgrade import own_attributes
 from app.event.value import AttributeType, CloudEvent
 from app.event.versions import NEWEST, VERSIONS
 
-__all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"]
+__all__ = ["LIBERAL", "STRICT", "NotACloudEvent", "PulsarLeniency", "decode", "encode"]
 
 _BINARY = ContentMode.BINARY
 _STRING = AttributeType.STRING
@@ -39,16 +39,17 @@ CONTENT_TYPE = "CE-ContentType"
 _CONTENT_TYPE = CONTENT_TYPE.lower()
 
 
-class Leniency(profiles.Leniency, frozen=True):
-    """What is read of this broker's messages although the binding does not say so.
+class PulsarLeniency(profiles.Leniency, frozen=True):
+    """The deviations from the Pulsar binding that are accepted in messages.
 
-    ``kafka_names``  prefix ``ce_``, and ``content-type``.
-    ``unprefixed``   bare names, and ``content_type``.
-    ``quoted``       values as JSON, in messages whose ``specversion`` is in quotes.
+    ``CE-Myext`` and ``CE-X-Id`` are accepted always: the binding defines names by examples only, and a
+    producer cannot know which attributes the reader's version has. If both forms are present, the one that
+    Skybridge writes counts.
 
-    Not a leniency: ``CE-Myext`` and ``CE-X-Id`` are read however strictly. The binding shows names by
-    examples only, and who writes them cannot know which attributes the reader's version holds for core;
-    where both are there, the one that we would write counts.
+    Attributes:
+        kafka_names: The prefix ``ce_``, and ``content-type``.
+        unprefixed: Bare attribute names, and ``content_type``.
+        quoted: Values as JSON, in messages whose ``specversion`` is in quotes.
     """
 
     kafka_names: bool = True
@@ -56,17 +57,19 @@ class Leniency(profiles.Leniency, frozen=True):
     quoted: bool = True
 
 
-LIBERAL = Leniency()
-STRICT = strict(Leniency)
+LIBERAL = PulsarLeniency()
+STRICT = strict(PulsarLeniency)
 
 
 def pulsar_name(name: str, *, core: bool) -> str:
-    """P5: a capital after the prefix, as in all its examples."""
+    """Return the property name of an attribute: its first letter is a capital, as in all examples of the binding."""
     return nested_name("CE-" if core else "CE-X-", name)
 
 
 def _pulsar_attribute(header: str, *, any_case: bool) -> str | None:
-    """``CE-ContentType`` is none: it is the data's type or the document's, as the mode has it."""
+    """Return the attribute of a property name, or None. ``CE-ContentType`` is none: it is the type of data or
+    document.
+    """
     lower = header.lower()
     if not lower.startswith("ce-") or lower == _CONTENT_TYPE:
         return None
@@ -82,9 +85,11 @@ KAFKA_NAMES = header_names("ce_")
 _EXACT: Memo[str, str] = Memo(lambda header: _pulsar_attribute(header, any_case=False) or "")
 
 
-def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
-    """In the order of 4.6: the binding's own, then the others that are let in. The binding was written
-    for 0.1: its names of that version's attributes are the seed's, ``schemaURI`` among them.
+def _spellings(leniency: PulsarLeniency) -> tuple[Spelling, ...]:
+    """Return the ways to name attributes in properties, the binding's own first, then those that the leniencies
+    allow.
+
+    In version 0.1 the names are those of the original Pulsar binding, such as ``CE-SchemaURI``.
     """
     fold = leniency.any_case
     found = [
@@ -106,7 +111,7 @@ def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
     return tuple(found)
 
 
-def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+def _content_types(leniency: PulsarLeniency) -> tuple[Callable[[str], bool], ...]:
     found: list[Callable[[str], bool]] = [CONTENT_TYPE.__eq__]
     if leniency.any_case:
         found.append(lambda name: name.lower() == _CONTENT_TYPE)
@@ -117,7 +122,7 @@ def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
     return tuple(found)
 
 
-FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_ENCODING}))
+FOREIGN = header_escaper(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_ENCODING}))
 
 
 def _attribute(header: str) -> str | None:
@@ -128,9 +133,9 @@ def _attribute(header: str) -> str | None:
 
 
 LAYOUTS = layouts(_attribute, CONTENT_TYPE, FOREIGN.read_name)
-"""Of events as we write them."""
+"""The layouts of records as Skybridge writes them."""
 
-_WORDS = Words(
+_WORDS = FaultTerms(
     place="property",
     prefix="CE-",
     typed_at=f"property {CONTENT_TYPE}",
@@ -142,7 +147,8 @@ _WORDS = Words(
 
 
 @cache
-def profile(leniency: Leniency) -> Profile:
+def profile(leniency: PulsarLeniency) -> Profile:
+    """Return how Pulsar's records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,
@@ -154,35 +160,42 @@ def profile(leniency: Leniency) -> Profile:
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
-    """The record of one event, with what is foreign after its own properties (I3). The key is the
-    caller's affair and never touches the event.
+    """Return the record of one event. Foreign headers follow the event's own properties.
 
-    ``names``    ``CE-``, or ``ce_`` with ``content-type``, as Kafka clients see them over Pulsar.
-    ``strings``  ``bare``, or ``json``: in quotes, P6 to the letter.
-    ``empty_body``  an empty payload unless it says null, which compaction takes for a deletion.
+    The event's ``time`` becomes the event time of the message. The caller computes the key, which never
+    changes the event.
 
-    The event's ``time`` becomes the event time of the message.
+    Args:
+        decoded: The event.
+        writing: The encoding options. ``names`` ``ce_`` writes names as Kafka clients see them over Pulsar,
+            with ``content-type``. ``strings`` ``json`` puts strings in quotes, as the binding's text demands.
+            ``empty_body`` ``null`` writes no payload, which compaction takes for a deletion.
+        key: The record key.
 
-    Raises SenderError where a format cannot hold the event.
+    Raises:
+        SenderError: The event format cannot hold the event.
     """
     decoded = in_version(decoded, writing.version)
     body: bytes | None
     if is_binary(decoded, writing.mode):
-        headers, body = _binary_headers(decoded.event, writing), decoded.event.data  # P4
+        headers, body = _binary_headers(decoded.event, writing), decoded.event.data
         if body is None and writing.empty_body != "null":
             body = b""
     else:
         body, media_type = as_document(decoded, writing)
-        headers = _binary_headers(decoded.event, writing) if decoded.opaque else []  # (4.7)
-        headers.append((_content_type_name(writing), media_type.encode()))  # P3, P7
+        headers = _binary_headers(decoded.event, writing) if decoded.opaque else []
+        headers.append((_content_type_name(writing), media_type.encode()))
     if decoded.foreign:
         headers += FOREIGN.written(decoded.foreign)
     return Record(key, tuple(headers), body, time_ms=_event_time(decoded.event))
 
 
 def _event_time(event: CloudEvent) -> int | None:
-    """``time`` as the event time of the message, in milliseconds (4.3, optional). None for what no
-    clock shows: a leap second, or no time at all. The attribute itself keeps its text."""
+    """Return the event's ``time`` in ms since 1970, for the event time of the message. The attribute keeps its
+    text.
+
+    None if the event has no time or a leap second, which no clock shows.
+    """
     text = event.attributes.get("time")
     if text is None:
         return None
@@ -210,7 +223,7 @@ def _newest_headers(event: CloudEvent, writing: Writing) -> list[Header]:
     names = NAMES if writing.names == "CE-" else KAFKA_NAMES
     if writing.strings == "bare":
         return [
-            (names[name], text.encode())  # P5, P6
+            (names[name], text.encode())
             for name, text in event.attributes.items()
             if name != "datacontenttype"
         ]
@@ -222,32 +235,34 @@ def _newest_headers(event: CloudEvent, writing: Writing) -> list[Header]:
 
 
 def _older_headers(event: CloudEvent, writing: Writing) -> list[Header]:
-    """The properties of the event's own version. In 0.1 and 0.2 a header's text is JSON already."""
+    """Return the properties in the event's own version. In 0.1 and 0.2 a header's text is JSON already."""
     version = VERSIONS[event.version]
     bare = version.quoted or writing.strings == "bare"
-    told = {own.name for own in own_attributes(event) if own.type is not _STRING}
+    typed = {own.name for own in own_attributes(event) if own.type is not _STRING}
     headers: list[Header] = []
     for name, text in older_headers(event):
         if version.nested:
             entry = name.removeprefix("X-")
-            header = pulsar_name(entry, core=entry == name)  # P5: CE-X-TestExtension
+            header = pulsar_name(entry, core=entry == name)  # CE-X-TestExtension
         elif writing.names == "ce_":
             header = KAFKA_NAMES[name]
         else:
             header = pulsar_name(name, core=name in version.rules)
-        headers.append((header, (text if bare or name in told else quote(text)).encode()))
+        headers.append((header, (text if bare or name in typed else quote(text)).encode()))
     return headers
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
-    """The event in a record. An empty payload, like a null one, is an event without data.
+def decode(record: Record, leniency: PulsarLeniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
+    """Return the event in a record. An empty or null payload is an event without data.
 
-    Raises InvalidEvent with every fault, NotACloudEvent, and SenderError (415) for formats that are
-    refused.
+    Raises:
+        InvalidEvent: The event has faults, all of which are listed.
+        NotACloudEvent: The record is no CloudEvent.
+        SenderError: The format is refused (415), or the body is too large after decompression (413).
     """
     return _read_plainly(record) or read(record, profile(leniency), bound)
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """The hot path: a binary event as we write it. None when a closer look is due."""
-    return read_plainly(record, LAYOUTS, record.body or None)
+    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    return read_fast(record, LAYOUTS, record.body or None)

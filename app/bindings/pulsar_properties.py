@@ -1,4 +1,4 @@
-"""Pulsar's properties and partition key, and the neutral record: both are text on that broker."""
+"""Convert between the neutral record and Pulsar's properties and partition key, which are text on that broker."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from app.bindings.record import Record
 from app.event.types import binary
 
 KEY_ENCODING = "x-skybridge-key-encoding"
-"""The property that marks a key which is not UTF-8, and is therefore sent as base64."""
+"""The property that marks a key as base64, because its bytes are not UTF-8."""
 
 
 class PulsarMessage(msgspec.Struct, frozen=True):
-    """What a producer takes and a consumer gives.
+    """A message as Pulsar's client sends and receives it.
 
-    ``payload``        None for a null value.
-    ``event_time_ms``  the producer's own time, milliseconds since the epoch; None where it set none.
+    Attributes:
+        properties: The headers, as text.
+        partition_key: The key, as text or as base64 (``KEY_ENCODING``).
+        payload: The body. None for a null value.
+        event_time_ms: The producer's own time in ms since 1970. None if it set none.
     """
 
     properties: Mapping[str, str]
@@ -28,8 +31,10 @@ class PulsarMessage(msgspec.Struct, frozen=True):
 
 
 def to_message(record: Record) -> PulsarMessage:
-    """The message of a record. A property is there once, so of a repeated header the first is kept;
-    null headers are left out, and bytes that are not UTF-8 become replacement characters.
+    """Return the Pulsar message of a record.
+
+    Pulsar has each property once, so the first of repeated headers is kept. Null headers are left out, and
+    bytes that are not UTF-8 become replacement characters.
     """
     properties: dict[str, str] = {}
     for name, value in record.headers:
@@ -46,13 +51,15 @@ def to_message(record: Record) -> PulsarMessage:
 
 
 def from_message(message: PulsarMessage) -> Record:
-    """The record of a message, with its key as it was before it became text."""
+    """Return the record of a Pulsar message, with the key bytes as they were before they became text."""
     properties = dict(message.properties)
     key = message.partition_key
     raw = None if key is None else key.encode("utf-8", "surrogateescape")
     if key is not None and properties.get(KEY_ENCODING) == "base64":
         decoded = binary(key)
-        if decoded is not None:  # else the mark is somebody else's, and the key is as it is
+        if (
+            decoded is not None
+        ):  # not base64: another producer set this property, and the key stays as it is
             del properties[KEY_ENCODING]
             raw = decoded
     headers = tuple(

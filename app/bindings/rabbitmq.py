@@ -1,8 +1,7 @@
-"""The RabbitMQ binding (R1-R11): strict on write, liberal on read. The header table and its types are
-in ``amqp_table``.
+"""The RabbitMQ binding: strict when it writes, liberal when it reads. ``amqp_table`` has the header table.
 
-The record's ``content_type`` is the property of that name; a body is never null, and an empty one is
-an event without data, for AMQP cannot tell the two apart.
+The record's ``content_type`` is the AMQP property of that name. A body is never null, and an empty body is an
+event without data, because AMQP cannot distinguish the two.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from app.bindings.amqp_table import KEY_HEADER
 from app.bindings.content_coding import CONTENT
 from app.bindings.documents import content_type_of
 from app.bindings.headers import NotACloudEvent, header_names
-from app.bindings.layout import attribute_under, layouts, read_plainly
+from app.bindings.layout import attribute_under, layouts, read_fast
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import older_headers
-from app.bindings.profile import Profile, Words, apart_from, strict
+from app.bindings.profile import FaultTerms, Profile, header_escaper, strict
 from app.bindings.reading import read
 from app.bindings.reading_headers import no_text
 from app.bindings.record import ContentMode, Decoded, Header, Record
@@ -29,23 +28,24 @@ from app.event.validate import clip, shorten
 from app.event.value import CloudEvent
 from app.event.versions import NEWEST, VERSIONS
 
-__all__ = ["LIBERAL", "STRICT", "Leniency", "NotACloudEvent", "decode", "encode"]
+__all__ = ["LIBERAL", "STRICT", "NotACloudEvent", "RabbitmqLeniency", "decode", "encode"]
 
 SHORT_STRING = 255  # bytes of a header name or a content type (AMQP 0-9-1, 4.2.5.3)
 
 _BINARY = ContentMode.BINARY
 
-HEADERS = header_names("ce-")  # R8
+HEADERS = header_names("ce-")
 
 
-class Leniency(profiles.Leniency, frozen=True):
-    """What is read of this broker's messages although the binding does not say so.
+class RabbitmqLeniency(profiles.Leniency, frozen=True):
+    """The deviations from the RabbitMQ binding that are accepted in messages.
 
-    ``content_type``  header ``content-type``, where the property is missing.
-    ``natives``       header values that are no strings (R9).
-    ``cloud_events``  prefixes ``cloudEvents:`` and ``cloudEvents_``, as AMQP 1.0 producers write.
-    ``unprefixed``    bare names, as Knative's broker writes, ``x-`` headers aside.
-    ``nulls``         a header with a null value, for one that is not there.
+    Attributes:
+        content_type: A header ``content-type``, if the property is missing.
+        natives: Header values that are no strings.
+        cloud_events: The prefixes ``cloudEvents:`` and ``cloudEvents_``, as AMQP 1.0 producers write them.
+        unprefixed: Bare attribute names, as Knative's broker writes them, except names with ``x-``.
+        nulls: A header with a null value counts as absent.
     """
 
     content_type: bool = True
@@ -55,12 +55,14 @@ class Leniency(profiles.Leniency, frozen=True):
     nulls: bool = True
 
 
-LIBERAL = Leniency()
-STRICT = strict(Leniency)
+LIBERAL = RabbitmqLeniency()
+STRICT = strict(RabbitmqLeniency)
 
 
-def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
-    """In the order of 4.6: the binding's prefix, then the others that are let in."""
+def _spellings(leniency: RabbitmqLeniency) -> tuple[Spelling, ...]:
+    """Return the ways to name attributes in AMQP headers, the binding's own first, then those that the
+    leniencies allow.
+    """
     fold = leniency.any_case
     found = [spelling(prefixed("ce-", any_case=fold), lambda name: (HEADERS[name],))]
     if leniency.cloud_events:
@@ -72,7 +74,7 @@ def _spellings(leniency: Leniency) -> tuple[Spelling, ...]:
 
 
 def _cloud_events(*, any_case: bool) -> Callable[[str], str | None]:
-    """Both separators of the AMQP 1.0 binding; they are one spelling, so that they must agree."""
+    """Return the mapping of names under ``cloudEvents:`` and ``cloudEvents_``, which are one way and so must agree."""
     prefix = "cloudevents" if any_case else "cloudEvents"
     colon = prefixed(f"{prefix}:", any_case=any_case)
     underscore = prefixed(f"{prefix}_", any_case=any_case)
@@ -88,17 +90,17 @@ def _cloud_events_headers(name: str) -> Sequence[str]:
     return (f"cloudEvents:{name}", f"cloudEvents_{name}")
 
 
-def _content_types(leniency: Leniency) -> tuple[Callable[[str], bool], ...]:
+def _content_types(leniency: RabbitmqLeniency) -> tuple[Callable[[str], bool], ...]:
     return (lambda name: name.lower() == "content-type",) if leniency.content_type else ()
 
 
-FOREIGN = apart_from(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_HEADER}))
+FOREIGN = header_escaper(_spellings(LIBERAL), _content_types(LIBERAL), frozenset({KEY_HEADER}))
 
 
 LAYOUTS = layouts(attribute_under("ce-"), None, FOREIGN.read_name)
-"""Of events as we write them: the content type is a property."""
+"""The layouts of records as Skybridge writes them. The content type is a property."""
 
-_WORDS = Words(
+_WORDS = FaultTerms(
     place="header",
     prefix="ce-",
     typed_at="property content_type",
@@ -110,7 +112,8 @@ _WORDS = Words(
 
 
 @cache
-def profile(leniency: Leniency) -> Profile:
+def profile(leniency: RabbitmqLeniency) -> Profile:
+    """Return how RabbitMQ's records are read with these leniencies."""
     return Profile(
         _WORDS,
         leniency,
@@ -123,21 +126,23 @@ def profile(leniency: Leniency) -> Profile:
 
 
 def encode(decoded: Decoded, writing: Writing, key: bytes | None) -> Record:
-    """The record of one event, with what is foreign after its own headers (I3); foreign names that are
-    too long for AMQP stay behind, and typed values go on as they came. Its message id is the event's,
-    where that fits. The key is the caller's affair and never touches the event.
+    """Return the record of one event. Foreign headers follow the event's own headers, with their typed values.
 
-    Raises SenderError where a format cannot hold the event, and InvalidEvent for a name or content
-    type that is longer than AMQP can carry.
+    Foreign names that are too long for AMQP are dropped. The message id is the event's id, if it fits. The
+    caller computes the key, which never changes the event.
+
+    Raises:
+        SenderError: The event format cannot hold the event.
+        InvalidEvent: A header name or the content type is longer than AMQP can carry.
     """
     decoded = in_version(decoded, writing.version)
     content_type: str | None
     if is_binary(decoded, writing.mode):
-        headers, body = _binary_headers(decoded.event), decoded.event.data or b""  # R5
-        content_type = content_type_of(decoded.event)  # R4
+        headers, body = _binary_headers(decoded.event), decoded.event.data or b""
+        content_type = content_type_of(decoded.event)
     else:
-        body, content_type = as_document(decoded, writing)  # R10
-        headers = _binary_headers(decoded.event) if decoded.opaque else []  # mirrored (4.7)
+        body, content_type = as_document(decoded, writing)
+        headers = _binary_headers(decoded.event) if decoded.opaque else []  # mirrored attributes
     faults = list(_too_long(headers, content_type))
     if faults:
         raise InvalidEvent(faults)
@@ -154,21 +159,21 @@ def _binary_headers(event: CloudEvent) -> list[Header]:
         prefix = prefix_of(VERSIONS[event.version], "ce-")
         return [(prefix + name, text.encode()) for name, text in older_headers(event)]
     return [
-        (HEADERS[name], text.encode())  # R6, R8, R9: every value as a string
+        (HEADERS[name], text.encode())  # every value is written as a string
         for name, text in event.attributes.items()
-        if name != "datacontenttype"  # R4: a property, never ce-datacontenttype
+        if name != "datacontenttype"  # a property, never ce-datacontenttype
     ]
 
 
 def _fits(text: str) -> bool:
-    if 4 * len(text) <= SHORT_STRING:  # at most four bytes a character
+    if 4 * len(text) <= SHORT_STRING:  # at most four bytes per character
         return True
     return len(text.encode("utf-8", "surrogatepass")) <= SHORT_STRING
 
 
 def _too_long(headers: Iterable[Header], content_type: str | None) -> Iterable[Fault]:
     for header, _ in headers:
-        if len(header) > SHORT_STRING:  # names of attributes are ASCII
+        if len(header) > SHORT_STRING:  # attribute names are ASCII
             detail = f"The header name {clip(header)} is longer than {SHORT_STRING} bytes: use structured mode."
             yield Fault("name-too-long", detail, f"header {shorten(header)}", "AMQP 4.2.5.3")
     if (
@@ -179,9 +184,15 @@ def _too_long(headers: Iterable[Header], content_type: str | None) -> Iterable[F
         yield Fault("content-type-too-long", detail, "property content_type", "AMQP 4.2.5.3")
 
 
-def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT) -> Decoded:
-    """The event in a record. Raises InvalidEvent with every fault, NotACloudEvent, and SenderError
-    (415) for formats that are refused.
+def decode(
+    record: Record, leniency: RabbitmqLeniency = LIBERAL, *, bound: int = CONTENT
+) -> Decoded:
+    """Return the event in a record.
+
+    Raises:
+        InvalidEvent: The event has faults, all of which are listed.
+        NotACloudEvent: The record is no CloudEvent.
+        SenderError: The format is refused (415), or the body is too large after decompression (413).
     """
     if KEY_HEADER in record.natives:
         at = f"header {KEY_HEADER}"
@@ -191,8 +202,8 @@ def decode(record: Record, leniency: Leniency = LIBERAL, *, bound: int = CONTENT
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """The hot path: a binary event as we write it. None when a closer look is due."""
-    return read_plainly(record, LAYOUTS, record.body or None, _property(record))
+    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    return read_fast(record, LAYOUTS, record.body or None, _property(record))
 
 
 def _property(record: Record) -> WireType | None:

@@ -1,6 +1,8 @@
-"""One careful reader for all brokers, in the order of decisions of 4.6: content type, own names, other names, names of
-0.1, a look into the body. ``reading_headers`` reads binary mode, ``reading_documents`` the other two. What brokers
-differ in is a profile: a further broker is a further profile.
+"""The general reader of records, for all brokers.
+
+It decides in this order: content type, the binding's attribute names, other names, the names of version 0.1,
+then a look into the body. ``reading_headers`` reads binary mode, ``reading_documents`` structured and batched
+mode. A ``Profile`` holds what differs between brokers.
 """
 
 from __future__ import annotations
@@ -32,27 +34,38 @@ from app.bindings.reading_headers import (
     without_quotes,
 )
 from app.bindings.record import NO_NATIVES, ContentMode, Decoded, Record
-from app.bindings.spellings import Spelling, begun, in_use
+from app.bindings.spellings import Spelling, first_claiming, first_complete
 from app.bindings.values import Value, native_text, unquote
 from app.errors import Fault, InvalidEvent
 from app.event.value import CloudEvent
 
 _BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
 NAMES = ("id", "source", "type")
-"""Attributes by which an event is found again."""
+"""The attributes by which operators search for an event."""
 
 
 def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
-    """The event in a record, whose content coding is undone to at most ``bound`` bytes. Raises InvalidEvent
-    with every fault, NotACloudEvent, and SenderError (413, 415) for codings and formats that are refused.
+    """Return the event in a record, after its content coding is undone.
+
+    Args:
+        record: The record to read.
+        profile: How records of this broker are read.
+        bound: The most bytes that the decoded body may have.
+
+    Raises:
+        InvalidEvent: The event has faults, all of which are listed.
+        NotACloudEvent: The record is no CloudEvent.
+        SenderError: A content coding or format is refused (415), or the body exceeds ``bound`` (413).
     """
     record = without_coding(record, bound)
     headers = _values(record)
     wire = _wire(record, headers, profile)
-    if wire is not None and wire.mode is not _BINARY:  # it beats mirrored headers (K4, R3, P3)
+    if (
+        wire is not None and wire.mode is not _BINARY
+    ):  # the content type beats mirrored headers, in every binding
         return _read_document(record, headers, wire, profile)
     names = [name for name, value in headers if value is not None]
-    chosen = in_use(profile.spellings, names)
+    chosen = first_complete(profile.spellings, names)
     if (
         chosen is None
         and profile.leniency.sniff
@@ -60,7 +73,7 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
     ):
         decoded = read_unnamed_document(record.body or b"")
         return _with_foreign(decoded, record, headers, profile.spellings[0], profile)
-    chosen = chosen or begun(profile.spellings, names)
+    chosen = chosen or first_claiming(profile.spellings, names)
     if chosen is None:
         raise NotACloudEvent(
             f"Not a CloudEvent: no {profile.words.prefix} {profile.words.place}, and no content type of the family"
@@ -70,15 +83,17 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
 
 
 def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
-    """Return the attributes ``NAMES`` of a record that is no valid event, as far as it has them: an operator finds
-    it by these. A document goes before mirrored headers, as where events are read."""
+    """Return id, source and type of a record that is no valid event, as far as it has them, for searches.
+
+    A document wins over mirrored headers, as it does for valid events.
+    """
     headers = _values(record)
     try:
         wire = _wire(record, headers, profile)
     except InvalidEvent:
         wire = None
     names = [name for name, value in headers if value is not None]
-    chosen = in_use(profile.spellings, names) or begun(profile.spellings, names)
+    chosen = first_complete(profile.spellings, names) or first_claiming(profile.spellings, names)
     found: dict[str, str] = {}
     if chosen is not None:
         given, _ = without_quotes(attributes_given(chosen, headers, profile)[0], profile)
@@ -90,13 +105,13 @@ def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
 
 
 def _values(record: Record) -> Headers:
-    """Headers as typed on the wire."""
+    """Return the headers with their typed values."""
     if not record.natives:
         return record.headers
     found: list[tuple[str, Value | None]] = []
     for name, text in record.headers:
         native = record.natives.get(name)
-        if isinstance(native, bytes):  # kept apart from the text of a string
+        if isinstance(native, bytes):  # a bytearray, so that it differs from the bytes of a string
             found.append((name, bytearray(native)))
         else:
             found.append((name, text if native is None else native))
@@ -104,7 +119,7 @@ def _values(record: Record) -> Headers:
 
 
 def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None:
-    """The content type: the broker's property, else the best name that a header gives it under."""
+    """Return the content type: the broker's property, or the header with the most preferred name."""
     if record.content_type is not None:
         return wire_type(record.content_type.encode("utf-8", "surrogateescape"))
     for is_content_type in profile.content_types:
@@ -126,19 +141,23 @@ def _wire(record: Record, headers: Headers, profile: Profile) -> WireType | None
 
 
 def _unquoted(value: bytes, profile: Profile) -> bytes:
-    """No media type starts with a quote, so that here the quotes alone tell."""
+    """Return a content type without JSON quotes. No media type starts with a quote, so the quote is unambiguous."""
     if profile.quoted is None or value[:1] != b'"':
         return value
     return unquote(value.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _read_document(record: Record, headers: Headers, wire: WireType, profile: Profile) -> Decoded:
-    """Mirrored headers are of the event too, and ignored (K18, R11, P7)."""
+    """Return the event of a record in structured mode. Mirrored attribute headers are ignored, as all bindings
+    demand.
+    """
     body = record.body
     names = [name for name, value in headers if value is not None]
     claiming = [each for each in profile.spellings if each.claims]
-    chosen = in_use(claiming, names) or begun(claiming, names) or profile.spellings[0]
-    if not is_readable(wire, body or b"") or wire.mode is _BATCH:  # no broker has batches (4.6)
+    chosen = (
+        first_complete(claiming, names) or first_claiming(claiming, names) or profile.spellings[0]
+    )
+    if not is_readable(wire, body or b"") or wire.mode is _BATCH:  # no broker binding has batches
         mirrored = _mirrored(chosen, headers, profile)
         opaque = _document(body, profile, empty=True)
         decoded = unread(wire, opaque, mirrored, profile.words.typed_at)
@@ -162,8 +181,8 @@ def _mirrored(chosen: Spelling, headers: Headers, profile: Profile) -> CloudEven
 def _with_foreign(
     decoded: Decoded, record: Record, headers: Headers, chosen: Spelling, profile: Profile
 ) -> Decoded:
-    """I3: the headers that the spelling of the message does not claim, with their nulls and repeats."""
-    # a header of that name beside the broker's property is not looked at, and so belongs to others
+    """Return the event with its foreign headers: those that are no attributes. Nulls and repeats are kept."""
+    # with the broker's property, a content-type header is not read, and so is foreign
     types = profile.content_types if record.content_type is None else ()
     others = [
         header

@@ -1,5 +1,5 @@
-"""Read structured and batched mode, which the bindings have in common: documents, also those without a media type, and
-those in a format that is unknown here.
+"""Read structured and batched mode for all bindings, including documents without a media type or in an unknown
+format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from app.formats.registry import BATCH_FORMATS, FORMATS
 
 BOM = b"\xef\xbb\xbf"
 JSON = frozenset({json.MEDIA_TYPE, json.BATCH_MEDIA_TYPE})
-NOTHING_MIRRORED = CloudEvent({})  # of an opaque document without mirrored headers
+NOTHING_MIRRORED = CloudEvent({})  # the event of an opaque document without mirrored headers
 
 _AT = "header content-type"
 _STRUCTURED = ContentMode.STRUCTURED
@@ -33,8 +33,10 @@ _OPENING = {json.MEDIA_TYPE: b"{", json.BATCH_MEDIA_TYPE: b"["}
 
 
 def is_readable(wire: WireType, body: bytes) -> bool:
-    """Whether a document is in a format of ours. One without a format is, when it begins like JSON
-    (4.6). Raises SenderError (415) for XML, which is refused whatever becomes of unknown formats.
+    """Return True if Skybridge reads the document's format.
+
+    A CloudEvents media type without a format counts as JSON if the body begins like JSON. Raises SenderError
+    (415) for XML, which is refused even if unknown formats are forwarded.
     """
     if wire.essence:
         return wire.named or not body or _begins_like_json(wire, body)
@@ -51,24 +53,34 @@ def _begins_like_json(wire: WireType, body: bytes) -> bool:
 
 
 def no_document(rule: str) -> InvalidEvent:
-    """The refusal of an empty body where the content type promises a document."""
+    """Return the refusal of an empty body whose content type promises a document."""
     detail = "A structured event needs a document as its body, even without data."
     return InvalidEvent([Fault("no-document", detail, rule=rule)])
 
 
 def read_document(wire: WireType, body: bytes, at: str = _AT) -> Decoded:
-    """The event of a document in a format of ours. Raises InvalidEvent, and SenderError (415) for
-    charsets that we do not know and formats whose library is missing.
+    """Return the event of a structured document.
 
-    ``at``  where the content type stood.
+    Args:
+        wire: The content type, in a format that Skybridge reads.
+        body: The document.
+        at: The place of the content type, for faults.
+
+    Raises:
+        InvalidEvent: The event has faults, all of which are listed.
+        SenderError: The charset is unknown, or the library of the format is missing (415).
     """
     event = FORMATS[wire.essence].read_event(text_of(wire, body, at))
     return Decoded(event, _STRUCTURED, body, wire.text)
 
 
 def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequence[Decoded]:
-    """Each event of a batch with its own slice, which is a document again (J14). Errors likewise,
-    and SenderError (413) for more than ``limit`` events.
+    """Return the events of a batch, each with its slice of the batch, which is a document of its own.
+
+    Raises:
+        InvalidEvent: An event has faults, all of which are listed.
+        SenderError: The batch has more than ``limit`` events (413), or its charset or format is not supported
+            (415).
     """
     found = BATCH_FORMATS[wire.essence].read_batch(text_of(wire, body), limit)
     media_type = written_as(wire.essence.replace("-batch", "", 1))
@@ -78,8 +90,10 @@ def read_batch(wire: WireType, body: bytes, limit: int | None = None) -> Sequenc
 
 
 def named_in(wire: WireType | None, body: bytes) -> Mapping[str, str]:
-    """Return the text attributes of a document that may be no valid event, as far as its format can be read. Without
-    a media type of a format it is looked at as JSON."""
+    """Return the text attributes of a document that may be no valid event, as far as its format can be read.
+
+    A document without a known media type is read as JSON.
+    """
     format_ = FORMATS.get(wire.essence if wire else "", FORMATS[json.MEDIA_TYPE])
     try:
         found = format_.peek(body)
@@ -93,13 +107,14 @@ def named_in(wire: WireType | None, body: bytes) -> Mapping[str, str]:
 
 
 def read_unnamed_document(body: bytes) -> Decoded:
-    """The event of a document whose producer did not name it as one."""
+    """Return the event of a JSON document whose producer did not declare it as an event."""
     return Decoded(json.read_event(body), _STRUCTURED, body)
 
 
 def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
-    """What headers beside an opaque document tell is known of it, and nothing is judged (4.7), but that
-    it can be written again; of a repeated one the first counts.
+    """Return an event of the attributes that headers give next to an opaque document.
+
+    Only attributes that can be written again are kept. Of a repeated one, the first counts.
     """
     attributes: dict[str, str] = {}
     for name, text in given:
@@ -112,10 +127,16 @@ def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
 def unread(
     wire: WireType, body: bytes | None, event: CloudEvent = NOTHING_MIRRORED, at: str = _AT
 ) -> Decoded:
-    """A document that nobody here reads, to be passed on byte for byte (H6, K5); ``event`` has what
-    mirrored headers told.
+    """Return the opaque event of a document in an unknown format, which is forwarded byte for byte.
 
-    Raises InvalidEvent for a content type that the next reader could not take, or nobody could write.
+    Args:
+        wire: The content type of the document.
+        body: The document.
+        event: The attributes that mirrored headers gave.
+        at: The place of the content type, for faults.
+
+    Raises:
+        InvalidEvent: The content type is malformed, so that the next reader would refuse it.
     """
     if parse_media_type(wire.text) is None:
         raise InvalidEvent([_malformed(wire, at)])
@@ -129,10 +150,12 @@ def _malformed(wire: WireType, at: str) -> Fault:
 
 
 def text_of(wire: WireType, body: bytes, at: str = _AT) -> bytes:
-    """A JSON document in UTF-8, from whatever charset the content type declares; any other as it is.
+    """Return a JSON document in UTF-8, converted from its declared charset. Other documents are returned
+    unchanged.
 
-    Raises SenderError (415) for a charset that we do not know, InvalidEvent for bytes that are not
-    of it.
+    Raises:
+        SenderError: The charset is unknown (415).
+        InvalidEvent: The bytes are not in the declared charset.
     """
     media_type = wire.media_type
     if media_type is None:
@@ -151,7 +174,7 @@ def text_of(wire: WireType, body: bytes, at: str = _AT) -> bytes:
 
 
 def unsupported_format(wire: WireType, why: str = "") -> SenderError:
-    """The refusal of a document in a format that is not ours to read, or to keep as it is."""
+    """Return the refusal of a document in a format that Skybridge does not read."""
     readable = ", ".join([*FORMATS, *BATCH_FORMATS])
     because = f" ({why})" if why else ""
     return SenderError(
@@ -162,7 +185,7 @@ def unsupported_format(wire: WireType, why: str = "") -> SenderError:
 
 
 class _Required(msgspec.Struct):
-    """What a JSON object must hold to be taken for an event."""
+    """The members of a JSON object that show it to be an event of version 0.2 or later."""
 
     specversion: str
     id: str
@@ -171,7 +194,7 @@ class _Required(msgspec.Struct):
 
 
 class _Required01(msgspec.Struct, rename="camel"):
-    """The same in version 0.1 (spec.md 3.1, shape A)."""
+    """The members of a JSON object that show it to be an event of version 0.1."""
 
     cloud_events_version: str
     event_id: str = msgspec.field(name="eventID")
@@ -183,8 +206,9 @@ _DECODERS = (msgspec.json.Decoder(_Required), msgspec.json.Decoder(_Required01))
 
 
 def holds_event(content_type: str | None, body: bytes | None) -> bool:
-    """Whether a body of plain JSON type, or of none, is an object with the required attributes. Producers
-    exist that give a document the content type of its data, or none (K16 and P3 as they are broken).
+    """Return True if a body of JSON type, or without a type, is an object with the required attributes.
+
+    Some producers give a document the content type of its data, or none.
     """
     if not body or not declares_json(content_type):
         return False
@@ -198,7 +222,9 @@ def _holds(
         decoder.decode(body)
     except msgspec.ValidationError:
         return False
-    except msgspec.DecodeError:  # no JSON, or JSON that only a closer look can read
+    except (
+        msgspec.DecodeError
+    ):  # no JSON, or JSON with unpaired surrogates, which the other parser reads
         return _holds_texts(decoder.type, body)
     except (UnicodeDecodeError, RecursionError):
         return False

@@ -1,4 +1,4 @@
-"""Read binary mode: the attributes that the headers of one message give, and what is wrong with the others."""
+"""Read binary mode: the attributes that the headers of one message give, and the faults of the other headers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TYPED = "datacontenttype"
 _VERSION = "specversion"
 
 Headers = Sequence[tuple[str, Value | None]]
-"""Header names and values, as typed on the wire."""
+"""Header names and values, typed as on the wire. None is a null value."""
 
 
-class Given(NamedTuple):
-    """One attribute as a header gave it: its name, its text, what the wire told of its type, where."""
+class HeaderAttribute(NamedTuple):
+    """One attribute as a header gave it: name, text, the type that the wire gave, and the place for faults."""
 
     name: str
     text: str
@@ -50,7 +50,7 @@ def read_headers(
     older = _older_version(given, locate)
     version = VERSIONS[older or NEWEST]
     faults += _strict_faults(given, headers, chosen, version, profile)
-    if not version.quoted:  # else quotes are its own affair
+    if not version.quoted:  # in versions with JSON values, quotes are part of the value
         given, more = without_quotes(given, profile)
         faults += more
     if older is None:
@@ -58,12 +58,12 @@ def read_headers(
     if faults:
         raise InvalidEvent(faults)
     pairs = [(each.name, each.text) for each in given]
-    told = {each.name: each.kind for each in given if each.kind is not _STRING}
-    return read_older(older, pairs, content_type, data, locate, profile.words.typed_at, told)
+    typed = {each.name: each.kind for each in given if each.kind is not _STRING}
+    return read_older(older, pairs, content_type, data, locate, profile.words.typed_at, typed)
 
 
 def _newest(
-    given: Sequence[Given],
+    given: Sequence[HeaderAttribute],
     faults: Sequence[Fault],
     content_type: str | None,
     data: bytes | None,
@@ -71,7 +71,9 @@ def _newest(
 ) -> CloudEvent:
     attributes, repeats = collapse(((each.name, each.text) for each in given), locate)
     if content_type is not None:
-        attributes[_TYPED] = content_type  # it wins over datacontenttype by its name (K12, R4)
+        attributes[_TYPED] = (
+            content_type  # the content type wins over a header of the name datacontenttype
+        )
     found = merge([*faults, *repeats], faults_of(attributes, locate))
     if found:
         raise InvalidEvent(found)
@@ -83,7 +85,7 @@ def _newest(
     return CloudEvent(attributes, data, types=types or NO_TYPES)
 
 
-def _older_version(given: Sequence[Given], locate: Locate) -> str | None:
+def _older_version(given: Sequence[HeaderAttribute], locate: Locate) -> str | None:
     def said(attribute: str) -> str | None:
         return next((unquote(each.text) for each in given if each.name == attribute), None)
 
@@ -100,7 +102,10 @@ def _locator(chosen: Spelling, profile: Profile) -> Locate:
 
 
 def claims(chosen: Spelling, header: str, value: Value | None) -> bool:
-    """A bare name whose type no attribute has is foreign rather than wrong."""
+    """Return True if a header is an attribute of the message.
+
+    A header without prefix whose value has a type that no attribute has is foreign, not faulty.
+    """
     if chosen.attribute[header] is None:
         return False
     is_bare = not (chosen.claims or chosen.nested)
@@ -109,9 +114,9 @@ def claims(chosen: Spelling, header: str, value: Value | None) -> bool:
 
 def attributes_given(
     chosen: Spelling, headers: Headers, profile: Profile
-) -> tuple[list[Given], list[Fault]]:
-    """The attributes that headers give, and what is wrong with the others."""
-    given: list[Given] = []
+) -> tuple[list[HeaderAttribute], list[Fault]]:
+    """Return the attributes that headers give, and the faults of those that cannot be attributes."""
+    given: list[HeaderAttribute] = []
     faults: list[Fault] = []
     claimed = [each for each in headers if claims(chosen, *each)]
     found: list[tuple[str, str, Value]] = select(chosen, claimed)
@@ -121,7 +126,7 @@ def attributes_given(
         if isinstance(read, Fault):
             faults.append(read)
         else:
-            given.append(Given(name, read, _kind(value), at))
+            given.append(HeaderAttribute(name, read, _kind(value), at))
     return given, faults
 
 
@@ -153,28 +158,36 @@ def _kind(value: Value) -> AttributeType:
     return _STRING if isinstance(value, bytes) else native_type(value)
 
 
-def without_quotes(given: list[Given], profile: Profile) -> tuple[list[Given], list[Fault]]:
-    """All values are in quotes or none is, and ``specversion`` tells: producers exist that believe the
-    examples of the bindings, or follow P6 to the letter.
+def without_quotes(
+    given: list[HeaderAttribute], profile: Profile
+) -> tuple[list[HeaderAttribute], list[Fault]]:
+    """Return the attributes without the quotes of JSON strings, and the faults of values that are no attributes.
+
+    Quotes are removed only if ``specversion`` has them. Some producers follow the examples of the bindings,
+    or Pulsar's JSON values, to the letter.
     """
     quoted = profile.quoted
     if quoted is None or not any(each.name == _VERSION and is_quoted(each.text) for each in given):
         return given, []
-    plain: list[Given] = []
+    plain: list[HeaderAttribute] = []
     faults: list[Fault] = []
     for each in given:
         read = quoted(each.text, each.at)
         if isinstance(read, Fault):
             faults.append(read)
-        elif read[0] is not None:  # null is unset (J2)
-            plain.append(Given(each.name, read[0], read[1], each.at))
+        elif read[0] is not None:  # null is unset
+            plain.append(HeaderAttribute(each.name, read[0], read[1], each.at))
     return plain, faults
 
 
 def _strict_faults(
-    given: Sequence[Given], headers: Headers, chosen: Spelling, version: Version, profile: Profile
+    given: Sequence[HeaderAttribute],
+    headers: Headers,
+    chosen: Spelling,
+    version: Version,
+    profile: Profile,
 ) -> list[Fault]:
-    """What is let pass by leniencies that are off."""
+    """Return the faults that the leniencies would have accepted, for those that are off."""
     faults: list[Fault] = []
     if not profile.leniency.datacontenttype:  # by the version's own name for it
         named = [each for each in given if each.name == version.content_type]
@@ -188,13 +201,15 @@ def _strict_faults(
     return faults
 
 
-def _second_type(given: Given, profile: Profile) -> Fault:
+def _second_type(given: HeaderAttribute, profile: Profile) -> Fault:
     detail = f"{given.at} must not be sent: the content type of the data is the {profile.words.typed_at}."
     return Fault("unexpected-datacontenttype", detail, given.at, profile.words.one_type)
 
 
-def _repeats(given: Sequence[Given]) -> list[Fault]:
-    """Those that agree: others are refused by every reader."""
+def _repeats(given: Sequence[HeaderAttribute]) -> list[Fault]:
+    """Return a fault for each header that repeats an attribute with the same value. Different values are always
+    a fault.
+    """
     seen: set[tuple[str, str]] = set()
     faults: list[Fault] = []
     for each in given:

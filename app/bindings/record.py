@@ -1,4 +1,4 @@
-"""The neutral wire form that every binding writes and every broker carries, and what decoding gives."""
+"""The neutral record, which every binding writes and every broker carries, and the result of decoding a record."""
 
 from __future__ import annotations
 
@@ -14,38 +14,39 @@ import msgspec
 from app.event.value import CloudEvent
 
 Header = tuple[str, bytes | None]
-"""A header name and its bytes. Null values are legal in Kafka; repeats and order are kept."""
+"""A header name and its bytes. Null values are legal in Kafka; repeated names and the order are kept."""
 
 Native: TypeAlias = (
     bool | int | float | Decimal | bytes | bytearray | datetime | dict[str, object] | list[object]
 )
-"""A typed header value, as AMQP has them. A table is a dict, an array a list."""
+"""A typed header value, as AMQP has them. A dict is an AMQP table, a list is an AMQP array."""
 
 NO_NATIVES: Mapping[str, Native] = MappingProxyType({})
 NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 class ContentMode(enum.Enum):
-    """How an event sits on the wire (core: content modes)."""
+    """The form of an event on the wire (CloudEvents core: content modes)."""
 
     BINARY = "binary"
     STRUCTURED = "structured"
     BATCH = "batch"
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+class Record(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
     """A message as it is on the wire of a log.
 
-    ``key``           bytes, or None for none. Never assumed to be UTF-8.
-    ``headers``       ordered pairs; repeated names and null values are kept as they are.
-    ``body``          None is no value at all (a tombstone in Kafka); ``b""`` is an empty value.
-    ``content_type``  the broker's own content-type *property*, where it has one (RabbitMQ). On Kafka
-                      and the embedded log the content type is a header and this stays None.
-    ``natives``       header values that are no strings, by header name, as the client library typed
-                      them (RabbitMQ); ``headers`` has their canonical text, or null where none is.
-    ``message_id``    the broker's own message-id property, where it has one (RabbitMQ).
-    ``time_ms``       the producer's own time of the message where the broker carries one beside its
-                      own (Pulsar's event time, RabbitMQ's timestamp); milliseconds since the epoch.
+    Attributes:
+        key: Bytes, or None for no key. They need not be UTF-8.
+        headers: Ordered pairs. Repeated names and null values are kept as they are.
+        body: None is no value at all (a tombstone in Kafka); ``b""`` is an empty value.
+        content_type: The broker's own content-type property (RabbitMQ). None on Kafka and the embedded log,
+            where the content type is a header.
+        natives: Header values that are no strings, by header name, as the client library typed them
+            (RabbitMQ). ``headers`` has their canonical text, or null if a value has none.
+        message_id: The broker's own message-id property (RabbitMQ).
+        time_ms: The producer's time of the message in ms since 1970 (Pulsar's event time, RabbitMQ's
+            timestamp). None if the broker carries no such time.
     """
 
     key: bytes | None
@@ -57,19 +58,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
     time_ms: int | None = None
 
 
-class Decoded(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
     """One event as a binding read it.
 
-    ``mode``       the mode it arrived in; an element of a batch has BATCH.
-    ``document``   the structured document itself (for an element of a batch: its slice), so that
-                   a move to structured mode need not write it again; None in binary mode.
-    ``media_type`` the content type of ``document`` with its parameters, for forwarding as it was.
-    ``foreign``    metadata of the message that is none of the event's (I3), by the names it came with:
-                   passed along beside the event, never in it.
-    ``opaque``     the document is in a format that nobody here reads (H6, K5): it goes on byte for
-                   byte. ``event`` then has the attributes of mirrored headers only, perhaps none.
-    ``natives``    typed values of ``foreign``, by the same names, for a broker that has such types: a
-                   table is null in ``foreign``, for it has no text (RabbitMQ).
+    Attributes:
+        mode: The mode in which the event arrived. An element of a batch has BATCH.
+        document: The structured document, or the slice of a batch with this event. Encoding in structured
+            mode reuses these bytes. None in binary mode.
+        media_type: The content type of ``document`` with its parameters, which is forwarded unchanged.
+        foreign: Headers of the message that do not belong to the event, by their original names. They are
+            forwarded next to the event, never in it.
+        opaque: True if the document has a format that Skybridge does not read. It is forwarded byte for byte.
+            ``event`` then has the attributes of mirrored headers only, perhaps none.
+        natives: Typed values of ``foreign``, by the same names, for a broker with typed headers. A table has
+            null in ``foreign``, because it has no text (RabbitMQ).
     """
 
     event: CloudEvent
@@ -82,5 +84,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
 
     @property
     def own_attributes(self) -> Mapping[str, str]:
-        """Those that the event itself has: headers beside an opaque document say what their sender likes."""
+        """Return the attributes of the event, or none if its document is opaque: headers next to an opaque
+        document prove nothing.
+        """
         return NO_ATTRIBUTES if self.opaque else self.event.attributes

@@ -1,4 +1,4 @@
-"""Events of one batch that look alike, by column: so that a batch costs a look at each attribute, not at each event."""
+"""The events of one batch as columns of attribute values. The gateway checks a column once instead of each event."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ _TYPED = "datacontenttype"
 
 
 class Run(Sequence[Decoded]):
-    """The events of ``columns`` as a binding has read them; each by itself is made when it is asked for.
+    """The events of a batch of equal shape, stored by column. Indexing makes a single ``Decoded`` on demand.
 
-    ``media_type``  the content type of each document. ``foreign``: what stands beside each event (I3).
+    Attributes:
+        columns: The attribute values and data of all events, by column.
+        foreign: Headers of the request that are forwarded next to each event.
     """
 
     __slots__ = ("_media_type", "columns", "foreign")
@@ -35,19 +37,21 @@ class Run(Sequence[Decoded]):
         return Decoded(event, _BATCH, document, self._media_type, self.foreign)
 
     def with_foreign(self, foreign: tuple[Header, ...]) -> Run:
-        """Beside each event stand these headers instead."""
+        """Return the same events with these headers next to each event, in place of the present ones."""
         return Run(self.columns, self._media_type, foreign)
 
     def column(self, name: str) -> list[bytes] | None:
-        """The values of one attribute; None where the events do not have it."""
+        """Return the values of one attribute, one per event, or None if the events do not have the attribute."""
         names = self.columns.names
         return self.columns.values[names.index(name)] if name in names else None
 
     def has_one(self, names: Collection[str]) -> bool:
-        """Whether all events have the same value of each of these attributes, or none has any."""
+        """Return True if every attribute of ``names`` has the same value in all events, or no value in any."""
         columns = [each for each in map(self.column, names) if each is not None]
         return all(column.count(column[0]) == len(column) for column in columns)
 
     def holds_events(self) -> bool:
-        """Whether the data of one is itself an event, by its content type."""
+        """Return True if the content type of some event's data is a CloudEvents media type: its data is itself
+        an event.
+        """
         return any(is_of_family(value.decode()) for value in set(self.column(_TYPED) or ()))

@@ -1,7 +1,7 @@
-"""The ways in which producers name attributes in headers: the binding's own first, then others.
+"""The ways in which producers name attributes in headers: the binding's own way first, then others.
 
-A message is read in one spelling only, so that mirrored headers of another cannot contradict it; what
-the spelling does not claim stays distinguishable as foreign (I3).
+A message is read in one way only, so that mirrored headers in another way cannot contradict it. Headers that
+this way does not claim are foreign.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ Value = TypeVar("Value")
 
 REQUIRED = frozenset({"specversion", "id", "source", "type"})
 
-_NESTED = next(version for version in VERSIONS.values() if version.nested)  # 0.1 alone
+_NESTED = next(version for version in VERSIONS.values() if version.nested)  # version 0.1 alone
 _AS_NESTED = {own.lower(): own for own in _NESTED.rules}
 
 
 class Spelling(msgspec.Struct, frozen=True):
     """One way to name attributes in headers.
 
-    ``attribute``  header name to attribute name, valid or not; None for a header it does not claim.
-    ``exact``      attribute name to the exact header names; other cases of them count only where no
-                   exact one is there.
-    ``needs``      the attributes whose presence shows that a message is in this spelling.
-    ``claims``     the prefix alone shows that a header is meant as an attribute.
-    ``nested``     the spelling of 0.1, which tells its extensions by the case they are in.
+    Attributes:
+        attribute: Map a header name to an attribute name, valid or not, or to None if the header is no
+            attribute.
+        exact: Map an attribute name to its exact header names. Other cases count only if no exact name is
+            present.
+        needs: The attributes whose presence shows that a message uses this way.
+        claims: True if the prefix alone shows that a header is meant as an attribute.
+        nested: True for version 0.1, which distinguishes extension names by case.
     """
 
     attribute: Mapping[str, str | None]
@@ -47,15 +49,17 @@ def spelling(
     *,
     claims: bool = True,
 ) -> Spelling:
-    """One that claims headers by a prefix is shown by ``specversion``, any other by all four of the
-    required attributes.
+    """Return a way to name attributes.
+
+    If a prefix claims headers, the attribute ``specversion`` shows that a message uses this way. Otherwise
+    all four required attributes must be present.
     """
     names: Memo[str, str | None] = Memo(attribute)
     return Spelling(names, exact, frozenset({"specversion"}) if claims else REQUIRED, claims)
 
 
 def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
-    """Header names under a prefix in lower case."""
+    """Return the mapping from header names under ``prefix`` to attribute names."""
 
     def attribute(header: str) -> str | None:
         name = header.lower() if any_case else header
@@ -65,7 +69,9 @@ def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
 
 
 def bare(*, any_case: bool) -> Spelling:
-    """Attribute names as they are. They claim nothing: what cannot be an attribute is foreign."""
+    """Return the way without prefix: header names are attribute names. A name that no attribute can have is
+    foreign.
+    """
 
     def attribute(header: str) -> str | None:
         name = header.lower() if any_case else header
@@ -82,16 +88,21 @@ def nested(
     apart: str | None = None,
     capitals: bool = False,
 ) -> Spelling:
-    """That of 0.1: ``CE-EventID``, ``CE-X-Name``; shown by ``CE-CloudEventsVersion``.
+    """Return the way of version 0.1: ``CE-EventID`` and ``CE-X-Name``, shown by ``CE-CloudEventsVersion``.
 
-    ``others``  further names of core attributes in lower case, to their own names.
-    ``apart``   a header under the prefix, in lower case, that is no attribute.
-    ``capitals``  extensions have a capital in headers, and none in their names.
+    Args:
+        prefixes: The prefixes that are read. The first one is written.
+        any_case: True if a prefix may be in any case.
+        others: Further names of core attributes, in lower case, with the names they have in 0.1.
+        apart: A header under the prefix that is no attribute, in lower case.
+        capitals: True if extension names begin with a capital in headers.
     """
     known = {**_AS_NESTED, **(others or {})}
 
     def entry(name: str, letter: Callable[[str], str]) -> str:
-        """A name, or that of an extension with its first letter changed."""
+        """Return the name with ``letter`` applied to its first letter, if it is an extension and these have
+        capitals.
+        """
         if not capitals or name[:2].lower() != "x-":
             return name
         return f"{name[:2]}{letter(name[2:3])}{name[3:]}"
@@ -115,17 +126,17 @@ def nested(
 
 
 def nested_name(prefix: str, name: str) -> str:
-    """The header of a core attribute or an ``x-`` entry of 0.1: a capital first."""
+    """Return the header name of a core attribute or an ``x-`` extension of version 0.1: the prefix, then a capital."""
     return f"{prefix}{name[:1].upper()}{name[1:]}"
 
 
 def prefix_of(version: Version, usual: str) -> str:
-    """What a binding that capitalises nothing writes before names: 0.1 has its own, of HTTP."""
+    """Return the header prefix for a version: ``usual``, or that of HTTP for version 0.1."""
     return "CE-" if version.nested else usual
 
 
-def in_use(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
-    """The first spelling in which a message is complete enough to be read; None without one."""
+def first_complete(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
+    """Return the first way in which a message has all needed attributes, or None."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.needs <= {candidate.attribute[name] for name in names}:
@@ -133,8 +144,8 @@ def in_use(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | 
     return None
 
 
-def begun(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
-    """The first spelling that claims any header: an event, but one without its version."""
+def first_claiming(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
+    """Return the first way that claims any header, or None. Such a message lacks its version."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.claims and any(candidate.attribute[name] is not None for name in names):
@@ -145,7 +156,7 @@ def begun(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | N
 def select(
     chosen: Spelling, headers: Iterable[tuple[str, Value | None]]
 ) -> list[tuple[str, str, Value]]:
-    """Header name, attribute name and value of each attribute that has a value (null is unset)."""
+    """Return header name, attribute name and value of each attribute header. A null value is unset and left out."""
     found = [
         (header, name, value)
         for header, value in headers

@@ -1,7 +1,7 @@
-"""A record that waits in a spool: the record as its target will have it, with its destination in one more header.
+"""A record that waits in a spool: the target's record with one more header, which holds the destination.
 
-Key, headers, body and content type stay where they are; the embedded log keeps nothing else of a record, so
-what else there is (typed header values, the message id, the producer's time) goes into that header too.
+Key, headers, body and content type stay in their places. The added header also holds what the embedded log
+does not store: typed header values, the message id and the producer's time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ HEADER = "skybridge-spool"
 
 
 class Destination(msgspec.Struct, frozen=True, array_like=True):
-    """``log``: the name of the log that publishes, ``topic``: what that log is told."""
+    """The target of a spooled record, and the parts of the record that the spool's log cannot store.
+
+    Attributes:
+        log: The name of the log that publishes the record later.
+        topic: The topic in that log.
+        message_id: See ``Record.message_id``.
+        time_ms: See ``Record.time_ms``.
+        natives: See ``Record.natives``.
+    """
 
     log: str
     topic: str
@@ -34,7 +42,7 @@ _decode = msgspec.msgpack.Decoder(Destination).decode
 
 
 def spooled(record: Record, log: str, topic: str) -> Record:
-    """The record for the spool."""
+    """Return the record to write to the spool."""
     natives = {name: _tagged(value) for name, value in record.natives.items()}
     destination = Destination(log, topic, record.message_id, record.time_ms, natives)
     header = (HEADER, _encode(destination))
@@ -42,8 +50,11 @@ def spooled(record: Record, log: str, topic: str) -> Record:
 
 
 def restored(record: Record) -> tuple[Destination, Record]:
-    """The destination, and the record exactly as it was. Raises BrokerRefused for a record that nobody
-    spooled."""
+    """Return the destination and the original record of a spooled one.
+
+    Raises:
+        BrokerRefused: The record has no readable spool header.
+    """
     name, value = record.headers[-1] if record.headers else ("", None)
     if name != HEADER or value is None:
         raise BrokerRefused(f"the record has no header {HEADER}", kind="unwritable")
@@ -64,7 +75,7 @@ def restored(record: Record) -> tuple[Destination, Record]:
 
 
 def _tagged(value: Native) -> object:
-    """What MessagePack has no type for, as a list of its type and its text."""
+    """Return a value that MessagePack can hold. A type that it lacks becomes a list of type name and text."""
     match value:
         case Decimal():
             return ["decimal", str(value)]

@@ -1,7 +1,7 @@
-"""Which binding belongs to which kind of broker: a further broker is a further row.
+"""The table of bindings by kind of broker. A new kind of broker is a new row.
 
-Records that are carried on unread keep key, headers and body; the content type goes where that kind of
-broker has it.
+A record that is copied to another broker without decoding keeps its key, headers and body. Its content type
+moves to the place where the target broker has it: a header or a property.
 """
 
 from __future__ import annotations
@@ -25,39 +25,53 @@ from app.event.validate import clip
 EncodeRun = Callable[[Run, Writing, Iterable[bytes | None]], Iterable[Record] | None]
 
 
-def one_by_one(_run: Run, _writing: Writing, _keys: Iterable[bytes | None]) -> None:
-    """Of a binding that has no shorter way."""
+def no_columns(_run: Run, _writing: Writing, _keys: Iterable[bytes | None]) -> None:
+    """Return None: the binding cannot encode a whole batch by column, so the caller encodes each event."""
 
 
 class Decode(Protocol):
-    """``bound``: bytes that a body may grow to when its content coding is undone."""
+    """The signature of a binding's decode function.
+
+    Args:
+        record: The record to read.
+        bound: The most bytes that the body may have after its content coding is undone.
+    """
 
     def __call__(self, record: Record, *, bound: int = CONTENT) -> Decoded: ...
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """How events and records of one kind of broker become each other.
+    """The functions that convert between events and the records of one kind of broker.
 
-    ``encode``  event, choices and key to a record. Raises SenderError where it cannot hold the event.
-    ``decode``  record to event, liberally. Raises InvalidEvent, NotACloudEvent, SenderError (413, 415).
-    ``names``   id, source and type of a record that is no valid event, as far as it has them.
-    ``copied``  a record of any kind, event or not, as one of this kind that says the same. Raises
-                SenderError where it would say something else.
-    ``encode_run``  ``encode`` for events that look alike; None where each has to be looked at.
+    Attributes:
+        encode: Make a record from an event, the encoding options and the key. Raises SenderError if the
+            record cannot hold the event.
+        decode: Make an event from a record, liberally. Raises InvalidEvent, NotACloudEvent or SenderError
+            (413, 415).
+        names: Return id, source and type of a record that is no valid event, as far as the record has them.
+        copied: Convert any record, event or not, to the form of this kind of broker. Raises SenderError if
+            its meaning would change.
+        encode_run: Encode the events of a batch by column. Returns None if each event must be encoded on its
+            own.
     """
 
     encode: Callable[[Decoded, Writing, bytes | None], Record]
     decode: Decode
     names: Callable[[Record], Mapping[str, str]]
     copied: Callable[[Record], Record]
-    encode_run: EncodeRun = one_by_one
+    encode_run: EncodeRun = no_columns
 
 
 def with_type_in_header(record: Record) -> Record:
-    """For brokers without a property of that name; a header that is there already is the sender's. Nor have
-    they typed values: one without a text goes as null, but of an attribute, which null would unset.
+    """Return the record with its content type in the header ``content-type``, for brokers without such a
+    property.
 
-    Raises SenderError for such a one: what is no event would become one.
+    A content-type header that the sender set stays as it is. These brokers have no typed header values, so a
+    value without a text form becomes null.
+
+    Raises:
+        SenderError: A header with such a value would be read as an attribute. Null would unset the attribute,
+            and the record could become an event that it was not.
     """
     lost = [name for name, text in record.headers if text is None and name in record.natives]
     for name in filter(rabbitmq.FOREIGN.claims, lost):
@@ -73,7 +87,7 @@ def with_type_in_header(record: Record) -> Record:
 
 
 def with_type_in_property(record: Record) -> Record:
-    """For RabbitMQ: what a header says is said by the property too, where it fits."""
+    """Return the record for RabbitMQ, with the value of its content-type header in the property too, if it fits."""
     if record.content_type is not None:
         return record
     given = next(
@@ -109,4 +123,4 @@ BINDINGS: Mapping[str, Binding] = {
         pulsar.encode, pulsar.decode, _names(pulsar.profile(pulsar.LIBERAL)), with_type_in_header
     ),
 }
-"""By the ``kind`` of a broker in the configuration."""
+"""The binding of each broker, by the ``kind`` of the broker in the configuration."""

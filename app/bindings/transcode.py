@@ -1,4 +1,4 @@
-"""Moves between modes, formats and versions, with the body untouched wherever a clause allows it."""
+"""Convert events between modes, formats and versions, with the body unchanged where the specification allows it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ _BINARY = ContentMode.BINARY
 
 
 class Writing(msgspec.Struct, frozen=True, kw_only=True):
-    """How an event is to be written: the choices of a route or subscription, one set for all bindings.
+    """The encoding options of an event: the settings of a route or subscription, the same for all bindings.
 
-    ``mode``        as_received: what arrived as a document, alone or in a batch, goes on as that document.
-    ``format``      of documents; as_received keeps the one that came, JSON where none did.
-    ``version``     a name in ``event.versions.VERSIONS``, or as_received.
-    ``empty_body``  what an event without data becomes in binary mode: no value, or an empty one; None
-                    for what the binding says: no value on Kafka (K13), an empty payload on Pulsar.
-                    RabbitMQ and HTTP know empty bodies only.
-    ``names``, ``strings``  of the Pulsar binding: see there.
+    Attributes:
+        mode: The content mode. ``as_received`` forwards a document, alone or in a batch, as that document.
+        format: The format of documents. ``as_received`` keeps the format that arrived, or JSON.
+        version: A name in ``event.versions.VERSIONS``, or ``as_received``.
+        empty_body: The body of an event without data in binary mode: no value (null) or an empty value. None
+            means the default: no value on Kafka, an empty payload on Pulsar. RabbitMQ and HTTP have empty
+            bodies only.
+        names: The property names of the Pulsar binding.
+        strings: The form of string values in the Pulsar binding: bare, or JSON in quotes.
     """
 
     mode: Mode = "binary"
@@ -43,8 +45,10 @@ PLAIN = Writing()
 
 
 def in_version(decoded: Decoded, version: str) -> Decoded:
-    """``decoded`` in the version of that name, or as_received. Its document is of another version, and
-    left behind; its format stays. What nobody here reads cannot be moved, and stays as it is.
+    """Return the event in the version of that name, or unchanged for ``as_received``.
+
+    A conversion drops the document, which has another version, and keeps its format. An opaque document
+    cannot be converted and stays as it is.
     """
     if version == "as_received" or version == decoded.event.version or decoded.opaque:  # noqa: PLR1714 - hot
         return decoded
@@ -53,8 +57,10 @@ def in_version(decoded: Decoded, version: str) -> Decoded:
 
 
 def is_binary(decoded: Decoded, mode: Mode) -> bool:
-    """Whether the event leaves in binary mode. An opaque document never does (spec.md 4.7), and neither
-    does an event whose data is itself an event: by its content type it would be taken for that one.
+    """Return True if the event leaves in binary mode.
+
+    An opaque document cannot. Nor can an event whose data has a CloudEvents media type, because a reader
+    would take the data for the event.
     """
     if mode == "structured" or (mode == "as_received" and decoded.mode is not _BINARY):
         return False
@@ -63,10 +69,11 @@ def is_binary(decoded: Decoded, mode: Mode) -> bool:
 
 
 def as_document(decoded: Decoded, writing: Writing) -> tuple[bytes, str]:
-    """The document that goes out, and its content type.
+    """Return the structured document that goes out, and its content type.
 
-    Raises NotRepresentable (422) for what a format cannot hold, and SenderError (415) where one
-    format is asked for and the document is in another that nobody here reads (4.7).
+    Raises:
+        NotRepresentable: The format cannot hold the event (422).
+        SenderError: The options demand a format, and the document is opaque in another one (415).
     """
     unpromised = decoded.opaque and writing.mode == "binary"
     return write_document(decoded, "as_received" if unpromised else writing.format)

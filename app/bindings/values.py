@@ -1,4 +1,4 @@
-"""Values of headers: bare text, JSON texts (P6), and typed values as AMQP has them (R9)."""
+"""Values of headers: bare text, JSON texts as Pulsar's binding has them, and typed values as AMQP has them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from app.event.types import INTEGER_MAX, INTEGER_MIN, is_integer
 from app.event.value import AttributeType
 
 Value: TypeAlias = bytes | Native
-"""Of a header that has one. Bytes are the text of a string; binary values are bytearrays."""
+"""A header value that is not null: bytes are the text of a string, a bytearray is a binary value."""
 
 Text = tuple[str | None, AttributeType]
-"""Canonical text and type; None for a value that says that the attribute is unset."""
+"""The canonical text and the type of an attribute. The text is None if the value unsets the attribute."""
 
 _SCALAR = msgspec.json.Decoder(str | int | bool | None)
 _STRING = msgspec.json.Decoder(str)
 
 
 def quote(text: str) -> str:
-    """The JSON string of a text."""
+    """Return the text as a JSON string, in quotes."""
     return msgspec.json.encode(text).decode()
 
 
@@ -34,7 +34,7 @@ def is_quoted(text: str) -> bool:
 
 
 def unquote(text: str) -> str:
-    """The string that a JSON string holds; any other text as it is."""
+    """Return the content of a JSON string. Any other text is returned as it is."""
     if not is_quoted(text):
         return text
     try:
@@ -43,9 +43,11 @@ def unquote(text: str) -> str:
         return text
 
 
-def unquote_closely(text: str) -> str:
-    """Return what ``unquote`` does, but also the text of a JSON string with an unpaired surrogate, which the
-    rules of attributes then refuse.
+def unquote_any(text: str) -> str:
+    """Return the content of a JSON string, even with an unpaired surrogate, which attribute validation then
+    refuses.
+
+    Any other text is returned as it is.
     """
     found = unquote(text)
     if found is not text or not is_quoted(text):
@@ -57,13 +59,15 @@ def unquote_closely(text: str) -> str:
 
 
 def read_string(text: str, at: str) -> Text:  # noqa: ARG001 - one signature with read_json
-    """The string that a JSON string holds; any other text as it is, for its type is not told."""
-    return unquote_closely(text), AttributeType.STRING
+    """Return the content of a JSON string, or any other text as it is, with the type String."""
+    return unquote_any(text), AttributeType.STRING
 
 
 def read_json(text: str, at: str) -> Text | Fault:
-    """Canonical text and type of a JSON value, None for null, which is unset (J2). What is no JSON is
-    taken as bare text; JSON that no attribute can be is a fault (J1).
+    """Return canonical text and type of a header value that is JSON. Null gives None, which unsets the
+    attribute.
+
+    A value that is no JSON is bare text. JSON that no attribute can hold, such as a list, gives a Fault.
     """
     refusal = Fault("wrong-type", f"{at} is not a string, boolean or integer of 32 bits.", at, "J1")
     try:
@@ -81,8 +85,10 @@ def read_json(text: str, at: str) -> Text | Fault:
 
 
 def native_text(value: Native) -> str | None:
-    """The canonical text of a typed value (core 1.3); None for a type or a number that no attribute
-    can be: tables, arrays, floats, decimals, integers beyond 32 bits.
+    """Return the canonical text of a typed value (CloudEvents core 1.3).
+
+    None for a value that no attribute can have: a table, an array, a float, a decimal, or an integer beyond
+    32 bits.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -103,13 +109,15 @@ def _text_of_bytes(value: bytes) -> str:
 
 
 def _timestamp(value: datetime) -> str:
-    """Whole seconds in UTC, as AMQP has them; one without an offset is in UTC already."""
+    """Return the RFC 3339 text of a time in UTC, in whole seconds as AMQP has them. A time without offset is in
+    UTC.
+    """
     moment = value.astimezone(UTC) if value.tzinfo else value
     return moment.replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def native_type(value: Native) -> AttributeType:
-    """What the wire told about the type of an attribute."""
+    """Return the attribute type of a typed header value: Boolean, Integer or String."""
     if isinstance(value, bool):
         return AttributeType.BOOLEAN
     return AttributeType.INTEGER if isinstance(value, int) else AttributeType.STRING

@@ -1,21 +1,21 @@
-"""Events made of records that are none (``on_foreign: wrap``): the same event at every redelivery.
+"""Wrap a record that is no CloudEvent in an event (``on_foreign: wrap``). Every redelivery gives the same event.
 
 ========================  =========================================================================
 attribute                 from
 ========================  =========================================================================
-``id``                    the place: ``PARTITION:POSITION``. Where a log gives no lasting position
-                          (queues of RabbitMQ): the broker's message id, or a digest of the record
+``id``                    ``PARTITION:POSITION``. If a log has no lasting position (queues of
+                          RabbitMQ): the broker's message id, or a digest of the record
 ``source``                ``urn:skybridge:record:BROKER/TOPIC``
 ``type``                  ``dev.skybridge.record``
-``time``                  the log's; without lasting positions the producer's, or none
-``datacontenttype``       the content type of the record, where it is a media type; octets where a content
-                          coding is not undone
-``partitionkey``          the key, where it is text
-``recordheaders``         the headers: a JSON array of pairs, but for those that may hold a credential
-data                      the bytes; none for a record without a value
+``time``                  the time of the log; without lasting positions that of the producer, or none
+``datacontenttype``       the content type of the record, if it is a media type;
+                          ``application/octet-stream`` if a content coding is not undone
+``partitionkey``          the key, if it is text
+``recordheaders``         the headers as a JSON array of pairs, without those that may hold a credential
+data                      the body; none for a record without a value
 ========================  =========================================================================
 
-The headers stand beside the event too, as foreign ones always do (I3).
+The headers are also forwarded next to the event, as foreign headers always are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from app.event.value import CloudEvent
 TYPE = "dev.skybridge.record"
 _CONTENT_TYPE = "content-type"
 _CODED = "application/octet-stream"
-_DIGITS = 32  # of a digest in an id, 128 bits
+_DIGITS = 32  # hexadecimal digits of a digest in an id: 128 bits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 253_402_300_799_999  # the last millisecond that RFC 3339 can write
 _NOT_ASCII = re.compile("[^ -~]")
@@ -46,10 +46,15 @@ _json = msgspec.json.Encoder().encode
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a record was found.
+    """The place of a record in a log.
 
-    ``position``  in its partition, the same at every redelivery; "" where the log has none that lasts.
-    ``time_ms``   the log's own time of it, milliseconds since the epoch; None where it changes.
+    Attributes:
+        broker: The name of the broker in the configuration.
+        topic: The topic.
+        partition: The partition.
+        position: The position in its partition, the same at every redelivery. "" if the log has no lasting
+            position.
+        time_ms: The log's own time of the record in ms since 1970. None if it changes with a redelivery.
     """
 
     broker: str
@@ -60,8 +65,11 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def wrap(record: Record, origin: Origin) -> Decoded:
-    """The event that stands for a record: valid whatever the record holds. What has a content coding that is
-    not undone is no document of its content type: its headers say both."""
+    """Return a valid event that contains the record, whatever the record holds.
+
+    Data with a content coding that is not undone gets the type ``application/octet-stream``. The headers keep
+    the coding and the content type.
+    """
     named = _content_type(record)
     typed = named is not None and parse_media_type(named) is not None
     headers = tuple(
@@ -87,7 +95,7 @@ def wrap(record: Record, origin: Origin) -> Decoded:
 
 
 def _content_type(record: Record) -> str | None:
-    """The broker's property, or the header: of several the first."""
+    """Return the content type of a record: the broker's property, or the first header of that name."""
     if record.content_type is not None:
         return record.content_type
     for name, value in record.headers:
@@ -107,7 +115,7 @@ def _id(record: Record, origin: Origin) -> str:
 
 
 def _time(milliseconds: int | None) -> str | None:
-    """None for what is no moment: Kafka has -1 for records of old clients."""
+    """Return the RFC 3339 text of a time in ms since 1970. None for 0 or less: old Kafka clients give -1."""
     if milliseconds is None or not 0 < milliseconds <= _LATEST:
         return None
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
@@ -115,7 +123,7 @@ def _time(milliseconds: int | None) -> str | None:
 
 
 def _text(key: bytes | None) -> str | None:
-    """A key that can be an attribute (core 1.3); the extension has no empty one."""
+    """Return the key as text, or None if it is empty or no attribute can hold it (core 1.3)."""
     try:
         text = (key or b"").decode()
     except UnicodeDecodeError:
@@ -124,7 +132,9 @@ def _text(key: bytes | None) -> str | None:
 
 
 def _written(headers: tuple[Header, ...], record: Record) -> str | None:
-    """What is no text stands as ``{"base64": ...}``; typed values of RabbitMQ as JSON has them."""
+    """Return the headers as JSON. Bytes that are not UTF-8 become ``{"base64": ...}``; typed values become JSON
+    values.
+    """
     pairs = [
         (name.encode("utf-8", "replace").decode(), _value(name, value, record))
         for name, value in headers
@@ -147,6 +157,6 @@ def _value(name: str, value: bytes | None, record: Record) -> object:
 
 
 def _escaped(character: re.Match[str]) -> str:
-    """As JSON has it, in units of UTF-16."""
+    """Return the JSON escapes of a character, in UTF-16 units."""
     units = character[0].encode("utf-16-be")
     return "".join(f"\\u{units[n]:02x}{units[n + 1]:02x}" for n in range(0, len(units), 2))

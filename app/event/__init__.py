@@ -1,1 +1,1 @@
-"""Pure. What a CloudEvent is: its types, its value, its validation."""
+"""Pure. The CloudEvent: its attribute types, its immutable value, its versions and its validation."""

@@ -1,4 +1,4 @@
-"""From one version to any other (spec.md 3.3, 3.4). What is lost on the way down: docs/versions.md."""
+"""Convert an event between versions. ``docs/versions.md`` lists what a conversion to an older version loses."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.event.versions import EXTENSIONS, NEWEST, VERSIONS, Version
 
 
 def as_newest(event: CloudEvent) -> CloudEvent:
-    """The event as if it had come in 1.0."""
+    """Return the event as if it had arrived in version 1.0."""
     return CloudEvent(event.attributes, event.data, event.data_form, event.types)
 
 
 def as_version(event: CloudEvent, name: str) -> CloudEvent:
-    """The event as if it had come in the version ``name``; its id and source stay what they are."""
+    """Return the event as if it had arrived in the version ``name``. Its id and source stay unchanged."""
     if event.version == name:
         return event
     if name == NEWEST:
@@ -29,7 +29,7 @@ def as_version(event: CloudEvent, name: str) -> CloudEvent:
         texts[own] = version.text if newest == "specversion" else text
         kind = event.types.get(newest)
         if kind is not None and (version.two_forms or kind is AttributeType.INTEGER):
-            kinds[own] = kind  # before 1.0 a Boolean is the text of one
+            kinds[own] = kind  # before 1.0 a Boolean attribute is written as text
     attributes, types, arrived = upgraded(name, texts, kinds, {})
     return CloudEvent(attributes, event.data, event.data_form, types, name, arrived)
 
@@ -40,18 +40,22 @@ def _own_name(version: Version, newest: str, event: CloudEvent, taken: Mapping[s
         return core
     if version.nested:
         return EXTENSIONS + newest
-    own = newest if version.is_name(newest) else f"x{newest}"  # before 1.0 a letter comes first
+    own = (
+        newest if version.is_name(newest) else f"x{newest}"
+    )  # before 1.0 a name begins with a letter
     while own in version.rules or own in taken or (own != newest and own in event.attributes):
         own += "x"
     return own
 
 
 def _core_name(version: Version, newest: str, event: CloudEvent) -> str | None:
-    """The core attribute that this becomes; None for an extension."""
+    """Return the older version's core attribute for an attribute of 1.0, or None if it becomes an extension."""
     own = version.own.get(newest)
     text = event.attributes[newest]
     if newest == "schemaurl" and "dataschema" not in event.attributes and is_uri_reference(text):
-        own = version.own["dataschema"] if version.newest else None  # kept there on the way up
+        own = (
+            version.own["dataschema"] if version.newest else None
+        )  # the conversion to 1.0 keeps it under this name
     if own is None or newest == "specversion":
         return own
     return own if version.rules[own].accepts(text) and newest not in event.types else None

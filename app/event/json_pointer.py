@@ -1,7 +1,7 @@
-"""A JSON Pointer (RFC 6901) into the data of an event.
+"""Look up a JSON Pointer (RFC 6901) in the data of an event.
 
-Nothing there, and data that is not JSON, are None. Only the levels on the way are parsed; where an
-object repeats a name, the last one counts.
+The result is None if the pointer names no value or the data is not JSON. Only the levels on the path are
+parsed. If an object repeats a name, the last one counts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from app.event.json_text import FAULTS, items, members, one
 from app.event.media_types import declares_json
 from app.event.value import CloudEvent, DataForm
 
-_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero; "-" names nothing
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")  # RFC 6901 4: no leading zero, and "-" names no element
 
 
 def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
-    """The JSON text of what is there, as it was written. ``pointer`` is empty (the whole of the data)
-    or begins with a slash.
+    """Return a function that finds the JSON text at ``pointer`` in an event's data, unchanged, or None.
+
+    Args:
+        pointer: Empty for all of the data, or a path that begins with a slash.
     """
     steps = steps_of(pointer)
 
@@ -36,13 +38,14 @@ def compile_lookup(pointer: str) -> Callable[[CloudEvent], bytes | None]:
 
 
 def steps_of(pointer: str) -> tuple[str, ...]:
+    """Return the unescaped reference tokens of a JSON Pointer."""
     return tuple(
         step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]
     )  # RFC 6901 4: ~1 first
 
 
 def is_json(event: CloudEvent) -> bool:
-    """Whether its data is said to be JSON."""
+    """Return True if the event declares its data as JSON."""
     if event.data_form is DataForm.OPAQUE:
         return declares_json(event.datacontenttype)
     return event.data_form is DataForm.JSON

@@ -21,12 +21,13 @@ import msgspec
 from msgspec import Raw
 
 FAULTS = (msgspec.DecodeError, UnicodeError, RecursionError)
-"""What the functions of this module raise for bytes that are not JSON."""
+"""The exceptions that the functions of this module raise for bytes that are not JSON."""
 
 DIGITS = 4300
-"""Digits of a number as a value of Python: longer ones take time that grows with their square."""
+"""The most digits of a number as a Python value. The time for longer numbers grows with the square of their length."""
 
 STAND_IN = 0x100000
+"""The distance in code points from an unpaired surrogate to the private-use character that replaces it."""
 
 _VALUE = msgspec.json.Decoder(Raw)
 _MEMBERS = msgspec.json.Decoder(dict[str, Raw])
@@ -40,7 +41,10 @@ _UNPAIRED = re.compile(
 )
 _ANY = re.compile(rb"\\u[dD][89a-fA-F]")
 _BAD_ESCAPE = re.compile(rb"\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F]")
-_HIDDEN, _MARK = b"\xfe\xfe", b"\xff"  # bytes that UTF-8 never has: of two backslashes, of one
+_HIDDEN, _MARK = (
+    b"\xfe\xfe",
+    b"\xff",
+)  # bytes that UTF-8 never has, in place of two backslashes and of one
 _MARKED = rb"\xff\1\2".replace(rb"\xff", _MARK)
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,7 +57,7 @@ Text = bytes | Raw
 
 
 def one(text: Text) -> bytes:
-    """Return the one JSON value that ``text`` is, without the white space around it. Raises FAULTS."""
+    """Return the single JSON value of the text, without surrounding white space. Raises ``FAULTS``."""
     try:
         return bytes(_VALUE.decode(text)).strip(_WHITE_SPACE)
     except msgspec.DecodeError as error:
@@ -63,7 +67,9 @@ def one(text: Text) -> bytes:
 
 
 def items(text: Text) -> list[Raw]:
-    """Return the values of an array as they were written. Raises FAULTS; ValidationError for no array."""
+    """Return the values of a JSON array as they were written. Raises ``FAULTS``, and ValidationError if it is no
+    array.
+    """
     try:
         return _ITEMS.decode(text)
     except msgspec.ValidationError:
@@ -74,9 +80,9 @@ def items(text: Text) -> list[Raw]:
 
 
 def members(text: Text) -> dict[str, Raw]:
-    """Return the members of an object, their values as they were written; of a repeated name the last counts.
+    """Return the members of a JSON object, with values as they were written. The last of a repeated name counts.
 
-    Names may hold unpaired surrogates. Raises FAULTS; ValidationError for no object.
+    Names may hold unpaired surrogates. Raises ``FAULTS``, and ValidationError if it is no object.
     """
     try:
         return _MEMBERS.decode(text)
@@ -87,15 +93,15 @@ def members(text: Text) -> dict[str, Raw]:
         marked = _marked(text, error)
     try:
         found = _MEMBERS.decode(marked)
-    except UnicodeDecodeError:  # a name of this object holds such an escape
+    except UnicodeDecodeError:  # a name of this object holds an unpaired escape
         return _walked(text, marked)
     return {name: _restored(value) for name, value in found.items()}
 
 
 def string(text: Text) -> str:
-    """Return the text that a JSON string means, which may hold unpaired surrogates.
+    """Return the text of a JSON string, which may hold unpaired surrogates.
 
-    Raises FAULTS; ValidationError for another value.
+    Raises ``FAULTS``, and ValidationError if it is no string.
     """
     try:
         return _STRING.decode(text)
@@ -118,13 +124,13 @@ def compact(text: Text) -> bytes:
 
 
 def is_unpaired(text: Text) -> bool:
-    """Return whether JSON holds an unpaired surrogate escape in any of its strings."""
+    """Return True if a string of the JSON text holds an unpaired surrogate escape."""
     text = bytes(text)
     return bool(_ANY.search(text) and _UNPAIRED.search(text.replace(rb"\\", _HIDDEN)))
 
 
 def is_utf8(text: bytes) -> bool:
-    """Return whether all of ``text`` is UTF-8, which JSON is (RFC 8259 8.1): the parser does not look."""
+    """Return True if all of the text is UTF-8, as JSON demands (RFC 8259 8.1). The fast parser does not check this."""
     try:
         return text.isascii() or text.decode() is not None
     except UnicodeDecodeError:
@@ -132,10 +138,10 @@ def is_utf8(text: bytes) -> bool:
 
 
 def plain(text: Text) -> Any:
-    """Return the value as Python has it. Raises FAULTS; ValueError for text that is not UTF-8.
+    """Return the JSON value as Python objects. Raises ``FAULTS``, and ValueError for text that is not UTF-8.
 
-    A number that no double holds is a Decimal; one of more than ``DIGITS`` digits is the power of ten with
-    so many zeros, which compares as the number does. Texts may hold unpaired surrogates.
+    A number that no double holds is a Decimal. A number of more than ``DIGITS`` digits becomes 10 to the
+    power of ``DIGITS``, which compares as the number does. Texts may hold unpaired surrogates.
     """
     try:
         return msgspec.json.decode(text)
@@ -144,14 +150,14 @@ def plain(text: Text) -> Any:
 
 
 def loaded(document: bytes) -> Any:
-    """Return what ``plain`` does, of a document that Python's own parser reads. Raises ValueError."""
+    """Return the JSON value as ``plain`` does, with Python's own parser. Raises ValueError."""
     return json.loads(document.decode(), parse_int=_integer, parse_float=_number)
 
 
 def with_stand_ins(text: bytes) -> bytes:
-    """Return JSON with a character of private use, ``STAND_IN`` further on, for each unpaired surrogate.
+    """Return the JSON text with a private-use character in place of each unpaired surrogate.
 
-    Libraries that take no unpaired surrogate take these: one code point each, and a different one for each.
+    The character is ``STAND_IN`` code points further on. Libraries that refuse unpaired surrogates accept it.
     """
     if not is_unpaired(text):
         return text
@@ -159,7 +165,7 @@ def with_stand_ins(text: bytes) -> bytes:
 
 
 def without_stand_ins(text: str) -> str:
-    """Return a text in which stand-ins are the escapes that they stand for."""
+    """Return the text with the original escape in place of each private-use character of ``with_stand_ins``."""
     return _STOOD_IN.sub(lambda found: f"\\u{ord(found[0]) - STAND_IN:04x}", text)
 
 
@@ -168,10 +174,10 @@ def _stand_in(found: re.Match[bytes]) -> bytes:
 
 
 def loose(text: Text, depth: int = 64) -> Any:
-    """Return the value as Python has it, but as it was written (Raw) what msgspec cannot write again as it was:
-    numbers beyond a double, texts and objects with unpaired surrogates, and those below ``depth`` levels.
+    """Return the JSON value as Python objects, but as Raw where msgspec could not write it again unchanged.
 
-    Raises FAULTS.
+    Raw are numbers beyond a double, texts and objects with unpaired surrogates, and these below ``depth``
+    levels. Raises ``FAULTS``.
     """
     try:
         return msgspec.json.decode(text)
@@ -187,7 +193,7 @@ def loose(text: Text, depth: int = 64) -> Any:
 
 
 def written(value: object) -> bytes:
-    """Return the JSON of a value whose texts may hold unpaired surrogates: these are written as escapes."""
+    """Return the JSON of a value. Unpaired surrogates in its texts are written as escapes."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -195,17 +201,19 @@ def written(value: object) -> bytes:
 
 
 def reason(text: bytes, error: Exception) -> str:
-    """Return why ``text`` was refused. The parser takes an escape for cut where a string ends within it."""
+    """Return why the parser refused ``text``. A cut unicode escape gets a clearer reason than the parser's own."""
     if "truncated" in str(error) and _BAD_ESCAPE.search(text.replace(rb"\\", _HIDDEN)):
         return "JSON is malformed: invalid character in unicode escape"
     return str(error)
 
 
 def _marked(text: bytes, error: msgspec.DecodeError) -> bytes:
-    """Return ``text`` with a mark for the backslash of each unpaired escape. Raises ``error`` without any."""
+    """Return the text with a mark for the backslash of each unpaired escape. Raises ``error`` if there is none."""
     if not _ANY.search(text) or _MARK in text or _HIDDEN[:1] in text:
         raise error
-    hidden = text.replace(rb"\\", _HIDDEN)  # what follows them is no escape
+    hidden = text.replace(
+        rb"\\", _HIDDEN
+    )  # two backslashes are a pair, so the characters after them are no escape
     return _UNPAIRED.sub(_MARKED, hidden).replace(_HIDDEN, rb"\\")
 
 
@@ -215,8 +223,8 @@ def _restored(value: Text) -> Raw:
 
 def _walked(text: bytes, marked: bytes) -> dict[str, Raw]:
     """Return the members of an object with unpaired surrogates in its own names."""
-    _VALUE.decode(marked)  # is JSON: from here on every token is where it is expected
-    latin = marked.decode("latin-1")  # a character a byte
+    _VALUE.decode(marked)  # proves that it is JSON: every token is where the patterns expect it
+    latin = marked.decode("latin-1")  # one character per byte
     found: dict[str, Raw] = {}
     at = 0
     while name := _NAME.match(latin, at):
@@ -240,10 +248,10 @@ def _number(token: str) -> float | Decimal:
 
 
 def _bounded(token: str) -> Decimal:
-    """Return a number beyond a double, or of thousands of digits, as a Decimal of a bounded size."""
+    """Return a number beyond a double, or of thousands of digits, as a Decimal of limited size."""
     try:
         found = Decimal(token)
-    except InvalidOperation:  # its exponent is beyond those of Python
+    except InvalidOperation:  # its exponent is beyond Python's limits
         found = Decimal("-inf" if token.startswith("-") else "inf")
     if not found.is_finite() or found.adjusted() >= DIGITS:
         return (Decimal(10) ** DIGITS).copy_sign(found)

@@ -1,7 +1,7 @@
-"""Data of events with some of its values hidden, for readers who may not see all of it.
+"""Hide values in the data of events from readers who may see only part of it.
 
-A mask is a list of JSON Pointers. A step ``*`` stands for every item of an array and every member of an
-object. All other bytes stay as they were written.
+A mask is a list of JSON Pointers. A step ``*`` matches every item of an array and every member of an object.
+All other bytes stay unchanged.
 """
 
 from __future__ import annotations
@@ -16,25 +16,29 @@ from app.event.json_text import FAULTS, items, members, one, written
 from app.event.value import CloudEvent
 
 EVERY = "*"
+"""The step that matches every item and every member."""
 HIDDEN = msgspec.Raw(b'"***"')
+"""The JSON value that replaces a hidden value."""
 
 Mask = Callable[[CloudEvent], CloudEvent | None]
-"""The event with its mask applied; None where its data cannot be shown in part, so not at all."""
+"""A function that returns the event with hidden values, or None if its data cannot be shown in part."""
 
 _FORM = re.compile(r"(/([^~/]|~[01])*)+")
 _SPACE = b" \t\r\n"
 
 Tree = Mapping[str, "Tree"]
-"""The steps of several pointers; an empty tree ends one."""
+"""The steps of several pointers, by first step. An empty tree ends a pointer."""
 
 
 def is_mask(pointer: str) -> bool:
-    """RFC 6901, but not the empty pointer: a mask that hides everything is no mask."""
+    """Return True for a JSON Pointer (RFC 6901) that is not empty: the empty pointer would hide all data."""
     return bool(_FORM.fullmatch(pointer))
 
 
 def compile_mask(pointers: Sequence[str]) -> Mask:
-    """Without pointers no data is shown at all."""
+    """Return the function that hides the values at these pointers. Without pointers it returns None, so no data
+    is shown.
+    """
     tree: dict[str, Tree] = {}
     for steps in sorted(map(steps_of, pointers), key=len, reverse=True):
         _put(tree, steps)
@@ -54,7 +58,7 @@ def compile_mask(pointers: Sequence[str]) -> Mask:
 
 
 def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
-    """Shorter ones come last: what lies below one is hidden with it."""
+    """Add the steps of a pointer to the tree. Shorter pointers come last: they hide everything below them."""
     step, *rest = steps
     if not rest:
         tree[step] = {}
@@ -65,14 +69,14 @@ def _put(tree: dict[str, Tree], steps: Sequence[str]) -> None:
 
 
 def _whole(data: bytes, tree: Tree) -> bytes | None:
-    """A single text or number has no parts that a pointer could name."""
+    """Return the data with hidden values, or None for a single text or number, which has no parts."""
     data.decode()
     value = one(data)
     return bytes(_masked(msgspec.Raw(value), tree)) if value[:1] in b"{[" else None
 
 
 def _masked(value: msgspec.Raw, tree: Tree) -> msgspec.Raw:
-    """Where an object repeats a name, the last one is shown."""
+    """Return the value with hidden values. If an object repeats a name, only the last one is shown."""
     if not tree:
         return HIDDEN
     match bytes(value).lstrip(_SPACE)[:1]:

@@ -1,4 +1,4 @@
-"""What a content type says: is the payload JSON, is it text, in which charset (core 1.1, J6, J7)."""
+"""Media types: whether the payload is JSON or text, and its charset."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PARAMETER = rf"({_TOKEN}) *+= *+({_TOKEN}|{_QUOTED})"
 _MEDIA_TYPE = re.compile(rf" *+({_TOKEN})/({_TOKEN}) *+((?:; *+(?:{_PARAMETER} *+)?+)*+)")
 _PARAMETERS = re.compile(_PARAMETER)
 
-# Labels of the charsets we decode, to Python's codecs. A table of our own, because Python's registry
-# also holds codecs that are no charsets, some of them slow, and remembers every miss.
+# Labels of the charsets that Skybridge decodes, to Python's codecs. Python's registry also holds codecs that
+# are no charsets, some of them slow, and caches every miss.
 _CHARSETS = {
     "utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii", "ascii": "ascii",
     "utf-16": "utf-16", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be",
@@ -30,11 +30,13 @@ _CHARSETS = {
 
 
 class MediaType(msgspec.Struct, frozen=True):
-    """A parsed media type. ``essence`` is ``type/subtype`` in lower case, without parameters.
+    """A parsed media type.
 
-    ``charset``  the label as declared, lower-cased; None when none is.
-    ``is_json``  J6: ``*/json`` or ``*/*+json``.
-    ``is_text``  its payload may be a string in JSON: ``text/*``, ``*/xml``, ``*/*+xml``.
+    Attributes:
+        essence: ``type/subtype`` in lower case, without parameters.
+        charset: The declared label in lower case, or None.
+        is_json: True for ``*/json`` and ``*/*+json``.
+        is_text: True if the payload may be a string in JSON: ``text/*``, ``*/xml`` or ``*/*+xml``.
     """
 
     essence: str
@@ -44,15 +46,15 @@ class MediaType(msgspec.Struct, frozen=True):
 
     @property
     def codec(self) -> str | None:
-        """Python's codec for the charset, UTF-8 when none is declared; None when we know it not."""
+        """Return Python's codec of the charset, UTF-8 if none is declared, or None if the charset is not supported."""
         return _CHARSETS.get(self.charset or "utf-8")
 
     def decode(self, data: bytes) -> str:
-        """``data`` as text in the charset. Raises UnicodeError, also for a charset unknown to us."""
+        """Return ``data`` as text. Raises UnicodeError, also for a charset that is not supported."""
         return data.decode(self._known_codec())
 
     def encode(self, text: str) -> bytes:
-        """``text`` as bytes in the charset. Raises UnicodeError, also for a charset unknown to us."""
+        """Return ``text`` as bytes in the charset. Raises UnicodeError, also for a charset that is not supported."""
         return text.encode(self._known_codec())
 
     def _known_codec(self) -> str:
@@ -62,9 +64,9 @@ class MediaType(msgspec.Struct, frozen=True):
 
 
 def _parse(text: str) -> MediaType | None:
-    """The media type in ``text``; None when it is none (RFC 2046, any case, odd spaces).
+    """Return the parsed media type (RFC 2046, any case, odd spaces), or None if the text is none.
 
-    What parses is printable ASCII throughout.
+    A text that parses is printable ASCII.
     """
     match = _MEDIA_TYPE.fullmatch(text)
     if match is None:
@@ -80,6 +82,7 @@ def _parse(text: str) -> MediaType | None:
 
 
 parse = Memo(_parse).__getitem__
+"""The parsed media type of a text, or None if it is none. Cached."""
 
 
 def _charset(parameters: str) -> str | None:
@@ -91,7 +94,7 @@ def _charset(parameters: str) -> str | None:
 
 
 def declares_json(datacontenttype: str | None) -> bool:
-    """J6: the type says JSON, or none is declared. Says nothing about ``data_base64`` (J10)."""
+    """Return True if the content type is JSON or is not declared. It does not apply to ``data_base64``."""
     if datacontenttype is None:
         return True
     media_type = parse(datacontenttype)

@@ -1,7 +1,7 @@
-"""Answers of a pure function, remembered within a bound.
+"""A bounded cache for the results of pure functions.
 
-Senders repeat themselves: the same header names, content types and sources, event after event. What
-is long is not remembered, and a full memo is emptied, so that nobody can fill memory or keep it full.
+Senders repeat the same header names, content types and sources in event after event. Long arguments are not
+cached, and a full cache is emptied, so that no sender can fill memory.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 ENTRIES = 1024
-LENGTH = 256  # characters or bytes of a question that is remembered
-NAMES_LENGTH = 4096  # of all names, where the question is a tuple of them
-_NAME = 32  # what a name takes beside its characters
+LENGTH = 256  # the most characters or bytes of a cached argument
+NAMES_LENGTH = 4096  # the most characters of all names, if the argument is a tuple of names
+_NAME = 32  # the overhead that is counted for each name
 
 Question = TypeVar("Question", str, bytes, tuple[str, ...], tuple[bytes, ...])
 Answer = TypeVar("Answer")
 
 
 class Memo(dict[Question, Answer]):
-    """``memo[question]`` is ``function(question)``; a dict, because a hit must cost next to nothing."""
+    """A cache in which ``memo[question]`` is ``function(question)``. It is a dict, so that a hit costs little."""
 
     def __init__(self, function: Callable[[Question], Answer]) -> None:
         super().__init__()

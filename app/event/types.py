@@ -1,7 +1,7 @@
-"""The attribute types of core 1.3, each as a question about its canonical string.
+"""Tests of the attribute types of CloudEvents core 1.3 on their canonical text.
 
-Nothing is converted: a value that passes is forwarded as the very text it came with, so nanoseconds,
-offsets, leap seconds and the case of ``t`` and ``z`` survive.
+No value is converted. A valid value is forwarded as the text that arrived, so nanoseconds, offsets, leap
+seconds and the case of ``t`` and ``z`` are kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FORBIDDEN = re.compile(
 )
 _NAMES = re.compile("[a-z0-9]+")
 _LEAP_YEAR = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-_DAY = (  # that the calendar has
+_DAY = (  # only days that the calendar has
     "(?:[0-9]{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     "|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
     f"|{_LEAP_YEAR}-02-29)"
@@ -32,11 +32,11 @@ TIMESTAMP = (  # RFC 3339 5.6: seconds and offset are mandatory, :60 is a leap s
     rf"{_DAY}[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
-"""A regular expression that every dialect reads alike."""
+"""The pattern of a timestamp, in a form that every regular expression dialect reads the same way."""
 _INTEGER = re.compile("-?(?:0|[1-9][0-9]*)")  # RFC 8259 6 without fraction and exponent
 
-# RFC 3986. The first segment of a relative reference has no colon (4.2): "12:34" would begin with a
-# scheme that is none.
+# RFC 3986. The first segment of a relative reference has no colon (4.2), because "12:34" would look like a
+# scheme.
 _REG_NAME = r"A-Za-z0-9\-._~!$&'()*+,;="
 _PCHAR = rf"{_REG_NAME}:@"
 _CODED = "%[0-9A-Fa-f]{2}"
@@ -55,7 +55,7 @@ _URI_REFERENCE = re.compile(f"(?=.)(?:{_SCHEME}|(?![^/?#:]*+:)){_TAIL}")
 
 
 def forbidden_character(text: str) -> int | None:
-    """Index of the first code point that no String may hold (core 1.3); None when all are allowed."""
+    """Return the index of the first code point that no String may hold (core 1.3), or None if all are allowed."""
     if text.isascii() and text.isprintable():
         return None
     match = _FORBIDDEN.search(text)
@@ -63,32 +63,38 @@ def forbidden_character(text: str) -> int | None:
 
 
 def _is_name(text: str) -> bool:
-    """Core 1.2: lower-case ASCII letters and digits, at least one, of any length, but not ``data``."""
+    """Return True for an attribute name (core 1.2): one or more of a-z and 0-9, but not ``data``."""
     return text != "data" and _NAMES.fullmatch(text) is not None
 
 
 is_name = Memo(_is_name).__getitem__
+"""True for an attribute name (core 1.2). Cached."""
 
 
 is_timestamp = re.compile(TIMESTAMP).fullmatch
-"""RFC 3339, with a day that the calendar has: truthy when it is."""
+"""A test for RFC 3339 timestamps with a day that the calendar has. The result is truthy for a valid one."""
 
 
 def is_uri(text: str) -> bool:
-    """RFC 3986 3: with a scheme. A fragment is let pass, as senders of ``dataschema`` use them."""
+    """Return True for an absolute URI (RFC 3986 3). A fragment is accepted, because senders of ``dataschema``
+    use it.
+    """
     return _URI.fullmatch(text) is not None
 
 
 def _is_uri_reference(text: str) -> bool:
-    """RFC 3986 4.1: relative references and fragments alone are legal; not empty (core 1.1)."""
+    """Return True for a URI reference (RFC 3986 4.1): an absolute or relative one, or a fragment, but not empty
+    text.
+    """
     return _URI_REFERENCE.fullmatch(text) is not None
 
 
 is_uri_reference = Memo(_is_uri_reference).__getitem__
+"""True for a URI reference (RFC 3986 4.1) that is not empty. Cached."""
 
 
 def is_integer(text: str) -> bool:
-    """A 32-bit integer as JSON writes it: no plus, no leading zero, no fraction, no exponent."""
+    """Return True for a 32-bit integer as JSON writes it: no plus, leading zero, fraction or exponent."""
     return (
         _INTEGER.fullmatch(text) is not None
         and len(text) <= len(str(INTEGER_MIN))
@@ -97,8 +103,10 @@ def is_integer(text: str) -> bool:
 
 
 def binary(text: str) -> bytes | None:
-    """The bytes of a canonical Binary: standard base64, padded, nothing else; None when it is not."""
-    if len(text) % 4 or text.endswith("==="):  # strict mode lets padding after a whole group pass
+    """Return the bytes of padded standard base64, the canonical form of Binary, or None if the text is anything
+    else.
+    """
+    if len(text) % 4 or text.endswith("==="):  # strict mode accepts padding after a whole group
         return None
     try:
         return binascii.a2b_base64(text, strict_mode=True)

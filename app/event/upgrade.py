@@ -1,7 +1,7 @@
-"""From an event's own version to its 1.0 view (spec.md 3.3), by the table of versions.
+"""Convert attributes of an older version to the 1.0 view of an event, by the table of versions.
 
-The 1.0 view is what filters and key mappers see; what it changed stands in ``arrived``, so that the
-event is forwarded as it came.
+Filters and key mappers see the 1.0 view. ``CloudEvent.arrived`` keeps what the view changed, so that the
+event is forwarded as it arrived.
 """
 
 from __future__ import annotations
@@ -17,19 +17,25 @@ from app.event.validate import Locate, shorten, unsupported
 from app.event.value import ArrivedAttribute, AttributeType, CloudEvent
 from app.event.versions import ATTRIBUTES, EXTENSIONS, NEWEST, VERSIONS, Version, version_named
 
-SUFFIXES = 32  # tries for one name, so that looking for it stays cheap (rule 8)
+SUFFIXES = 32  # tries for one name, which bound the work per event
 
 _FOREIGN = re.compile("[^a-z0-9]")
 _STRING = AttributeType.STRING
 _KEPT = (AttributeType.INTEGER, AttributeType.BOOLEAN)
 
 View = tuple[dict[str, str], dict[str, AttributeType], dict[str, ArrivedAttribute]]
-"""Attributes, types and arrivals of a CloudEvent."""
+"""The fields ``attributes``, ``types`` and ``arrived`` of a CloudEvent."""
 
 
 class OwnAttribute(msgspec.Struct, frozen=True):
-    """An attribute in its own version: its name there, type, canonical text, and header text; and its
-    name in 1.0, ``newest``.
+    """An attribute in the version of its event.
+
+    Attributes:
+        newest: The name in 1.0.
+        name: The name in its own version.
+        type: The type.
+        text: The canonical text.
+        header: The text of a header with this attribute.
     """
 
     newest: str
@@ -39,14 +45,21 @@ class OwnAttribute(msgspec.Struct, frozen=True):
     header: str
 
 
-def older_version(said: Callable[[str], str | None], locate: Locate) -> str | None:
-    """The name of the older version that an event says it is of. None when it says the newest, none at
-    all, or an unknown one in the way of today. InvalidEvent for an unknown one in the way of 0.1.
+def older_version(read_text: Callable[[str], str | None], locate: Locate) -> str | None:
+    """Return the name of the older version that an event declares.
 
-    ``said``  the text of the version attribute of a name, None when it is not there.
+    None if the event declares the newest version, none, or an unknown ``specversion``, which validation
+    refuses.
+
+    Args:
+        read_text: Return the text of the version attribute with a given name, or None.
+        locate: Map an attribute name to its place in the message.
+
+    Raises:
+        InvalidEvent: The version attribute of 0.1 names an unknown version.
     """
     for attribute in ATTRIBUTES:
-        text = said(attribute)
+        text = read_text(attribute)
         if not text:
             continue
         name = version_named(attribute, text)
@@ -62,10 +75,13 @@ def upgraded(
     types: Mapping[str, AttributeType],
     headers: Mapping[str, str],
 ) -> View:
-    """The 1.0 view of valid attributes of the version ``name``.
+    """Return the 1.0 view of valid attributes of the version ``name``.
 
-    ``texts``    own names to canonical texts; ``types`` of those that are not String.
-    ``headers``  own names to the text that a header carried, where headers brought them.
+    Args:
+        name: The version.
+        texts: The version's own attribute names to canonical texts.
+        types: The types that are not String, by own name.
+        headers: The texts of headers, by own name, if the event arrived in headers.
     """
     version = VERSIONS[name]
     view: View = ({}, {}, {})
@@ -89,14 +105,14 @@ def upgraded(
 def _newest_name(
     version: Version, own: str, text: str, kind: AttributeType, taken: Mapping[str, str]
 ) -> str:
-    """The attribute's name in 1.0; "" for one that 1.0 has not."""
+    """Return the attribute's name in 1.0, or "" if 1.0 has no such attribute."""
     if own in version.rules:
         target = version.newest.get(own, own)
-        # 1.0 wants an absolute URI; a relative one stays under the old name
+        # 1.0 demands an absolute URI; a relative one keeps its old name
         return target if target != "dataschema" or is_uri(text) else _relative(own)
     free = _FOREIGN.sub("", own.removeprefix(EXTENSIONS).lower()) or "x"
     if free == "subject" and kind is _STRING and text and free not in taken:
-        return free  # what later became a core attribute
+        return free  # later versions have this core attribute
     for _ in range(SUFFIXES):
         if free not in version.reserved and free not in taken:
             return free
@@ -110,14 +126,14 @@ def _relative(own: str) -> str:
 
 
 def header_text(version: Version, text: str, kind: AttributeType) -> str:
-    """An attribute's value as a header of its version has it: its JSON value in 0.1 and 0.2."""
+    """Return an attribute's value as a header of its version has it: a JSON value in 0.1 and 0.2."""
     if version.quoted and kind is _STRING:
         return msgspec.json.encode(text).decode()
     return text
 
 
 def own_attributes(event: CloudEvent) -> Iterator[OwnAttribute]:
-    """The attributes as their own version has them, in order, for an encoder."""
+    """Yield the attributes as their own version has them, in order, for an encoder."""
     version = VERSIONS[event.version]
     for name, text in event.attributes.items():
         canonical = version.text if name == "specversion" else text

@@ -1,4 +1,4 @@
-"""Is this a valid CloudEvent? Every fault at once, so that a sender corrects an event in one go."""
+"""Validate CloudEvents. All faults are listed at once, so that a sender can correct them together."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from app.event.memo import Memo
 from app.event.types import forbidden_character, is_name
 from app.event.versions import NEWEST, SUPPORTED, VERSIONS, AttributeRule, Version
 
-CLIPPED = 64  # characters of an offending value that a fault repeats
+CLIPPED = 64  # the most characters of a refused value that a fault repeats
 
 Locate = Callable[[str], str]
-"""Attribute name to where it stood: ``header ce-time``, ``/time``."""
+"""A function that maps an attribute name to its place in the message: ``header ce-time`` or ``/time``."""
 
 _RULES = VERSIONS[NEWEST].rules
 _REQUIRED = sum(rule.required for rule in _RULES.values())
@@ -25,11 +25,15 @@ def faults_of(
     printable: bool = False,
     version: Version = VERSIONS[NEWEST],
 ) -> list[Fault]:
-    """Everything wrong with ``attributes`` (own names to canonical strings); empty when valid.
+    """Return every fault of the attributes, or an empty list if they are valid.
 
-    ``printable``  the caller has seen that all values are printable ASCII.
-    ``version``    whose rules they must keep.
-    An unsupported ``specversion`` hides other faults: whose rules would they break?
+    An unsupported ``specversion`` is the only fault returned, because the rules of its version are unknown.
+
+    Args:
+        attributes: The version's attribute names to canonical strings.
+        locate: Map an attribute name to its place in the message.
+        printable: True if the caller knows that all values are printable ASCII.
+        version: The version whose rules apply.
     """
     if version.text == NEWEST and is_plainly_valid(attributes, printable=printable):
         return []
@@ -37,8 +41,9 @@ def faults_of(
 
 
 def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) -> bool:
-    """The hot path: whether they are of the newest version and valid. False only means that a closer
-    look is needed: at an older version, or at any text beyond ASCII.
+    """Return True if the attributes are of version 1.0, printable ASCII and valid: the fast path.
+
+    False means only that ``faults_of`` must decide, for an older version or other characters, for example.
     """
     checks = checks_of(tuple(attributes))
     return (
@@ -49,22 +54,27 @@ def is_plainly_valid(attributes: Mapping[str, str], *, printable: bool = False) 
 
 
 def passes(attributes: Mapping[str, str], checks: Checks) -> bool:
-    """Whether each value keeps the rule of its name, and none is empty: an extension may be, after a closer
-    look."""
+    """Return True if no value is empty and each value satisfies the rule of its attribute.
+
+    False means only that ``faults_of`` must decide: an extension may be empty.
+    """
     if not all(attributes.values()):
         return False
-    for name, accepts in checks:  # noqa: SIM110 - a generator costs more than it says
+    for name, accepts in checks:  # noqa: SIM110 - a generator is slower
         if not accepts(attributes[name]):
             return False
     return True
 
 
 Checks = tuple[tuple[str, Callable[[str], object]], ...]
+"""Attribute names with the tests of their values."""
 
 
 def _checks_of(names: tuple[str, ...]) -> Checks | None:
-    """What is to be asked of attributes with these names that are not empty: those that have a rule, and the
-    rules. None when a required one is missing, or a name is none.
+    """Return the tests for attributes with these names, or None if a required one is missing or a name is
+    invalid.
+
+    The tests assume that no value is empty.
     """
     ruled = [name for name in names if name in _RULES]
     required = sum(_RULES[name].required for name in ruled)
@@ -76,6 +86,7 @@ def _checks_of(names: tuple[str, ...]) -> Checks | None:
 
 
 checks_of = Memo(_checks_of).__getitem__
+"""The tests for attributes with these names, or None if a required one is missing or a name is invalid. Cached."""
 
 
 def _is_printable(text: str) -> bool:
@@ -113,24 +124,27 @@ def _names_and_characters(
 
 
 def merge(found: list[Fault], more: list[Fault]) -> list[Fault]:
-    """Faults of reading and of validation: what could not be read is not called missing as well."""
+    """Return ``found`` with those faults of ``more`` that are at other places.
+
+    A value that could not be read is then not reported as missing too.
+    """
     places = {fault.at for fault in found}
     return found + [fault for fault in more if fault.at not in places]
 
 
 def clip(text: str) -> str:
-    """An offending value as a fault shows it: quoted, escaped, short."""
+    """Return a refused value as a fault shows it: quoted, escaped and at most 64 characters."""
     return ascii(_cut(text))
 
 
 def shorten(text: str) -> str:
-    """A name as a fault shows it: bare, and short; what a terminal or a header would obey is escaped."""
+    """Return a name as a fault shows it: at most 64 characters, with control characters escaped."""
     cut = _cut(text)
     return cut if cut.isprintable() else ascii(cut)[1:-1]
 
 
 def _cut(text: str) -> str:
-    """At most so much of a name or value that an answer does not grow with what was sent."""
+    """Return at most 64 characters of a text, so that an answer does not grow with the request."""
     return text if len(text) <= CLIPPED else text[:CLIPPED] + "..."
 
 
@@ -149,7 +163,7 @@ def _refused(name: str, text: str, rule: AttributeRule, at: str) -> Fault:
 
 
 def unsupported(attribute: str, text: str, locate: Locate) -> Fault:
-    """A version that is none of ours."""
+    """Return the fault of an unsupported version."""
     detail = f"{attribute} {clip(text)} is not supported; supported: {SUPPORTED}."
     return Fault("unsupported-specversion", detail, locate(attribute), "core 1.1")
 

@@ -1,7 +1,7 @@
-"""The event, frozen: a 1.0 view of its attributes and, beside it, the form it arrived in.
+"""The immutable event: a 1.0 view of its attributes, and the form in which it arrived.
 
-Nothing is invented, nothing is normalised: ``time`` and every other string keep the text they came
-with (CloudEvents core 1.3; trap 14 of the specification family). Data is raw bytes.
+No value is invented or normalised: ``time`` and every other string keep the text that arrived (CloudEvents
+core 1.3). Data is raw bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 
 
 class AttributeType(enum.Enum):
-    """The types of core 1.3 that a wire form can tell apart; everything else is text.
+    """The attribute types of CloudEvents core 1.3 that a wire form can distinguish. Every other type is text.
 
-    ``MAP`` is of versions before 1.0 and stands in ``arrived`` only: compact JSON text.
+    ``MAP`` exists before version 1.0 and occurs only in ``CloudEvent.arrived``, as compact JSON text.
     """
 
     STRING = "String"
@@ -26,11 +26,12 @@ class AttributeType(enum.Enum):
 
 
 class DataForm(enum.Enum):
-    """What is known of the data bytes, so that a change of mode need not guess.
+    """The known form of the data bytes, so that a change of mode need not guess.
 
-    ``OPAQUE``  bytes as declared by datacontenttype (binary mode, ``data_base64``).
-    ``JSON``    exactly one JSON value, the raw text of a ``data`` member (``1.10`` stays ``1.10``).
-    ``TEXT``    a ``data`` member that was a string under a content type that is not JSON (J7).
+    Attributes:
+        OPAQUE: Bytes as ``datacontenttype`` declares them (binary mode, ``data_base64``).
+        JSON: Exactly one JSON value, the raw text of a ``data`` member (``1.10`` stays ``1.10``).
+        TEXT: A ``data`` member that was a string under a content type that is not JSON.
     """
 
     OPAQUE = "opaque"
@@ -39,10 +40,12 @@ class DataForm(enum.Enum):
 
 
 class ArrivedAttribute(msgspec.Struct, frozen=True):
-    """How one attribute arrived, where that differs from its 1.0 name, type and canonical text.
+    """The form in which one attribute arrived, if it differs from the 1.0 view.
 
-    ``name``  as its version spells it; an entry of 0.1's ``extensions`` is ``extensions/NAME``.
-    ``text``  as a header of its version carries it: in 0.1 and 0.2 that is JSON, strings in quotes.
+    Attributes:
+        name: The name as its version spells it. An entry of ``extensions`` in 0.1 is ``extensions/NAME``.
+        type: The type.
+        text: The text of a header with it. In 0.1 and 0.2 this is JSON, with strings in quotes.
     """
 
     name: str
@@ -54,18 +57,19 @@ NO_TYPES: Mapping[str, AttributeType] = MappingProxyType({})
 NO_ARRIVALS: Mapping[str, ArrivedAttribute] = MappingProxyType({})
 
 
-class CloudEvent(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
+class CloudEvent(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
     """A valid CloudEvent.
 
-    ``attributes``  1.0 name to canonical text (core 1.3), in order of arrival, ``specversion``
-                    included, ``datacontenttype`` included when declared. Treat as read-only.
-    ``data``        the payload bytes; None when there is none, which is not ``b""`` and not the
-                    JSON ``null`` (``b"null"`` with form JSON).
-    ``data_form``   what is known of those bytes.
-    ``types``       types other than String, by 1.0 name, where the wire form told them.
-    ``version``     the version it arrived with, a name in ``versions.VERSIONS``; forwarding returns
-                    the event in that version. The 1.0 view itself always says ``specversion`` 1.0.
-    ``arrived``     attributes whose arrived name, type or text differ from the 1.0 view.
+    Attributes:
+        attributes: 1.0 names to canonical text (core 1.3), in order of arrival. ``specversion`` is included,
+            and ``datacontenttype`` if declared. Treat as read-only.
+        data: The payload bytes. None if there is none, which differs from ``b""`` and from JSON null
+            (``b"null"``).
+        data_form: The known form of these bytes.
+        types: Types other than String, by 1.0 name, if the wire form has them.
+        version: The version in which the event arrived, a name in ``versions.VERSIONS``. Forwarding keeps it.
+            ``specversion`` in the 1.0 view is always 1.0.
+        arrived: Attributes whose name, type or text on arrival differs from the 1.0 view.
     """
 
     attributes: Mapping[str, str]

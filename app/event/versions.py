@@ -1,4 +1,4 @@
-"""The versions of CloudEvents, as one table: a further version is a further row (spec.md 3)."""
+"""The table of CloudEvents versions. A new version is a new row."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import msgspec
 from app.event.media_types import parse as parse_media_type
 from app.event.types import is_name, is_timestamp, is_uri, is_uri_reference
 
-EXTENSIONS = "extensions/"  # before the name of an extension where the version keeps them apart
+EXTENSIONS = "extensions/"  # prefix of an extension name, if the version keeps extensions in a separate object
 
 
 class AttributeRule(msgspec.Struct, frozen=True):
-    """What one core attribute must be.
+    """The rule of one core attribute.
 
-    ``accepts``   truthy for a good value, falsy for an empty one.
-    ``code``      of the fault when it does not accept; ``expected`` completes "is no ...".
-    ``clause``    where the specification says so.
+    Attributes:
+        required: True if an event must have the attribute.
+        accepts: Returns a truthy value for a valid text, and a falsy one for an empty text.
+        code: The code of the fault for a text that is not accepted.
+        expected: What the text should be, which completes "is not a valid ...".
+        clause: The clause of the specification.
     """
 
     required: bool
@@ -29,21 +32,23 @@ class AttributeRule(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version: its core attributes by its own names, in the order that faults are listed.
+    """A version of CloudEvents, with its core attributes by their names in it.
 
-    ``text``       the value of its version attribute; ``attribute`` is that attribute's name.
-    ``is_name``    whether an extension may have this name.
-    ``newest``     own core names to 1.0 names, where they differ; "" for what 1.0 has not.
-    ``own``        1.0 names of core attributes to its own.
-    ``reserved``   1.0 names that no extension may take when it is read as 1.0.
-    ``content_type``  its own name of datacontenttype.
-    ``nested``     extensions stand in one ``extensions`` object, and under ``CE-X-`` in headers.
-    ``quoted``     a header carries an attribute's JSON value: strings are in double quotes.
-    ``maps``       attributes may be Maps.
-    ``two_forms``  binary data has a member of its own, ``data_base64``.
-    ``encoding``   the attribute that says so where ``data`` is base64, in a document only.
-
-    ``accepts`` is a column of the same table.
+    Attributes:
+        text: The value of its version attribute.
+        attribute: The name of its version attribute.
+        rules: The rules of its core attributes, in the order in which faults are listed.
+        accepts: The test of each rule, by attribute name.
+        is_name: Tests whether an extension may have this name.
+        newest: Names of core attributes to their 1.0 names, if they differ; "" if 1.0 has no such attribute.
+        own: 1.0 names of core attributes to the names in this version.
+        reserved: 1.0 names that no extension may get in the 1.0 view.
+        content_type: The name of ``datacontenttype`` in this version.
+        nested: True if extensions are in one ``extensions`` object, and under ``CE-X-`` in headers.
+        quoted: True if a header carries an attribute's JSON value, with strings in double quotes.
+        maps: True if attributes may be Maps.
+        two_forms: True if binary data has a separate member ``data_base64``.
+        encoding: The attribute that declares base64 in ``data`` of a document, or "".
     """
 
     text: str
@@ -185,7 +190,7 @@ VERSIONS: Mapping[str, Version] = {
         "0.1", _RULES_0_1, _NEWEST_0_1,
         attribute="cloudEventsVersion", is_name=_is_entry, nested=True, quoted=True, maps=True,
     ),
-    "0.1-wip": _shape_b("0.1"),  # it names its version as 0.2 does
+    "0.1-wip": _shape_b("0.1"),  # its version attribute is that of 0.2
     "0.2": _shape_b("0.2"),
     "0.3": _version(
         "0.3", _RULES_0_3, _NEWEST_0_3,
@@ -199,9 +204,9 @@ SUPPORTED = ", ".join(dict.fromkeys(version.text for version in VERSIONS.values(
 
 _NAMED = {(version.attribute, version.text): name for name, version in VERSIONS.items()}
 ATTRIBUTES = tuple(dict.fromkeys(version.attribute for version in VERSIONS.values()))[::-1]
-"""The names of the version attribute, the one of today first."""
+"""The names of the version attribute, that of 1.0 first."""
 
 
 def version_named(attribute: str, text: str) -> str | None:
-    """The name in ``VERSIONS`` of the version that says ``text`` in ``attribute``; None when unknown."""
+    """Return the name in ``VERSIONS`` of the version with ``text`` in the attribute ``attribute``, or None."""
     return _NAMED.get((attribute, text))

@@ -1,8 +1,9 @@
-"""The filter dialects of the Subscriptions API, each compiled to a predicate over the event.
+"""Compile the filter dialects of the CloudEvents Subscriptions API to predicates over events.
 
-A filter sees the 1.0 names and canonical texts of the attributes; the data only where SQL asks for it.
-A missing attribute is false, and so its ``not`` is true; compares are case-sensitive (spec 6.1). A new
-dialect is a field of ``app.filters.model.Filter`` and a line in ``COMPILERS``.
+A filter sees 1.0 names and canonical texts of attributes. Only an SQL filter can read the data. A filter on a
+missing attribute is false, so its ``not`` is true. Comparison is case-sensitive.
+
+A new dialect is a field of ``app.filters.model.Filter`` and an entry in ``COMPILERS``.
 """
 
 from __future__ import annotations
@@ -16,36 +17,44 @@ from app.filters.cesql.expression import Expression, Failed
 from app.filters.model import Filter
 
 Predicate = Callable[[CloudEvent], bool]
+"""A function that returns True if the event matches."""
 
 
 def always(_event: CloudEvent) -> bool:
-    """No filter at all wants every event (Subscriptions API: absent or empty is true)."""
+    """Return True: a subscription without filters wants every event (Subscriptions API)."""
     return True
 
 
 def compile_filters(filters: Sequence[Filter], failed: Failed | None = None) -> Predicate:
-    """All filters of a list must hold. An empty list is ``always`` itself, so that a caller can tell.
-    ``failed``: is told of each expression that fails."""
+    """Return the predicate that is true if all filters match. For an empty list it is ``always`` itself.
+
+    Args:
+        filters: The filters.
+        failed: Called for each SQL expression that fails.
+    """
     return _all([compile_filter(one, failed) for one in filters])
 
 
 def compile_filter(one: Filter, failed: Failed | None = None) -> Predicate:
+    """Return the predicate of one filter."""
     dialect, argument = written(one)
     return COMPILERS[dialect](argument, failed)
 
 
 def can_fail(filters: Sequence[Filter]) -> bool:
-    """Return True if there is an expression in the filters: no other dialect has errors."""
+    """Return True if the filters contain an SQL expression: no other dialect has errors."""
     return any(map(attrgetter("sql"), _every(filters)))
 
 
-_AT_ONCE = 4  # units whose compilation takes two milliseconds at most
-_OF_UNIT = 64  # characters of an expression that count as one filter
+_AT_ONCE = 4  # units that compile in two milliseconds at most
+_OF_UNIT = 64  # characters of an expression that count as one unit
 
 
 def units_of(filters: Sequence[Filter]) -> int:
-    """Return how many filters one event evaluates at most: those inside ``all``, ``any`` and ``not`` are counted, and
-    long expressions by their length."""
+    """Return the most filters that one event evaluates, as units of work.
+
+    Filters inside ``all``, ``any`` and ``not`` count. A long SQL expression counts by its length.
+    """
     units = 0
     for one in _every(filters):
         texts = one.exact or one.prefix or one.suffix
@@ -54,12 +63,12 @@ def units_of(filters: Sequence[Filter]) -> int:
 
 
 def are_long(filters: Sequence[Filter]) -> bool:
-    """Return True if the event loop must not compile these filters."""
+    """Return True if compiling these filters would block the event loop too long."""
     return units_of(filters) > _AT_ONCE
 
 
 def _every(filters: Sequence[Filter]) -> list[Filter]:
-    """Return the filters with all that they are made of. No call for each: there may be thousands."""
+    """Return the filters and all filters inside them. A loop, not recursion, because there may be thousands."""
     found = [*filters]
     for one in found:
         found += one.all or one.any or (() if one.not_ is None else (one.not_,))
@@ -67,7 +76,7 @@ def _every(filters: Sequence[Filter]) -> list[Filter]:
 
 
 def written(one: Filter) -> tuple[str, Any]:
-    """The dialect that a filter is in, by the model's name for it, and its argument."""
+    """Return the dialect of a filter, by the model's field name, and its argument."""
     for dialect in COMPILERS:
         argument = getattr(one, dialect)
         if argument is not None:
@@ -76,7 +85,7 @@ def written(one: Filter) -> tuple[str, Any]:
 
 
 def _all(predicates: Sequence[Predicate]) -> Predicate:
-    """Conjunction; one predicate stands for itself."""
+    """Return the conjunction of the predicates. A single predicate is returned as it is."""
     if not predicates:
         return always
     if len(predicates) == 1:
@@ -92,7 +101,7 @@ def _any(filters: Sequence[Filter], failed: Failed | None) -> Predicate:
     predicates = [compile_filter(one, failed) for one in filters]
     if len(predicates) == 1:
         return predicates[0]
-    if len(predicates) == 2:  # noqa: PLR2004 - likewise
+    if len(predicates) == 2:  # noqa: PLR2004 - the usual case, without a loop
         first, second = predicates
         return lambda event: first(event) or second(event)
     return lambda event: any(predicate(event) for predicate in predicates)
@@ -109,7 +118,7 @@ def _sql(expression: str, failed: Failed | None) -> Predicate:
 
 
 def _entries(one: Callable[[str, str], Predicate]) -> Callable[[Any, Failed | None], Predicate]:
-    """A dialect whose argument maps attributes to texts: all entries must match."""
+    """Return the compiler of a dialect whose argument maps attributes to texts. All entries must match."""
     return lambda argument, _failed: _all([one(name, text) for name, text in argument.items()])
 
 
@@ -118,7 +127,7 @@ def _exact(name: str, text: str) -> Predicate:
 
 
 def _prefix(name: str, text: str) -> Predicate:
-    # texts are never empty, so that "" of a missing attribute does not match
+    # the text is never empty, so a missing attribute, read as "", does not match
     return lambda event: event.attributes.get(name, "").startswith(text)
 
 

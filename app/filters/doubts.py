@@ -1,4 +1,4 @@
-"""Filters that can be read and can hardly be meant: legal, and never true, or not for that reason."""
+"""Find filters that are valid but hardly intended: parts that never match, or that always fail."""
 
 from __future__ import annotations
 
@@ -12,21 +12,28 @@ from app.event.value import CloudEvent
 from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS
 from app.filters.cesql.expression import evaluated
-from app.filters.cesql.functions import FUNCTIONS, absent, find
+from app.filters.cesql.functions import FUNCTIONS, find, missing_function_message
 from app.filters.cesql.parser import DATA, parse
-from app.filters.cesql.printer import shown
-from app.filters.cesql.static_type import is_decimal, returns
+from app.filters.cesql.printer import node_text
+from app.filters.cesql.static_type import is_decimal, result_type
 from app.filters.cesql.values import NAMES, Failure, to_decimal, to_integer
 from app.filters.model import Filter
 
 NUMERIC = frozenset([*ARITHMETIC, *ORDERS])
 NO_NUMBERS = frozenset(["time", "datacontenttype"])
-"""Attributes that no valid event has a number in (core 3.1)."""
+"""Attributes whose valid values are never numbers."""
 Path = tuple[str | int, ...]
+"""The steps from a filter to a filter or expression inside it: field names and list indexes."""
 
 
 class Doubt(NamedTuple):
-    """``path`` leads from the filter to the expression: ``("any", 0, "sql")``."""
+    """A warning about one SQL expression.
+
+    Attributes:
+        path: The steps from the filter to the expression, such as ``("any", 0, "sql")``.
+        message: The problem.
+        cure: The remedy.
+    """
 
     path: Path
     message: str
@@ -34,7 +41,7 @@ class Doubt(NamedTuple):
 
 
 def doubts(one: Filter) -> Iterator[Doubt]:
-    """Of a filter and all within it."""
+    """Yield the warnings about a filter and all filters inside it."""
     if one.sql is not None:
         for message, cure in _of_expression(parse(one.sql)):
             yield Doubt(("sql",), message, cure)
@@ -52,7 +59,7 @@ def _inner(one: Filter) -> Iterator[tuple[Path, Filter]]:
 
 
 def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
-    kind = returns(root)
+    kind = result_type(root)
     if kind is not None and kind is not bool:
         yield (
             f"is of type {NAMES[kind]}, not Boolean, and so never matches",
@@ -63,12 +70,12 @@ def _of_expression(root: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 
 
 def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
-    """The largest parts that fail whatever the event, and so whenever they are evaluated."""
-    if not _asks_the_event(node):
+    """Yield message and cure of the largest parts of an expression that fail for every event."""
+    if not _reads_event(node):
         for error in evaluated(node, CloudEvent({})).errors:
-            if error.kind != "missingFunction":  # told already
+            if error.kind != "missingFunction":  # _no_function reports it
                 yield (
-                    f"{shown(node)} always fails: {error.message}",
+                    f"{node_text(node)} always fails: {error.message}",
                     "no event matches this part: correct or remove it",
                 )
         return
@@ -80,17 +87,17 @@ def _failing(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 
 
 def _no_number(node: nodes.Binary) -> Iterator[tuple[str, str]]:
-    """Arithmetic and ordering with a text that is none."""
+    """Yield message and cure of operands that are no numbers, in arithmetic and ordering."""
     cast = to_decimal if is_decimal(node.left, node.right) else to_integer
     for side in (node.left, node.right):
         if isinstance(side, nodes.Constant):
             try:
                 cast(side.value)
             except Failure as failure:
-                message = f"{shown(node)} always fails: {failure.message}"
+                message = f"{node_text(node)} always fails: {failure.message}"
                 yield message, _cure(node)
         elif isinstance(side, nodes.Attribute) and side.name in NO_NUMBERS:
-            message = f"{shown(node)} always fails: {side.name} is no number"
+            message = f"{node_text(node)} always fails: {side.name} is no number"
             yield message, _cure(node)
 
 
@@ -101,21 +108,21 @@ def _cure(node: nodes.Binary) -> str:
 
 
 def _no_divisor(node: nodes.Binary) -> Iterator[tuple[str, str]]:
-    """Division by 0; and of decimals by a number that leaves no end of digits, as 3."""
+    """Yield message and cure of a division by 0, or of a decimal division whose result may never end, as by 3."""
     if node.operator not in {"/", "%"} or not isinstance(node.right, nodes.Constant):
         return
     divisor = node.right.value
     if not isinstance(divisor, int | Decimal):
         return
     if not divisor:
-        yield f"{shown(node)} always fails: it divides by 0", "divide by another number"
+        yield f"{node_text(node)} always fails: it divides by 0", "divide by another number"
     elif node.operator == "/" and is_decimal(node) and _is_endless(divisor):
         cure = "multiply the other side instead, or divide whole numbers: INT(DATA('/n')) / 3"
-        yield f"{shown(node)} fails where the result has no end of digits, as 1 / 3", cure
+        yield f"{node_text(node)} fails where the result has no end of digits, as 1 / 3", cure
 
 
 def _is_endless(divisor: int | Decimal) -> bool:
-    """Whether it has a factor beside 2 and 5."""
+    """Return True if the divisor has a prime factor other than 2 and 5, so that a quotient may never end."""
     rest = abs(Fraction(divisor).numerator)
     for factor in (2, 5):
         while rest % factor == 0:
@@ -123,9 +130,10 @@ def _is_endless(divisor: int | Decimal) -> bool:
     return rest != 1
 
 
-def _asks_the_event(node: nodes.ExpressionNode) -> bool:
+def _reads_event(node: nodes.ExpressionNode) -> bool:
+    """Return True if the value of the expression depends on the event."""
     own = isinstance(node, nodes.Attribute | nodes.Exists | nodes.Data)
-    return own or any(map(_asks_the_event, nodes.children(node)))
+    return own or any(map(_reads_event, nodes.children(node)))
 
 
 def _of_node(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
@@ -139,7 +147,7 @@ def _of_node(node: nodes.ExpressionNode) -> Iterator[tuple[str, str]]:
 
 
 def _no_function(node: nodes.Call) -> tuple[str, str]:
-    message = absent(node.name, len(node.arguments))
+    message = missing_function_message(node.name, len(node.arguments))
     if node.name in FUNCTIONS:
         return message, f"give {node.name} the arguments that it takes"
     near = get_close_matches(node.name, [*FUNCTIONS, *DATA], n=1)

@@ -1,4 +1,4 @@
-"""Why an event passes the filters of a route or a subscription, or why not. Not for the hot path."""
+"""Explain why an event passes the filters of a route or subscription, or why not. Too slow for delivery."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from app.filters.model import DIALECTS, Filter
 
 
 class FilterVerdict(msgspec.Struct, frozen=True):
-    """What one filter says of one event.
+    """The result of one filter for one event, with its reason.
 
-    ``dialect``     as users write it.
-    ``passes``      what the filter says.
-    ``decided_by``  the part of it that settled that: ``prefix type 'com.example.'``, or SQL.
-    ``because``     one clause for a person, with the values seen, clipped.
-    ``inner``       of all, any and not: the verdicts of the filters they are made of.
+    Attributes:
+        dialect: The dialect, as users write it.
+        passes: True if the event matches the filter.
+        decided_by: The part of the filter that decided: ``prefix type 'com.example.'``, or a part of an SQL
+            expression.
+        because: The reason in one clause, with the values of the event, shortened.
+        inner: The verdicts of the filters inside ``all``, ``any`` or ``not``.
     """
 
     dialect: str
@@ -32,26 +34,29 @@ class FilterVerdict(msgspec.Struct, frozen=True):
 
 
 Work = Callable[[], None]
-"""A part of a computation that is too long for the event loop, and may run in any thread."""
+"""A part of a computation that would block the event loop too long, and may run in any thread."""
 
 Explain = Callable[[CloudEvent], FilterVerdict]
+"""A function that returns the verdict of one filter for an event."""
 
 _HOLDS: Mapping[str, Callable[[Sequence[bool]], bool]] = {
     "all": all,
     "any": any,
     "not": lambda passes: not all(passes),
 }
-"""From the results of the inner filters to that of the filter."""
+"""The results of the inner filters to the result of the filter, by dialect."""
 
 
 def explain_filter(one: Filter, event: CloudEvent) -> FilterVerdict:
+    """Return the verdict of one filter for one event."""
     return compile_explanation(one)(event)
 
 
 class Explainer:
-    """The filters of one route or subscription, compiled when an event first asks for them.
+    """The filters of one route or subscription, compiled when an event is first explained.
 
-    ``units``: as ``units_of`` counts them.
+    Attributes:
+        units: The most filters that one event evaluates, as ``units_of`` counts them.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -60,12 +65,14 @@ class Explainer:
         self.units = units_of(filters)
 
     def __call__(self, event: CloudEvent) -> tuple[FilterVerdict, ...]:
-        """Return a verdict for each filter, also behind one that has failed."""
+        """Return a verdict for each filter, including those after a filter that did not match."""
         self.compile()
         return tuple([explain(event) for explain in self._compiled or ()])
 
     def steps(self, event: CloudEvent) -> Generator[int | Work, None, tuple[FilterVerdict, ...]]:
-        """Return the same verdicts. Yield the units of each step, or the next step itself where it is long."""
+        """Return the verdicts. Yield the units of work of each step, or the step itself if it is too long for
+        the event loop.
+        """
         if not are_long(self._filters):
             verdicts = self(event)
             yield self.units + 1
@@ -75,13 +82,13 @@ class Explainer:
         return tuple(found)
 
     def compile(self) -> None:
-        """Compile the filters, unless that has been done."""
+        """Compile the filters, unless this is done already."""
         if self._compiled is None:
             self._compiled = tuple(map(compile_explanation, self._filters))
 
 
 def compile_explanation(one: Filter) -> Explain:
-    """Return the function from an event to the verdict of this filter."""
+    """Return the function that gives the verdict of this filter for an event."""
     dialect, argument = written(one)
     match dialect:
         case "sql":
@@ -111,7 +118,9 @@ def _inner(dialect: str, one: Filter) -> Explain:
 
 
 def _entries(dialect: str, entries: Mapping[str, str]) -> Explain:
-    """Name the first entry that does not match, or all of them."""
+    """Return the explanation of a dialect with entries: it names the first entry that does not match, or all of
+    them.
+    """
     each = [
         (name, text, compile_filter(Filter.model_validate({dialect: {name: text}})))
         for name, text in entries.items()
@@ -133,7 +142,11 @@ def _seen(name: str, event: CloudEvent) -> str:
 
 
 def _of_inner(dialect: str, passes: bool, inner: tuple[FilterVerdict, ...]) -> FilterVerdict:
-    """Settled by one alone where one alone can: the first that fails ``all``, or that passes ``any``."""
+    """Return the verdict of a filter with inner filters.
+
+    It names the inner filter that decided alone, if there is one: the first that fails ``all`` or passes
+    ``any``.
+    """
     one_settles = passes is (dialect == "any")
     settling = [each for each in inner if each.passes is passes] if one_settles else list(inner)
     if dialect == "not" or one_settles or len(inner) == 1:

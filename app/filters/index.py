@@ -1,4 +1,4 @@
-"""Which types of events a list of filters can let pass at all: what an index of subscriptions is by."""
+"""Derive from filters which event types they can let pass. ``TypeIndex`` finds subscriptions by these types."""
 
 from __future__ import annotations
 
@@ -16,34 +16,39 @@ _TYPE = "type"
 
 
 class Types(msgspec.Struct, frozen=True):
-    """An event passes only if its type is one of ``exact`` or begins with one of ``prefixes``. Both
-    empty: none ever passes.
+    """The event types that filters can let pass: those in ``exact``, and those with a prefix in ``prefixes``.
+
+    If both are empty, no event passes.
     """
 
     exact: frozenset[str] = frozenset()
     prefixes: frozenset[str] = frozenset()
 
     def holds(self, kind: str) -> bool:
+        """Return True if an event of this type can pass."""
         return kind in self.exact or kind.startswith(tuple(self.prefixes))
 
 
 def types_of(filters: Sequence[Filter]) -> Types | None:
-    """None: of any type. Never says less than the filters let pass; at times it says more."""
+    """Return the event types that the filters can let pass, or None for every type.
+
+    The result may contain types that never pass, but never lacks one that does.
+    """
     return _each(_both, [_of_filter(one) for one in filters])
 
 
 def attributes_of(filters: Sequence[Filter]) -> frozenset[str] | None:
-    """All that a list of filters looks at, where that is attributes alone; None where it may be anything."""
+    """Return the attributes that the filters read, or None if an SQL expression may read anything."""
     named: set[str] = set()
     for one in filters:
         dialect, argument = written(one)
         if dialect == "sql":
             return None
         inner = {"all": argument, "any": argument, "not_": (argument,)}.get(dialect)
-        below = frozenset(argument) if inner is None else attributes_of(inner)
-        if below is None:
+        names = frozenset(argument) if inner is None else attributes_of(inner)
+        if names is None:
             return None
-        named |= below
+        named |= names
     return frozenset(named)
 
 
@@ -86,7 +91,7 @@ def _both(one: Types | None, other: Types | None) -> Types | None:
 
 
 def _of_node(node: ExpressionNode) -> Types | None:
-    """Where an expression is true, and only there; errors are false in a filter."""
+    """Return the types for which an SQL expression can be true. An error counts as false in a filter."""
     match node:
         case Binary("=", Attribute("type"), Constant(str(text))):
             return Types(exact=frozenset([text]))
@@ -102,7 +107,7 @@ def _of_node(node: ExpressionNode) -> Types | None:
 
 
 def _of_pattern(pattern: str) -> Types | None:
-    """What stands before the first wildcard."""
+    """Return the types that begin with the text before the first wildcard of a LIKE pattern."""
     head = pattern.partition("%")[0].partition("_")[0]
     return Types(prefixes=frozenset([head])) if head and "\\" not in head else None
 

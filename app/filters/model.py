@@ -1,4 +1,4 @@
-"""A filter as a user writes it, in the file and over the API alike (Subscriptions API 3.2.4)."""
+"""A filter as users write it, equal in configuration file and API (Subscriptions API 3.2.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from app.filters.cesql.parser import MAX_LENGTH, parse
 
-MAX_NESTED = 16  # filters in each other
+MAX_NESTED = 16  # the greatest depth of filters inside filters
 
 AttributeName = Annotated[str, Field(pattern=r"^[a-z0-9]+$")]
 AttributeMatch = Annotated[
@@ -25,8 +25,10 @@ Sql = Annotated[str, Field(min_length=1, max_length=MAX_LENGTH), AfterValidator(
 
 
 class Filter(BaseModel):
-    """One dialect with its argument (Subscriptions API, filters). Comparison is case-sensitive; an
-    attribute that the event lacks does not match."""
+    """One filter dialect with its argument (CloudEvents Subscriptions API, filters).
+
+    Comparison is case-sensitive. An attribute that the event lacks does not match.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, serialize_by_alias=True)
 
@@ -59,14 +61,15 @@ class Filter(BaseModel):
 
     @property
     def inner(self) -> tuple[Filter, ...]:
-        """The filters that it is made of."""
+        """Return the filters inside this one."""
         single = () if self.not_ is None else (self.not_,)
         return self.all or self.any or single
 
     @property
     def levels(self) -> int:
+        """Return the depth of nesting: 1 for a filter without inner filters."""
         return 1 + max((each.levels for each in self.inner), default=0)
 
 
 DIALECTS = {name: field.alias or name for name, field in Filter.model_fields.items()}
-"""Of the model's names, what users write."""
+"""The model's field names to the names that users write."""

@@ -13,15 +13,16 @@ from app.filters.model import Filter
 
 
 class Selection:
-    """The events that a subscription wants.
+    """The filters of one subscription, compiled.
 
-    ``holds``   return True if the subscription wants an event.
-    ``failed``  whether an expression failed on the event that ``holds`` looked at last.
-    ``types``   the types that an event may have to be wanted; None for any.
-    ``units``   filters that one event evaluates at most, as ``units_of`` counts them.
+    Attributes:
+        holds: Returns True if the subscription wants an event.
+        failed: True if an SQL expression failed in the last call of ``holds``.
+        types: The types that a wanted event can have; None for any type.
+        units: The most filters that one event evaluates, as ``units_of`` counts them.
 
     Args:
-        failed: is called for each expression that fails, whatever becomes of the event.
+        failed: Called for each SQL expression that fails, whether the event is wanted or not.
     """
 
     def __init__(self, filters: Sequence[Filter], failed: Failed = ignore) -> None:

@@ -1,4 +1,4 @@
-"""Whom an event of a type may concern, found without asking each."""
+"""Find the subscriptions that may want an event of a type, without asking each subscription."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from app.event.memo import LENGTH
 from app.filters.index import Types
 
 T = TypeVar("T")
-REMEMBERED = (
-    1_024  # types whose answer is kept; events of a log repeat theirs, and long ones are not kept
-)
+REMEMBERED = 1_024
+"""The most types whose result is cached. Long types are not cached."""
 
-Members = dict[T, None]  # in the order they came
+Members = dict[T, None]  # in order of addition
 
 
 class TypeIndex(Generic[T]):
-    """Members by the types that they may want: a look-up costs the same however many there are.
+    """Members, such as subscriptions, by the types that they may want. A look-up costs the same for any number
+    of members.
 
-    ``anything``  those that may want events of every type.
+    Attributes:
+        anything: Members that may want events of every type.
     """
 
     def __init__(self) -> None:
         self.anything: Members[T] = {}
         self._exact: dict[str, Members[T]] = {}
-        self._prefixes: dict[int, dict[str, Members[T]]] = {}  # by length
+        self._prefixes: dict[int, dict[str, Members[T]]] = {}  # by length of the prefix
         self._known: dict[str, tuple[T, ...]] = {}
 
     def add(self, member: T, types: Types | None) -> None:
-        """``types`` as ``types_of`` gives them: None for every type."""
+        """Add a member with the types that it may want, as ``types_of`` returns them: None for every type."""
         if types is None:
             self.anything[member] = None
             return
@@ -39,7 +40,7 @@ class TypeIndex(Generic[T]):
             self._prefixes.setdefault(len(text), {}).setdefault(text, {})[member] = None
 
     def remove(self, member: T, types: Types | None) -> None:
-        """With the ``types`` it was added with."""
+        """Remove a member, with the types that ``add`` got."""
         if types is None:
             del self.anything[member]
             return
@@ -53,7 +54,7 @@ class TypeIndex(Generic[T]):
                 del self._prefixes[len(text)]
 
     def of(self, kind: str) -> tuple[T, ...]:
-        """The subscriptions that may want events of this type, each once, without those that may want any."""
+        """Return the members that may want events of this type, each once, without those in ``anything``."""
         found = self._known.get(kind)
         if found is None:
             found = self._find(kind)

@@ -1,4 +1,5 @@
-"""Pure. Event formats: an event as one document. JSON; Protobuf and Avro with the extra `formats`.
+"""Pure. Event formats: an event as one document, in JSON, or in Protobuf and Avro with the extra ``formats``.
 
-``deflated`` undoes gzip and deflate, for modules that take compressed data from outside.
+``content_coding`` decompresses gzip and deflate, and ``kafka_compression`` the codecs of Kafka, with a size
+limit.
 """

@@ -1,7 +1,7 @@
-"""The Avro event format (extra ``formats``). It has no batch.
+"""The Avro event format, which needs the extra ``formats``. It has no batch.
 
-Data is written as bytes, whatever it is: the format's own form of JSON values keeps neither the text
-of numbers nor an array of anything but objects. It is read in every form.
+Data is written as bytes always, because the format's own JSON values keep neither the text of numbers nor
+arrays of anything but objects. All forms of data are read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,14 @@ from app.event.media_types import MediaType, parse
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
 from app.formats.avro_schema import UnreadableAvro, read_record, write_record
-from app.formats.typed import ATTRIBUTES, Arriving, Data, leaving, native, too_many
+from app.formats.typed import (
+    ATTRIBUTES,
+    AttributeReader,
+    Data,
+    attributes_to_write,
+    native_value,
+    too_many,
+)
 
 MEDIA_TYPE = "application/cloudevents+avro"
 
@@ -26,7 +33,7 @@ _NOTHING: Data = (None, DataForm.OPAQUE)
 
 
 def read_event(document: bytes) -> CloudEvent:
-    """The event in a CloudEvent record. Raises InvalidEvent with every fault, located by name."""
+    """Return the event in an Avro document. Raises InvalidEvent with every fault, located by attribute name."""
     try:
         record = read_record(document)
     except UnreadableAvro as error:
@@ -35,13 +42,13 @@ def read_event(document: bytes) -> CloudEvent:
     entries = record["attribute"]
     if len(entries) > ATTRIBUTES:
         raise too_many(len(entries))
-    arriving = Arriving()
+    arriving = AttributeReader()
     unset: set[str] = set()
     for entry in entries:
         name, value = entry["name"], entry["value"]
         if name in unset or (value is None and name in arriving.attributes):
             arriving.repeated(name)
-        elif value is None:  # a union with null (Avro 2.3)
+        elif value is None:  # null in a union means unset (Avro event format 2.3)
             unset.add(name)
         else:
             arriving.add(name, value)
@@ -49,20 +56,22 @@ def read_event(document: bytes) -> CloudEvent:
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the attributes of a record that may be no valid event. Raises ValueError for what is no such record."""
+    """Return the attributes of an Avro document that may be no valid event. Raises ValueError if it is no such
+    document.
+    """
     return {entry["name"]: entry["value"] for entry in read_record(document)["attribute"]}
 
 
 def write_event(event: CloudEvent) -> bytes:
-    """The event as a CloudEvent record. Raises NotRepresentable (422) for another version than 1.0."""
+    """Return the event as an Avro document. Raises NotRepresentable (422) for a version other than 1.0."""
     entries = []
-    for name, text in leaving(event, "Avro").items():
-        value = native(text, event.types.get(name))
+    for name, text in attributes_to_write(event, "Avro").items():
+        value = native_value(text, event.types.get(name))
         entries.append({"name": name, "value": (_BRANCHES[type(value)], value)})
     return write_record({"attribute": entries, "data": event.data})
 
 
-def _data(value: Any, arriving: Arriving) -> Data:
+def _data(value: Any, arriving: AttributeReader) -> Data:
     if value is None:
         return _NOTHING
     if isinstance(value, bytes):
@@ -71,13 +80,13 @@ def _data(value: Any, arriving: Arriving) -> Data:
     media_type = parse(declared) if declared is not None else None
     if declared is None or (media_type is not None and media_type.is_json):
         return _json(value, arriving)
-    if media_type is None:  # a fault of the attribute already
+    if media_type is None:  # already a fault of the attribute
         return _NOTHING
     return _text(value, media_type, arriving)
 
 
-def _json(value: Any, arriving: Arriving) -> Data:
-    """A native value is a JSON value, and a string a JSON string (Avro 3, J11)."""
+def _json(value: Any, arriving: AttributeReader) -> Data:
+    """Return a native value as JSON text: a string becomes a JSON string."""
     plain = {name: _unwrapped(each) for name, each in value.items()} if isinstance(value, dict) else _plain(value)  # fmt: skip
     if not _is_finite(plain):
         detail = "data holds a number that JSON does not have: infinite, or NaN."
@@ -87,7 +96,7 @@ def _json(value: Any, arriving: Arriving) -> Data:
 
 
 def _unwrapped(value: Any) -> Any:
-    """A member of the outermost object: an object there is a record."""
+    """Return a member of the outermost object as plain Python. An object there is an Avro record."""
     return _record(value) if isinstance(value, dict) else value
 
 
@@ -96,7 +105,7 @@ def _record(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Maps and arrays inside a record hold records."""
+    """Return a value inside a record as plain Python. Maps and arrays there contain records."""
     if isinstance(value, dict):
         return {name: _record(each) for name, each in value.items()}
     return [_record(each) for each in value] if isinstance(value, list) else value
@@ -109,7 +118,7 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _text(value: Any, media_type: MediaType, arriving: Arriving) -> Data:
+def _text(value: Any, media_type: MediaType, arriving: AttributeReader) -> Data:
     if not isinstance(value, str):
         detail = f"data is neither bytes nor text, but {clip(media_type.essence)} is not JSON."
         arriving.refuse("data-not-text", detail, "/data", "Avro 3")

@@ -1,8 +1,8 @@
-"""The schema of the Avro event format, and the library that reads and writes by it.
+"""The schema of the Avro event format, and the library that reads and writes with it.
 
-Its record for JSON values holds itself without end, and the library follows it on the machine's
-stack: half a megabyte of brackets would end the process. So the record is written out to a depth.
-Names and depth leave no trace in Avro's binary encoding; what is nested more deeply is refused.
+The schema's record for JSON values is recursive, and the library follows it on the machine's stack. Half a
+megabyte of brackets would crash the process, so the record is repeated here to a fixed depth. Record names
+and depth are not part of Avro's binary encoding. A document with deeper nesting is refused.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from app.formats.typed import FormatNotInstalled
 
 DEPTH = 64  # records within records
 
-READS = 65_536  # of the stream, one to three a value: bytes of data are one (rule 8)
+READS = 65_536  # the most reads of the stream, one to three per value; bytes of data are one
 
-_NEVER = 2**31 - 1  # bytes: no document has so many, so reading them always fails
+_NEVER = 2**31 - 1  # bytes: no document is so long, so reading them always fails
 
 
 class UnreadableAvro(ValueError):
-    """The message completes "the document ..."."""
+    """The document is no Avro event. The message completes the sentence "the document ..."."""
 
     def __init__(
         self, why: str = f"is no such record, or is nested more than {DEPTH} deep"
@@ -29,10 +29,11 @@ class UnreadableAvro(ValueError):
         super().__init__(why)
 
 
-class _Exact(BytesIO):
-    """A negative length would mean "all that is left" to a stream; on the wire it means nothing.
+class _BoundedStream(BytesIO):
+    """A stream that refuses negative lengths and limits the number of reads.
 
-    ``left``: a value may be one byte, and hundreds in memory, so the number of reads is bounded.
+    ``BytesIO`` takes a negative length for "read all". A value of one byte may take hundreds of bytes in
+    memory, so ``left`` limits the reads.
     """
 
     left = READS
@@ -47,14 +48,14 @@ class _Exact(BytesIO):
 
 
 def read_record(document: bytes) -> dict[str, Any]:
-    """The whole of ``document`` as one record. Raises Unreadable, FormatNotInstalled."""
+    """Return the whole document as one record. Raises UnreadableAvro or FormatNotInstalled."""
     schema, library = _schema()
-    stream = _Exact(document)
+    stream = _BoundedStream(document)
     try:
         record: dict[str, Any] = library.schemaless_reader(stream, schema, None)
     except UnreadableAvro:
         raise
-    except Exception:  # noqa: BLE001 - the library raises what it stumbles over, of many classes
+    except Exception:  # noqa: BLE001 - the library raises many classes of errors
         raise UnreadableAvro from None
     if stream.tell() != len(document):
         raise UnreadableAvro
@@ -62,7 +63,7 @@ def read_record(document: bytes) -> dict[str, Any]:
 
 
 def write_record(record: dict[str, Any]) -> bytes:
-    """Raises FormatNotInstalled. A value of a union is a pair of the branch's name and the value."""
+    """Return the record in Avro. A value of a union is a pair of branch name and value. Raises FormatNotInstalled."""
     schema, library = _schema()
     stream = BytesIO()
     library.schemaless_writer(stream, schema, record)
@@ -72,16 +73,18 @@ def write_record(record: dict[str, Any]) -> bytes:
 @cache
 def _schema() -> tuple[Any, Any]:
     try:
-        import fastavro  # noqa: PLC0415 - an extra, needed by those who use the format
+        import fastavro  # noqa: PLC0415 - an extra, which only users of this format install
     except ImportError:
         raise FormatNotInstalled("Avro") from None
     return fastavro.parse_schema(_described()), fastavro
 
 
 def _described() -> dict[str, Any]:
-    """Field by field as published, in the published order: positions in a union are on the wire.
+    """Return the schema as published, with fields and union branches in the published order, which is on the
+    wire.
 
-    The attributes are a list of entries, which a map is on the wire: a name that is there twice shows.
+    The attributes are an array of entries, which has the same bytes as a map: a repeated name can be
+    detected.
     """
     outermost = _value(0)
     members = ["null", "boolean", outermost, "double", "string"]
@@ -96,7 +99,7 @@ def _described() -> dict[str, Any]:
 
 
 def _value(depth: int) -> dict[str, Any]:
-    """A JSON object at a depth; in its deepest form it can hold no object and no array."""
+    """Return the schema of a JSON object at a depth. At the greatest depth it can hold no object and no array."""
     if depth == DEPTH:
         inner = [{"type": "fixed", "name": f"Deeper{kind}", "size": _NEVER} for kind in ("Map", "Array")]  # fmt: skip
     else:

@@ -1,23 +1,23 @@
-"""Content codings (RFC 9110 8.4) of request bodies and of messages, undone under a bound on what they grow to."""
+"""Undo the content codings gzip and deflate (RFC 9110 8.4) of requests and messages, with a size limit."""
 
 from __future__ import annotations
 
 import zlib
 
-GZIP = zlib.MAX_WBITS | 16  # for ``wbits``, as zlib has them
+GZIP = zlib.MAX_WBITS | 16  # values of ``wbits`` in zlib
 ZLIB = zlib.MAX_WBITS
 RAW = -zlib.MAX_WBITS
 _PIECE = 4096
-_MEMBERS = 1000  # of gzip, at most: each costs, also when it is empty
+_MEMBERS = 1000  # the most gzip members: each costs time, even an empty one
 _SUPPORTED = frozenset({b"gzip", b"x-gzip", b"deflate"})
 
 
 class UnknownCoding(ValueError):
-    """A coding that is not undone here, or several."""
+    """The content coding is neither gzip nor deflate, or there are several."""
 
 
 def coding_of(value: bytes) -> bytes:
-    """Return the one coding to undo; ``b""`` for none. Raises UnknownCoding for any other."""
+    """Return the one coding to undo, or ``b""`` for none. Raises UnknownCoding for any other."""
     codings = [part.strip() for part in value.lower().split(b",")]
     codings = [coding for coding in codings if coding not in (b"", b"identity")]
     if not codings:
@@ -28,25 +28,36 @@ def coding_of(value: bytes) -> bytes:
 
 
 def undo(coding: bytes, body: bytes, bound: int) -> bytes:
-    """Return ``body`` without its coding. Raises TooLarge beyond ``bound`` bytes, and zlib.error for what no
-    coder wrote."""
+    """Return ``body`` without its coding.
+
+    Raises:
+        DecodedTooLarge: The result has more than ``bound`` bytes.
+        zlib.error: The body is not in this coding.
+    """
     wbits = GZIP if coding != b"deflate" else _deflate_form(body)
     return bytes(inflate(body, bound, wbits))
 
 
 def _deflate_form(body: bytes) -> int:
-    """``deflate`` is zlib (RFC 9110 8.4.1.2); some senders leave the wrapper out."""
+    """Return the ``wbits`` of a deflate body: zlib (RFC 9110 8.4.1.2), or raw, because some senders omit the
+    wrapper.
+    """
     is_zlib = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0  # noqa: PLR2004 - RFC 1950 2.2
     return ZLIB if is_zlib else RAW
 
 
 class DecodedTooLarge(Exception):
-    """It would grow beyond the bound."""
+    """The decoded content exceeds the limit."""
 
 
 def inflate(data: bytes, bound: int, wbits: int = GZIP) -> bytearray:
-    """All members of gzip (RFC 1952 2.2), the one stream of the other forms; at most ``bound`` bytes. In
-    pieces: zlib copies what it leaves over. Raises TooLarge, and zlib.error for what no coder wrote.
+    """Return the decompressed data: all members of gzip (RFC 1952 2.2), or the one stream of the other forms.
+
+    The input is read in pieces, because zlib copies unread input.
+
+    Raises:
+        DecodedTooLarge: The result has more than ``bound`` bytes.
+        zlib.error: The data is not in this form.
     """
     content = bytearray()
     view, at, members = memoryview(data), 0, 0

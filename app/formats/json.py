@@ -1,7 +1,7 @@
-"""The JSON event format (J1-J14): documents to events and back, the text of ``data`` untouched.
+"""The JSON event format: documents to events and back, with the text of ``data`` unchanged.
 
-Reading slices the raw bytes of ``data`` out of the document, so ``1.10``, ``1e400``, key order and
-repeated keys inside data survive byte for byte, and nothing nested is ever parsed.
+Reading slices the raw bytes of ``data`` out of the document. So ``1.10``, ``1e400``, key order and repeated
+keys inside data stay byte for byte, and no nested value is parsed.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from app.formats.json_data import read_data, write_data
 from app.formats.json_members import decoded, read_attributes, read_members, value_of
 from app.formats.json_older import read_older, text_of, version_of, write_older
 
-MEDIA_TYPE = "application/cloudevents+json"  # J4
-BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"  # J14
-FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
-FEW = 4  # events of a batch that are read one by one
+MEDIA_TYPE = "application/cloudevents+json"
+BATCH_MEDIA_TYPE = "application/cloudevents-batch+json"
+FAULTS_LISTED = 1000  # after so many faults, reading a batch stops
+FEW = 4  # batches up to this number of events are read one by one
 
 _BOM = b"\xef\xbb\xbf"
-_NEWER = {"eventID": "id", "eventType": "type"}  # of names of 0.1
+_NEWER = {"eventID": "id", "eventType": "type"}  # names of 0.1 to those of 1.0
 
 
 def read_event(document: bytes) -> CloudEvent:
-    """The event in a UTF-8 document. Raises InvalidEvent with every fault, located by JSON Pointer."""
+    """Return the event in a UTF-8 document. Raises InvalidEvent with every fault, located by JSON Pointer."""
     return _event(_text(document))
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the members of a document that may be no valid event, under the names of 1.0. Raises ValueError and
-    RecursionError for what is no JSON."""
+    """Return the members of a document that may be no valid event, under the names of 1.0.
+
+    Raises ValueError or RecursionError if it is no JSON.
+    """
     text = document.removeprefix(_BOM).decode("utf-8", "replace")
     found = json_text.loaded(text.encode())
     if not isinstance(found, dict):
@@ -48,10 +50,11 @@ def peek(document: bytes) -> Mapping[str, object]:
 
 
 def read_batch(document: bytes, limit: int | None = None) -> Sequence[tuple[CloudEvent, bytes]]:
-    """Each event of a batch with its own slice of the document; an empty batch is legal (J14).
+    """Return each event of a batch with its slice of the document. A batch may be empty.
 
-    Raises InvalidEvent with every fault of every element, ``index`` set; SenderError (413) when
-    there are more than ``limit`` elements (H5).
+    Raises:
+        InvalidEvent: Events have faults, all of which are listed with their ``index``.
+        SenderError: The batch has more than ``limit`` events (413).
     """
     elements = _split(_text(document))
     if limit is not None and len(elements) > limit:
@@ -72,7 +75,7 @@ def _one_by_one(elements: Sequence[bytes]) -> list[tuple[CloudEvent, bytes]]:
             found.append((_event(element), element))
         except InvalidEvent as invalid:
             faults += [_in_batch(fault, index) for fault in invalid.faults]
-        if len(faults) >= FAULTS_LISTED:  # an answer must not grow with what was sent
+        if len(faults) >= FAULTS_LISTED:  # bounds the size of the answer
             raise InvalidEvent([*faults, _more_faults(index)])
     if faults or len({event.version for event, _ in found}) > 1:
         faults += _mixed_versions(elements)
@@ -82,13 +85,15 @@ def _one_by_one(elements: Sequence[bytes]) -> list[tuple[CloudEvent, bytes]]:
 
 
 def write_event(event: CloudEvent) -> bytes:
-    """The event as a document of its version. Raw JSON data is embedded as it is (J6). What its
-    version cannot hold, binary data in 0.2 under a text type say, goes as 1.0: whole, not maimed.
+    """Return the event as a document of its version. Raw JSON data is embedded unchanged.
+
+    If the version cannot hold the data (binary data of a text type in 0.2, for example), the document is of
+    version 1.0.
     """
     if event.version != NEWEST:
         return write_older(event) or write_event(as_newest(event))
     attributes, types, data = event.attributes, event.types, write_data(event)
-    if attributes and not types:  # all are text, as most often
+    if attributes and not types:  # the most frequent case: all attributes are strings
         whole = msgspec.json.encode(dict(attributes))
         return whole if data is None else b"%b,%b}" % (whole[:-1], data)
     members = [
@@ -101,7 +106,7 @@ def write_event(event: CloudEvent) -> bytes:
 
 
 def write_batch(documents: Sequence[bytes]) -> bytes:
-    """A batch of documents as they are (J14)."""
+    """Return a batch of these documents, unchanged."""
     return b"[" + b",".join(documents) + b"]"
 
 
@@ -124,7 +129,7 @@ def _read_any(text: bytes) -> CloudEvent:
 
 
 def _text(document: bytes) -> bytes:
-    """The document without a byte order mark (tolerated on read), proven to be UTF-8 all through."""
+    """Return the document without a byte order mark. Raises InvalidEvent if it is not UTF-8."""
     if document.isascii():
         return document
     try:
@@ -150,7 +155,7 @@ def _more_faults(index: int) -> Fault:
 
 
 def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
-    """I6: all events of a batch have one specversion, the first one's."""
+    """Return a fault for each event of a batch whose specversion differs from the first one's."""
     versions = [_specversion(element) for element in elements]
     first = next((version for version in versions if version is not None), None)
     return [
@@ -167,7 +172,7 @@ def _mixed_versions(elements: Sequence[bytes]) -> list[Fault]:
 
 
 def _specversion(element: bytes) -> tuple[str, str] | None:
-    """The name of the version attribute and its value, clipped: 0.1 is two versions."""
+    """Return the name of the version attribute and its clipped value. Version 0.1 has two such names."""
     try:
         members = json_text.members(element)
         texts = {name: text_of(members.get(name)) for name in ATTRIBUTES}

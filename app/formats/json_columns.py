@@ -1,9 +1,9 @@
-"""The hot path of reading a batch: events whose members have the same names in the same order, read by column.
+"""The fast path for batches: events with the same member names in the same order are read by column.
 
-A sender writes all events of a batch with one serialiser: what stands between two values is the same in each
-event, so it is compared and not parsed, and each attribute is looked at for all events at once. It is an
-optimisation only: where it does not fit, each event is read by itself, and the two never disagree (a property
-test holds them to it).
+A sender writes all events of a batch with one serialiser, so the text between two values is equal in each
+event. This module compares that text instead of parsing it, and checks each attribute for all events at once.
+
+If a batch does not fit, each event is read on its own. A property test proves that both readers agree.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from app.formats.json_members import MEMBERS
 
 _DATA = re.compile(
     rb',[ \t\r\n]*"data"[ \t\r\n]*:[ \t\r\n]*'
-)  # its quotes cannot stand inside a string
-_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b"\\"))  # a text without escapes says what it looks like
+)  # its quotes cannot be inside a string
+_PLAIN = bytes(set(PRINTABLE_ASCII) - set(b"\\"))  # a text without escapes means what it shows
 _VALUES = msgspec.json.Decoder(list[msgspec.Raw])
 _WHITE_SPACE = b" \t\r\n"
 _QUOTE = b'"'
-_PIECES = 4  # of a member between quotes: name, colon, value, comma
+_PIECES = 4  # parts of a member between quotes: name, colon, value, comma
 
 
 class BatchColumns(Sequence[tuple[CloudEvent, bytes]]):
-    """Valid events of version 1.0, all of whose attributes are printable ASCII, with their slices of the batch.
+    """Valid events of version 1.0 with printable ASCII attributes, stored by column, with their slices of the
+    batch.
 
-    ``names``     of the attributes, in order of arrival; ``values``: one list a name, one value an event.
-    ``data``      one JSON value an event; None where no event has any.
-    ``elements``  the slices.
+    Attributes:
+        names: The attribute names, in order of arrival.
+        values: One list per name, with one value per event.
+        data: One JSON value per event. None if no event has data.
+        elements: The slice of the batch with each event.
     """
 
     __slots__ = ("data", "elements", "names", "values")
@@ -63,24 +66,28 @@ class BatchColumns(Sequence[tuple[CloudEvent, bytes]]):
 
 
 def read_columns(elements: list[bytes]) -> BatchColumns | None:
-    """None when the documents do not look alike, are of another shape, or any has a fault. ``elements``: each is
-    one JSON value, which the caller has made sure of."""
+    """Return the events by column, or None if they must be read one by one: they differ in shape, or one has a
+    fault.
+
+    Args:
+        elements: The documents, each of which is one JSON value.
+    """
     first = elements[0]
     marker = _DATA.search(first)
     if marker is None:
         heads, data = [element[:-1] for element in elements], None
     else:
         data_member = marker[0]
-        parted = [element.partition(data_member) for element in elements]
-        heads = [head for head, _, _ in parted]
-        data = _data([tail[:-1] for _, _, tail in parted])
+        parts = [element.partition(data_member) for element in elements]
+        heads = [head for head, _, _ in parts]
+        data = _data([tail[:-1] for _, _, tail in parts])
         if data is None:
             return None
     return _of_heads(heads, data, elements)
 
 
 def _data(tails: list[bytes]) -> list[bytes] | None:
-    """What follows ``"data":`` in each event; None where that is more than one value."""
+    """Return the value after ``"data":`` of each event, or None if one has more than one value there."""
     try:
         values = _VALUES.decode(b"[%b]" % b",".join(tails))
     except (msgspec.DecodeError, RecursionError):
@@ -91,8 +98,11 @@ def _data(tails: list[bytes]) -> list[bytes] | None:
 def _of_heads(
     heads: list[bytes], data: list[bytes] | None, elements: list[bytes]
 ) -> BatchColumns | None:
-    """Between quotes stand names, values and punctuation in turn: where no text holds an escape, every quote is
-    punctuation."""
+    """Return the columns of the attributes, or None if the events differ in shape or one is invalid.
+
+    If no text has an escape, every quote is punctuation. Splitting at quotes then gives names, values and
+    punctuation.
+    """
     pieces = _QUOTE.join(heads).split(_QUOTE)
     count = len(heads)
     width = heads[0].count(_QUOTE) + 1
@@ -112,7 +122,7 @@ def _of_heads(
 
 
 def _is_object(shape: list[bytes]) -> bool:
-    """Whether the punctuation is that of an object of strings, but for the end."""
+    """Return True if the punctuation is that of an object of strings, without its end."""
     opening, colons, commas = shape[0], shape[2::_PIECES], shape[4:-1:_PIECES]
     return (
         opening.rstrip(_WHITE_SPACE) == b"{"

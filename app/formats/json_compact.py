@@ -1,8 +1,7 @@
-"""The hot path of reading: a document of text attributes with JSON data, or none, at its end.
+"""The fast path for one document: string attributes, with JSON data or none at the end.
 
-That is what most senders write, with or without white space between the members. It is an
-optimisation only: where it does not fit, the ordinary reader decides, and the two never disagree (a
-property test holds them to it).
+Most senders write this, with or without white space between the members. If a document does not fit, the
+general reader decides. A property test proves that both readers agree.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from app.formats.json_members import MEMBERS
 
 _TEXT_MEMBERS = msgspec.json.Decoder(dict[str, str])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
-_DATA = re.compile(rb',[ \t\r\n]*"data"[ \t\r\n]*:')  # its quotes cannot stand inside a string
-_BACKSLASH, _DELETE = b"\\\x7f"  # as numbers: bytes are looked for in bytes at five times the cost
-_QUOTES = 4  # of a member whose value is text
+_DATA = re.compile(rb',[ \t\r\n]*"data"[ \t\r\n]*:')  # its quotes cannot be inside a string
+_BACKSLASH, _DELETE = b"\\\x7f"  # as numbers: a search for bytes in bytes costs five times as much
+_QUOTES = 4  # quotes of a member whose value is text
 
 
 def read_compact(text: bytes) -> CloudEvent | None:
-    """The event; None when the document is of another shape, or has any fault."""
+    """Return the event, or None if the document has another shape or any fault."""
     data_member = _DATA.search(text)
     if data_member is None:
         return None if b'"data' in text else _without_data(text)
@@ -46,8 +45,10 @@ def _without_data(text: bytes) -> CloudEvent | None:
 
 
 def _attributes(head: bytes) -> dict[str, str] | None:
-    """Valid attributes, each named once. Where no text holds an escape every quote is punctuation, so
-    that four a member prove that no name is repeated.
+    """Return valid attributes with unique names, or None if the general reader must decide.
+
+    If no text has an escape, every quote is punctuation. Four quotes per member then prove that no name is
+    repeated.
     """
     if not head.isascii() or _BACKSLASH in head or _DELETE in head:
         return None

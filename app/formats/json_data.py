@@ -1,4 +1,4 @@
-"""``data`` and ``data_base64`` of the JSON format: raw text in, raw text out (J5-J13)."""
+"""The members ``data`` and ``data_base64`` of the JSON format, whose JSON text is kept unchanged."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from app.event.value import CloudEvent, DataForm
 _BASE64 = msgspec.json.Decoder(str | None)
 
 Data = tuple[bytes | None, DataForm, list[Fault]]
+"""The payload, its form, and its faults."""
 
 
 def read_data(raw: Raw | None, encoded: Raw | None, datacontenttype: str | None) -> Data:
-    """The payload from the raw values of ``data`` and ``data_base64``, its form, and its faults."""
+    """Return the payload from the raw values of ``data`` and ``data_base64``, with its form and its faults."""
     if encoded is not None and bytes(encoded) != b"null":
         return _from_base64(raw, bytes(encoded))
     if raw is None:
         return None, DataForm.OPAQUE, []
     if datacontenttype is None:
-        return bytes(raw), DataForm.JSON, []  # J6: absent means JSON; null is a payload (J9)
+        return bytes(raw), DataForm.JSON, []  # no content type means JSON, and null is a payload
     media_type = parse(datacontenttype)
-    if media_type is None:  # a fault of the attribute already
+    if media_type is None:  # already a fault of the attribute
         return None, DataForm.OPAQUE, []
     if media_type.is_json:
-        return bytes(raw), DataForm.JSON, []  # J11: a string keeps its quotes
+        return bytes(raw), DataForm.JSON, []  # a string keeps its quotes
     return _from_string(bytes(raw), media_type)
 
 
@@ -43,7 +44,7 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
         data = binary(_BASE64.decode(encoded) or "")
     except msgspec.ValidationError:
         return _refused("wrong-type", "data_base64 is not a string.", "/data_base64", "J10")
-    except msgspec.DecodeError:  # of a string with an unpaired surrogate
+    except msgspec.DecodeError:  # a string with an unpaired surrogate
         data = None
     if data is None:
         detail = "data_base64 is not base64 (RFC 4648 section 4, padded)."
@@ -52,7 +53,9 @@ def _from_base64(raw: Raw | None, encoded: bytes) -> Data:
 
 
 def _from_string(raw: bytes, media_type: MediaType) -> Data:
-    """J7: under a type that is not JSON, ``data`` is a string, to be encoded as the type says."""
+    """Return the payload of a string under a content type that is not JSON: its text, encoded in the type's
+    charset.
+    """
     try:
         return media_type.encode(json_text.string(raw)), DataForm.TEXT, []
     except msgspec.ValidationError:
@@ -68,7 +71,7 @@ def _refused(code: str, detail: str, at: str, rule: str) -> Data:
 
 
 def write_data(event: CloudEvent) -> bytes | None:
-    """The member that carries the payload; None when there is no payload."""
+    """Return the member that carries the payload, or None if there is no payload."""
     if event.data is None:
         return None
     value = json_value(event)
@@ -77,12 +80,13 @@ def write_data(event: CloudEvent) -> bytes | None:
     text = _text_of(event.data, event.data_form, event.datacontenttype)
     if text is not None:
         return b'"data":' + msgspec.json.encode(text)
-    return b'"data_base64":"' + b2a_base64(event.data, newline=False) + b'"'  # J5
+    return b'"data_base64":"' + b2a_base64(event.data, newline=False) + b'"'
 
 
 def json_value(event: CloudEvent) -> bytes | None:
-    """The payload as the raw value of ``data``; None where it is not exactly one JSON value. White space
-    around the value is no part of it (RFC 8259 2), and stays behind.
+    """Return the payload as the raw value of ``data``, or None if it is not exactly one JSON value.
+
+    White space around the value is dropped, because it is no part of the value (RFC 8259 2).
     """
     if event.data is None or event.data_form is DataForm.JSON:
         return event.data
@@ -100,8 +104,9 @@ def _one_value(data: bytes, datacontenttype: str | None) -> bytes | None:
 
 
 def _text_of(data: bytes, form: DataForm, datacontenttype: str | None) -> str | None:
-    """The text of text types, where decoding and encoding in the declared charset gives the same
-    bytes again; None where only base64 is exact.
+    """Return the payload as text, or None if only base64 is exact.
+
+    Decoding and encoding in the declared charset must give the same bytes.
     """
     media_type = parse(datacontenttype) if datacontenttype is not None else None
     if media_type is None or not (form is DataForm.TEXT or media_type.is_text):

@@ -1,4 +1,4 @@
-"""The members of one JSON document: no name twice, attributes of the right JSON types (J1-J3)."""
+"""The members of one JSON document: unique names, and attributes of the JSON types that the format permits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.event.validate import Locate, clip, faults_of, merge, shorten
 from app.event.value import NO_TYPES, AttributeType
 from app.event.versions import NEWEST, VERSIONS, Version
 
-MEMBERS = 1024  # of one event; HTTP's headers are bounded too (rule 8)
+MEMBERS = 1024  # the most members of one event
 
 _NOT_AN_OBJECT = Fault("not-an-object", "An event is a JSON object.", rule="J4")
 _TEXTS = msgspec.json.Decoder(list[str])
@@ -34,10 +34,10 @@ Attributes = tuple[dict[str, str], Mapping[str, AttributeType], list[Fault]]
 
 
 def read_members(text: bytes) -> dict[str, Raw]:
-    """Member names to the raw text of their values, in order. ``text`` must be UTF-8.
+    """Return member names with the raw text of their values, in order. ``text`` must be UTF-8.
 
-    Raises InvalidEvent when it is no JSON object, or has a name twice: which of two values counts is
-    something that readers disagree about (core 1.1: an attribute appears at most once).
+    Raises InvalidEvent if the text is no JSON object, or repeats a name. An attribute appears at most once
+    (core 1.1), and readers disagree which of two values counts.
     """
     members = decoded(json_text.members, text, _NOT_AN_OBJECT)
     if len(members) > MEMBERS:
@@ -49,7 +49,7 @@ def read_members(text: bytes) -> dict[str, Raw]:
 
 
 def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) -> Document:
-    """``otherwise``: what is wrong with JSON of another form. Raises InvalidEvent."""
+    """Return the result of ``decode``. Raises InvalidEvent: with ``otherwise`` if the JSON is of another type."""
     try:
         return decode(text)
     except msgspec.ValidationError:
@@ -62,11 +62,13 @@ def decoded(decode: Callable[[bytes], Document], text: bytes, otherwise: Fault) 
 
 
 def is_each_once(text: bytes, members: dict[str, Raw]) -> bool:
-    """Whether names, values, punctuation and white space alone account for every byte: then nothing
-    is there twice. False only means that a closer look is needed: at a name with an escape, say.
+    """Return True if names, values, punctuation and white space account for every byte, so that no name is
+    repeated.
+
+    False means only that the names must be counted, for example because a name has an escape.
     """
     values, names = b",".join(members.values()), "".join(members).encode("utf-8", "surrogatepass")
-    rest = 3 * len(members) + 2  # quotes and colons, braces
+    rest = 3 * len(members) + 2  # the bytes of quotes, colons and braces
     return rest + len(names) + len(values) == len(text) or (
         rest + _visible(names) + _visible(values) == _visible(text)
     )
@@ -84,7 +86,7 @@ def _visible(text: bytes) -> int:
 def _repeated(text: bytes) -> list[Fault]:
     try:
         times = Counter(_names(text))
-    except RecursionError:  # deep data, and this reader is a little less deep than the other
+    except RecursionError:  # deep data: this parser reaches a lower depth than the other
         return [Fault("duplicate-member", "A member occurs more than once.", rule="core 1.1")]
     return [
         Fault("duplicate-member", f"{clip(name)} occurs {n} times.", pointer(name), "core 1.1")
@@ -94,7 +96,7 @@ def _repeated(text: bytes) -> list[Fault]:
 
 
 def _names(text: bytes) -> list[str]:
-    """Top-level names in order, repeats included; the outermost object is the last to be closed."""
+    """Return all top-level names in order, repeated ones included. The outermost object is closed last."""
     outermost: list[str] = []
 
     def close(pairs: list[tuple[str, object]]) -> None:
@@ -105,11 +107,13 @@ def _names(text: bytes) -> list[str]:
 
 
 def read_attributes(members: dict[str, Raw]) -> Attributes:
-    """Attributes as canonical text, the types that are not String, and every fault."""
+    """Return the attributes as canonical text, the types other than String, and every fault."""
     values = b",".join(members.values())
     try:
         texts = _TEXTS.decode(b"[" + values + b"]")
-    except msgspec.DecodeError:  # something is no string, and may rightly be none, or it is no text
+    except (
+        msgspec.DecodeError
+    ):  # a value is no string, which a type may permit, or it is no valid text
         return mixed_attributes(members, VERSIONS[NEWEST], pointer)
     attributes = dict(zip(members, texts, strict=False))
     printable = not values.translate(None, _UNESCAPED)
@@ -117,7 +121,9 @@ def read_attributes(members: dict[str, Raw]) -> Attributes:
 
 
 def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) -> Attributes:
-    """Attributes of a version by their own names, of whatever types that version has."""
+    """Return the attributes of a version by its own names: canonical text, types other than String, and every
+    fault.
+    """
     attributes: dict[str, str] = {}
     types: dict[str, AttributeType] = {}
     faults: list[Fault] = []
@@ -127,7 +133,7 @@ def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) 
             faults.append(value)
         elif isinstance(value, bytes):
             attributes[name], types[name] = value.decode(), AttributeType.MAP
-        elif value is not None:  # J2: null is unset
+        elif value is not None:  # null is unset
             attributes[name], kind = _canonical(value)
             if kind is not AttributeType.STRING:
                 types[name] = kind
@@ -138,14 +144,16 @@ def mixed_attributes(members: dict[str, Raw], version: Version, locate: Locate) 
 def _value(
     name: str, raw: bytes, version: Version, locate: Locate
 ) -> str | bool | int | bytes | Fault | None:
-    """An attribute's value: bytes are the compact text of a Map, in versions that have Maps."""
+    """Return the value of an attribute, or its fault. Bytes are the compact text of a Map, in versions that have
+    Maps.
+    """
     try:
         value: str | bool | int | bytes | None = _SCALAR.decode(raw)
-    except msgspec.ValidationError:  # of another type, or of thousands of digits
+    except msgspec.ValidationError:  # of another type, or a number of thousands of digits
         value = raw
     except (
         msgspec.DecodeError
-    ):  # of a string with an unpaired surrogate: which rule that breaks, is told later
+    ):  # a string with an unpaired surrogate: validation names the broken rule
         return json_text.string(raw)
     if value is None or isinstance(value, str):
         return value
@@ -163,7 +171,7 @@ def _value(
 
 
 def unpaired(name: str, value: bytes, at: str) -> Fault | None:
-    """Return the fault of a Map whose texts hold an unpaired surrogate: they are Strings too (core 1.3)."""
+    """Return the fault of a Map with an unpaired surrogate in its texts, which are Strings too (core 1.3), or None."""
     if not json_text.is_unpaired(value):
         return None
     detail = f"{shorten(name)} holds an unpaired surrogate, which is not allowed in a string."
@@ -171,7 +179,7 @@ def unpaired(name: str, value: bytes, at: str) -> Fault | None:
 
 
 def compact_map(raw: bytes) -> bytes | None:
-    """A Map as compact text, its numbers as they are; None for what is no JSON object."""
+    """Return a Map as compact text with its numbers unchanged, or None if the text is no JSON object."""
     try:
         json_text.members(raw)
         return json_text.compact(raw)
@@ -185,7 +193,9 @@ def _wrong_type(name: str, raw: bytes, expected: str, locate: Locate) -> Fault:
 
 
 def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:
-    """Core 1.3: booleans are ``true`` and ``false``, integers plain decimals."""
+    """Return canonical text and type of a value (core 1.3): Booleans are ``true`` and ``false``, Integers plain
+    decimals.
+    """
     if isinstance(value, str):
         return value, AttributeType.STRING
     if isinstance(value, bool):
@@ -194,12 +204,12 @@ def _canonical(value: str | bool | int) -> tuple[str, AttributeType]:
 
 
 def value_of(text: str, kind: AttributeType | None) -> bytes:
-    """The JSON value of an attribute (J1): integers and booleans as such, all else as a string."""
+    """Return the JSON value of an attribute: Integers, Booleans and Maps as such, any other type as a string."""
     if kind is None or kind is AttributeType.STRING:
         return msgspec.json.encode(text)
     return text.encode()
 
 
 def pointer(name: str) -> str:
-    """JSON Pointer to a member (RFC 6901); of a name too long to repeat, its beginning."""
+    """Return the JSON Pointer to a member (RFC 6901). A name that is too long is shortened."""
     return "/" + shorten(name).replace("~", "~0").replace("/", "~1")

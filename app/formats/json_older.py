@@ -1,4 +1,4 @@
-"""Documents of versions before 1.0, and of its release candidate, by the table of versions."""
+"""JSON documents of versions before 1.0 and of its release candidate, by the table of versions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BAG = EXTENSIONS.removesuffix("/")
 
 
 def version_of(members: dict[str, Raw]) -> str | None:
-    """The name of the older version that a document is of; None for all else (``older_version``)."""
+    """Return the name of the older version of a document, or None if it has none (see ``older_version``)."""
     return older_version(lambda attribute: text_of(members.get(attribute)), pointer)
 
 
 def text_of(raw: Raw | None) -> str | None:
-    """Return the text of a member, which may hold unpaired surrogates; None for what is no string."""
+    """Return the text of a member, which may hold unpaired surrogates, or None if it is no string."""
     try:
         return None if raw is None else json_text.string(raw)
     except msgspec.ValidationError:
@@ -35,22 +35,27 @@ def text_of(raw: Raw | None) -> str | None:
 def read_older(
     name: str, members: dict[str, Raw], raw: Raw | None, encoded: Raw | None
 ) -> CloudEvent:
-    """The event in a document of the version ``name``: in ``data``, ``data_base64`` and its other
-    members. Raises InvalidEvent.
+    """Return the event in a document of the version ``name``. Raises InvalidEvent with every fault.
+
+    Args:
+        name: The version.
+        members: The members without ``data`` and ``data_base64``.
+        raw: The value of ``data``.
+        encoded: The value of ``data_base64``.
     """
     version = VERSIONS[name]
     attributes = _unnested(members) if version.nested else members
     if encoded is not None and not version.two_forms:
-        attributes = attributes | {"data_base64": encoded}  # no member that it knows
+        attributes = attributes | {"data_base64": encoded}  # this version has no such member
     texts, types, faults = mixed_attributes(attributes, version, _locate(version))
     content_type = texts.get(version.content_type)
     if version.two_forms:
         data, form, data_faults = read_data(raw, encoded, content_type)
     else:
-        said = texts.get(version.encoding) if version.encoding else None
-        coded = said is not None
-        if coded and not version.accepts[version.encoding](said or ""):
-            raw = None  # a fault of the attribute already: how the data is encoded, nobody knows
+        encoding = texts.get(version.encoding) if version.encoding else None
+        coded = encoding is not None
+        if coded and not version.accepts[version.encoding](encoding or ""):
+            raw = None  # already a fault of the attribute, and the encoding is unknown
         data, form, data_faults = read_older_data(raw, content_type, coded=coded)
     if faults or data_faults:
         raise InvalidEvent([*faults, *data_faults])
@@ -69,11 +74,13 @@ def _locate(version: Version) -> Locate:
 
 
 def _unnested(members: dict[str, Raw]) -> dict[str, Raw]:
-    """0.1: the entries of ``extensions`` beside the other attributes, each as ``extensions/NAME``."""
+    """Return the members of a 0.1 document with each entry of ``extensions`` as a member ``extensions/NAME``."""
     bag = members.get(_BAG)
     members = {name: raw for name, raw in members.items() if name != _BAG}
     if strange := [name for name in members if name.startswith(EXTENSIONS)]:
-        raise InvalidEvent([_no_attribute(name) for name in strange])  # it would pass for an entry
+        raise InvalidEvent(
+            [_no_attribute(name) for name in strange]
+        )  # such a name would be taken for an entry
     if bag is None or bytes(bag) == b"null":
         return members
     try:
@@ -95,7 +102,7 @@ def _no_attribute(name: str) -> Fault:
 
 
 def write_older(event: CloudEvent) -> bytes | None:
-    """The event as a document of its version; None when that version has no way to hold its data."""
+    """Return the event as a document of its version, or None if that version cannot hold its data."""
     version = VERSIONS[event.version]
     if version.two_forms:
         data = write_data(event) or b""

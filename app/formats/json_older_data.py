@@ -1,5 +1,5 @@
-"""``data`` before 1.0: binary data is a base64 string, and only the content type tells it from text
-(spec.md 3.2); 0.3 may say ``datacontentencoding``.
+"""The member ``data`` before version 1.0. Binary data is a base64 string, which only the content type
+distinguishes from text. Version 0.3 may declare it with ``datacontentencoding``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,18 @@ from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
 from app.formats.json_data import Data, json_value
 
-# Types that are text and do not say so in their first half
+# Subtypes of text, outside the type text/*.
 _TEXTUAL = ("html", "javascript", "yaml", "csv", "x-www-form-urlencoded")
 
 
 def read_older_data(raw: Raw | None, content_type: str | None, *, coded: bool) -> Data:
-    """The payload from the raw value of ``data``. ``coded`` means that it says it is base64."""
+    """Return the payload from the raw value of ``data``, with its form and faults.
+
+    Args:
+        raw: The value of ``data``.
+        content_type: The declared content type.
+        coded: True if the document declares the data as base64.
+    """
     if raw is None:
         return None, DataForm.OPAQUE, []
     if coded:
@@ -30,7 +36,7 @@ def read_older_data(raw: Raw | None, content_type: str | None, *, coded: bool) -
     if content_type is None:
         return bytes(raw), DataForm.JSON, []
     media_type = parse(content_type)
-    if media_type is None:  # a fault of the attribute already
+    if media_type is None:  # already a fault of the attribute
         return None, DataForm.OPAQUE, []
     if media_type.is_json:
         return bytes(raw), DataForm.JSON, []  # a string is the JSON value, as in 1.0
@@ -69,7 +75,9 @@ def _refused(code: str, detail: str) -> Data:
 
 
 def is_known_text(media_type: MediaType) -> bool:
-    """Upstream never said which types are text; these are: all else is taken for binary."""
+    """Return True if the media type is text. No specification lists these types; every other type is taken for
+    binary.
+    """
     if media_type.is_text or media_type.charset is not None:
         return True
     subtype = media_type.essence.partition("/")[2]
@@ -77,8 +85,9 @@ def is_known_text(media_type: MediaType) -> bool:
 
 
 def write_older_data(event: CloudEvent, encoding: str) -> bytes | None:
-    """The member ``data``, after ``encoding`` where that has to be said; ``b""`` without data; None
-    when there is no way to write what the reader would read again.
+    """Return the member ``data``, after the member ``encoding`` if it is needed, or ``b""`` without data.
+
+    None if this version cannot write the data so that a reader gets it back.
     """
     if event.data is None:
         return b""
@@ -98,7 +107,7 @@ def write_older_data(event: CloudEvent, encoding: str) -> bytes | None:
 
 
 def _text_of(event: CloudEvent, media_type: MediaType | None) -> str | None:
-    """The text that the reader would take for text, and turn into the same bytes."""
+    """Return the data as text that a reader turns into the same bytes, or None if there is no such text."""
     if media_type is None or media_type.is_json or event.data is None:
         return None
     known = is_known_text(media_type)

@@ -1,7 +1,7 @@
-"""The codecs of Kafka's batches, read with a bound on what they may grow to.
+"""Decompress the batches of Kafka clients, with a limit on the result.
 
-The decoders that clients use trust their broker. A broker trusts nobody: a megabyte of zeros may stand
-for gigabytes, and a length in a snappy stream may point backwards.
+The decompressors of Kafka clients trust their broker. A broker cannot trust clients: a megabyte of zeros may
+expand to gigabytes, and a length in a snappy stream may be negative.
 """
 
 from __future__ import annotations
@@ -15,18 +15,29 @@ import cramjam
 from app.formats.content_coding import DecodedTooLarge, inflate
 
 _XERIAL = b"\x82SNAPPY\0"
-_XERIAL_HEADER = 16  # magic, version, oldest version that reads it
+_XERIAL_HEADER = 16  # bytes of the header: magic, version, oldest compatible version
 _LENGTH = Struct(">i")
 _FIRST_GUESS = 64 << 10
 Bytes = bytes | bytearray | memoryview
 
 
 class Damaged(Exception):
-    """It is no data of this codec."""
+    """The data is not in the format of its codec."""
 
 
 def expand(codec: int, data: bytes, bound: int) -> Bytes:
-    """Raises TooLarge, Damaged, and KeyError for a codec that is none."""
+    """Return the decompressed data.
+
+    Args:
+        codec: Kafka's number of the codec: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+        data: The compressed data.
+        bound: The most bytes of the result.
+
+    Raises:
+        DecodedTooLarge: The result has more than ``bound`` bytes.
+        Damaged: The data is not in this codec.
+        KeyError: There is no such codec.
+    """
     expander = _CODECS[codec]
     try:
         return expander(data, bound)
@@ -35,7 +46,7 @@ def expand(codec: int, data: bytes, bound: int) -> Bytes:
 
 
 def _unsnap(data: bytes, bound: int) -> Bytes:
-    """As one block, or as the stream that Java's library makes."""
+    """Return decompressed snappy data: one block, or the stream of blocks that Java's library writes."""
     if not data.startswith(_XERIAL):
         return _unsnap_block(data, bound)
     parts: list[Bytes] = []
@@ -60,7 +71,7 @@ def _unsnap_block(data: bytes, bound: int) -> Bytes:
 
 
 def _growing(into: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], Bytes]:
-    """For codecs that need not say how large it will be: tried with more and more room."""
+    """Return the decompressor of a codec that does not declare its size: it tries ever larger buffers."""
 
     def expander(data: bytes, bound: int) -> Bytes:
         size = min(bound, max(_FIRST_GUESS, 4 * len(data)))

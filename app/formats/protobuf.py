@@ -1,8 +1,7 @@
-"""The Protobuf event format, with its batch (extra ``formats``).
+"""The Protobuf event format with its batch, which needs the extra ``formats``.
 
-Typed attributes become canonical text and, where the event knows the type, go back as they came. A
-timestamp that Protobuf cannot hold exactly is refused on write, never changed; its offset becomes
-UTC, for the format has no other.
+Typed attributes become canonical text and are written with their type again. A timestamp that Protobuf cannot
+hold exactly is refused when written, never changed. Its offset becomes UTC, because the format has no other.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from app.formats.protobuf_time import CannotHold, to_text, to_timestamp
 from app.formats.typed import (
     ATTRIBUTES,
     CORE,
-    Arriving,
+    AttributeReader,
     NotRepresentable,
-    leaving,
-    native,
+    attributes_to_write,
+    native_value,
     place,
     too_many,
 )
 
 MEDIA_TYPE = "application/cloudevents+protobuf"
 BATCH_MEDIA_TYPE = "application/cloudevents-batch+protobuf"
-FAULTS_LISTED = 1000  # after so many, the rest of a batch is not looked at
+FAULTS_LISTED = 1000  # after so many faults, reading a batch stops
 
 _FIELDS = {"specversion": "spec_version", "id": "id", "source": "source", "type": "type"}
 _KINDS = ("ce_boolean", "ce_integer", "ce_string", "ce_bytes", "ce_uri", "ce_uri_ref", "ce_timestamp")  # fmt: skip
@@ -42,10 +41,10 @@ _KIND_OF = {bool: "ce_boolean", int: "ce_integer", str: "ce_string"}
 def _is_reference(text: str) -> bool:
     return not text or is_uri_reference(
         text
-    )  # RFC 3986 4.2: empty is one, where no rule forbids it
+    )  # an empty reference is valid (RFC 3986 4.2), unless another rule forbids it
 
 
-_Check = tuple[Callable[[str], bool], str, str]  # accepts, code of the fault, what was expected
+_Check = tuple[Callable[[str], bool], str, str]  # accepts, code of the fault, expected form
 _URIS: Mapping[str, _Check] = {
     "ce_uri": (is_uri, "bad-uri", "absolute URI"),
     "ce_uri_ref": (_is_reference, "bad-uri-reference", "URI reference"),
@@ -54,21 +53,24 @@ _ANYTHING: _Check = (lambda _: True, "", "")
 
 
 def read_event(document: bytes) -> CloudEvent:
-    """The event in a CloudEvent message. Raises InvalidEvent with every fault, located by name."""
+    """Return the event in a Protobuf document. Raises InvalidEvent with every fault, located by attribute name."""
     return _event(_parsed(messages().event, document))
 
 
 def peek(document: bytes) -> Mapping[str, object]:
-    """Return the required attributes of a message that may be no valid event. Raises InvalidEvent for what is no
-    Protobuf."""
+    """Return the required attributes of a document that may be no valid event. Raises InvalidEvent if it is no
+    Protobuf.
+    """
     message = _parsed(messages().event, document)
     return {name: getattr(message, field) for name, field in _FIELDS.items()}
 
 
 def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEvent, bytes]]:
-    """Each event of a CloudEventBatch with its own slice of the document; none is legal.
+    """Return each event of a batch with its slice of the document. A batch may be empty.
 
-    Raises InvalidEvent with every fault, ``index`` set; SenderError (413) beyond ``limit`` events (H5).
+    Raises:
+        InvalidEvent: Events have faults, all of which are listed with their ``index``.
+        SenderError: The batch has more than ``limit`` events (413).
     """
     documents = _parsed(messages().batch, document).events
     if limit is not None and len(documents) > limit:
@@ -83,7 +85,7 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
             faults += [
                 replace(fault, at=f"/{index}{fault.at}", index=index) for fault in invalid.faults
             ]
-        if len(faults) >= FAULTS_LISTED:  # an answer must not grow with what was sent
+        if len(faults) >= FAULTS_LISTED:  # bounds the size of the answer
             break
     if faults:
         raise InvalidEvent(faults)
@@ -91,21 +93,21 @@ def read_batch(document: bytes, limit: int | None = None) -> list[tuple[CloudEve
 
 
 def write_event(event: CloudEvent) -> bytes:
-    """The event as a CloudEvent message. Raises NotRepresentable (422)."""
-    attributes = leaving(event, "Protobuf")
+    """Return the event as a Protobuf document. Raises NotRepresentable (422) if the format cannot hold it."""
+    attributes = attributes_to_write(event, "Protobuf")
     message = messages().event()
     for name, text in attributes.items():
         if name in _FIELDS:
             setattr(message, _FIELDS[name], text)
         else:
             value = message.attributes.add(key=name).value
-            _write(value, name, native(text, event.types.get(name)))
+            _write(value, name, native_value(text, event.types.get(name)))
     write_data(message, event, attributes)
     return bytes(message.SerializeToString(deterministic=True))
 
 
 def write_batch(documents: Sequence[bytes]) -> bytes:
-    """A batch of documents as they are."""
+    """Return a batch of these documents, unchanged."""
     return bytes(messages().batch(events=documents).SerializeToString(deterministic=True))
 
 
@@ -122,17 +124,17 @@ def _parsed(kind: Any, document: bytes) -> Any:
 def _event(message: Any) -> CloudEvent:
     if len(message.attributes) > ATTRIBUTES:
         raise too_many(len(message.attributes))
-    arriving = Arriving()
+    arriving = AttributeReader()
     for name, field in _FIELDS.items():
         text = getattr(message, field)
-        if text:  # absent and empty are the same bytes
+        if text:  # absent and empty have the same bytes
             arriving.add(name, text)
     for entry in message.attributes:
         _read(entry.key, entry.value, arriving)
     return arriving.event(read_data(message, arriving))
 
 
-def _read(name: str, value: Any, arriving: Arriving) -> None:
+def _read(name: str, value: Any, arriving: AttributeReader) -> None:
     kinds = [kind for kind in _KINDS if value.HasField(kind)]
     if len(kinds) != 1:
         detail = f"{clip(name)} has {len(kinds) or 'no'} values; expected one."
@@ -143,8 +145,11 @@ def _read(name: str, value: Any, arriving: Arriving) -> None:
         _read_plain(name, kinds[0], getattr(value, kinds[0]), arriving)
 
 
-def _read_plain(name: str, kind: str, held: Any, arriving: Arriving) -> None:
-    """Core attributes have rules of their own; of an extension only the document tells its type."""
+def _read_plain(name: str, kind: str, held: Any, arriving: AttributeReader) -> None:
+    """Add an attribute that is no timestamp, or the fault of a value that is not of its Protobuf type.
+
+    Core attributes are validated by their own rules later.
+    """
     accepts, code, expected = _URIS.get(kind, _ANYTHING)
     if name in CORE or accepts(held):
         arriving.add(name, held)
@@ -153,7 +158,7 @@ def _read_plain(name: str, kind: str, held: Any, arriving: Arriving) -> None:
         arriving.refuse(code, detail, place(name), "core 1.3")
 
 
-def _read_time(name: str, timestamp: Any, arriving: Arriving) -> None:
+def _read_time(name: str, timestamp: Any, arriving: AttributeReader) -> None:
     try:
         arriving.add(name, to_text(timestamp.seconds, timestamp.nanos))
     except CannotHold as error:

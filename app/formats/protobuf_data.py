@@ -1,8 +1,8 @@
-"""The three forms of data in the Protobuf format: bytes, text, a message with the name of its type.
+"""The three forms of data in the Protobuf format: bytes, text, and a message with the name of its type.
 
-A message is the payload's bytes under ``application/protobuf``, and its type URL is ``dataschema``,
-as the format asks of writers; so both survive a change of format. A type URL without a scheme means
-https (any.proto), and ``dataschema`` must be absolute, so it is written out there.
+A message becomes the payload's bytes under ``application/protobuf`` and its type URL becomes ``dataschema``,
+so that both survive a change of format. A type URL without a scheme means https, which ``dataschema`` must
+spell out.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from app.event.media_types import MediaType, parse
 from app.event.types import is_uri
 from app.event.validate import clip
 from app.event.value import CloudEvent, DataForm
-from app.formats.typed import Arriving, Data
+from app.formats.typed import AttributeReader, Data
 
 _FORMS = ("binary_data", "text_data", "proto_data")
 _MESSAGE = "application/protobuf"
 _MESSAGES = frozenset(
     {_MESSAGE, "application/x-protobuf", "application/vnd.google.protobuf"}
-)  # essences in use
+)  # media types in use for Protobuf messages
 _SCHEME = "https://"
 _NOTHING: Data = (None, DataForm.OPAQUE)
 
 
-def read_data(message: Any, arriving: Arriving) -> Data:
-    """The payload; faults go to ``arriving``, and so do attributes that the form implies."""
+def read_data(message: Any, arriving: AttributeReader) -> Data:
+    """Return the payload and its form. Faults and implied attributes are added to ``arriving``."""
     there = [form for form in _FORMS if message.HasField(form)]
     if len(there) > 1:
         detail = f"{' and '.join(there)} exclude each other."
@@ -40,12 +40,12 @@ def read_data(message: Any, arriving: Arriving) -> Data:
     return _NOTHING
 
 
-def _from_text(text: str, arriving: Arriving) -> Data:
+def _from_text(text: str, arriving: AttributeReader) -> Data:
     declared = arriving.attributes.get("datacontenttype")
     if declared is None:
         return text.encode(), DataForm.TEXT
     media_type = parse(declared)
-    if media_type is None:  # a fault of the attribute already
+    if media_type is None:  # already a fault of the attribute
         return _NOTHING
     try:
         data = media_type.encode(text)
@@ -56,7 +56,7 @@ def _from_text(text: str, arriving: Arriving) -> Data:
     return data, DataForm.OPAQUE if media_type.is_json else DataForm.TEXT
 
 
-def _from_message(packed: Any, arriving: Arriving) -> Data:
+def _from_message(packed: Any, arriving: AttributeReader) -> Data:
     attributes = arriving.attributes
     if not _is_message(attributes.setdefault("datacontenttype", _MESSAGE)):
         detail = f"proto_data is not a {clip(attributes['datacontenttype'])}."
@@ -66,7 +66,7 @@ def _from_message(packed: Any, arriving: Arriving) -> Data:
     return packed.value, DataForm.OPAQUE
 
 
-def _name_type(type_url: str, arriving: Arriving) -> None:
+def _name_type(type_url: str, arriving: AttributeReader) -> None:
     absolute = type_url if is_uri(type_url) else _SCHEME + type_url
     schema = arriving.attributes.get("dataschema")
     if schema not in {None, type_url, absolute}:
@@ -82,7 +82,7 @@ def _is_message(datacontenttype: str) -> bool:
 
 
 def write_data(message: Any, event: CloudEvent, attributes: Mapping[str, str]) -> None:
-    """Text where decoding and encoding give the same bytes again; a message where its type is known."""
+    """Write the payload into the message: as text if this is exact, as a message if its type is known, or as bytes."""
     data, declared = event.data, attributes.get("datacontenttype")
     if data is None:
         return

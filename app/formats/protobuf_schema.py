@@ -1,15 +1,14 @@
-"""The messages of package io.cloudevents.v1, for the library that reads and writes them.
+"""The Protobuf messages of package io.cloudevents.v1, described by field number and type without generated code.
 
-Described here by field number and type, so that nothing generated is kept. The bytes are those of
-the published description; where it leaves a reader less to see, ours is looser and we look:
+The bytes are those of the published description. Where it would hide a fault from a reader, this one is
+looser and the reader checks.
 
-- the attributes are repeated entries, which a map is on the wire: a name that is there twice shows;
-- alternatives are optional fields without a ``oneof``: two of them at once show;
-- integers have 64 bits: one beyond 32 bits shows instead of being cut;
-- the events of a batch are bytes: each keeps its own slice.
+- Attributes are repeated entries, which have the bytes of a map: a repeated name can be detected.
+- Alternatives are optional fields outside a oneof: two values at once can be detected.
+- Integers have 64 bits: a value beyond 32 bits is detected, not cut.
+- The events of a batch are bytes: each event keeps its slice.
 
-A plain field that is there twice is left to Protobuf, by whose encoding the last one counts: all
-readers agree, and the attribute is there once.
+For a repeated plain field Protobuf lets the last value count, as all readers do.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _FIELDS = {
 
 
 class Messages(NamedTuple):
-    """Message classes of the library, and the error that it raises for bytes that are none."""
+    """The message classes of the library, and the error that it raises for malformed bytes."""
 
     event: Any
     batch: Any
@@ -48,7 +47,7 @@ class Messages(NamedTuple):
 
 @cache
 def messages() -> Messages:
-    """Made at first use, in a pool of their own. Raises FormatNotInstalled without the library."""
+    """Return the message classes, created at first use in a separate descriptor pool. Raises FormatNotInstalled."""
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message  # noqa: PLC0415
         from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415
@@ -77,7 +76,7 @@ def _describe(message: Any, fields: tuple[str, ...]) -> None:
             field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
         else:
             field.type = getattr(field, f"TYPE_{kind.upper()}")
-        if label == ["optional"]:  # proto3 tells whether it is there by a oneof of its own
+        if label == ["optional"]:  # proto3 needs a oneof per optional field to record its presence
             field.proto3_optional = True
             field.oneof_index = len(message.oneof_decl)
             message.oneof_decl.add(name=f"_{name}")

@@ -1,4 +1,4 @@
-"""RFC 3339 text to ``google.protobuf.Timestamp`` and back, exactly or not at all.
+"""Convert RFC 3339 text to ``google.protobuf.Timestamp`` and back, exactly or not at all.
 
 A Timestamp is an instant of the years 1 to 9999 in whole nanoseconds of UTC, without leap seconds.
 """
@@ -10,19 +10,23 @@ from datetime import date
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86_400
 _NANOS = 10**9
-_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of year 1 and of year 9999
+_FIRST, _LAST = (
+    -62_135_596_800,
+    253_402_300_799,
+)  # seconds since 1970 of the first and last moment of the years 1 to 9999
 _CYCLE = 146_097  # days of 400 years, after which the calendar repeats
-_FRACTION_AT = 19  # where ``2026-11-20T10:00:00`` ends
+_FRACTION_AT = 19  # the length of ``2026-11-20T10:00:00``
 _DIGITS = 9
 
 
 class CannotHold(ValueError):
-    """The message completes "a Protobuf timestamp ..."."""
+    """The time has no Timestamp. The message completes the sentence "a Protobuf timestamp ..."."""
 
 
 def to_timestamp(text: str) -> tuple[int, int]:
-    """Seconds since 1970 and nanoseconds of a valid RFC 3339 text. Its offset becomes UTC: the same
-    instant. Raises CannotHold for a leap second, for finer than nanoseconds, for other years.
+    """Return seconds since 1970 and nanoseconds of a valid RFC 3339 text. The offset is converted to UTC.
+
+    Raises CannotHold for a leap second, for more than nine digits of a second, and for other years.
     """
     clock, zone = (text[:-1], "+00:00") if text[-1] in "Zz" else (text[:-6], text[-6:])
     if clock[17:19] == "60":
@@ -34,7 +38,7 @@ def to_timestamp(text: str) -> tuple[int, int]:
 
 
 def to_text(seconds: int, nanos: int) -> str:
-    """RFC 3339 in UTC with no more digits than there are. Raises CannotHold for what is none."""
+    """Return RFC 3339 text in UTC without trailing zeros. Raises CannotHold if the values are no valid Timestamp."""
     if not (_FIRST <= seconds <= _LAST and 0 <= nanos < _NANOS):
         raise CannotHold("holds the years 1 to 9999 and 0 to 999999999 nanoseconds")
     days, rest = divmod(seconds, _DAY)
@@ -45,7 +49,7 @@ def to_text(seconds: int, nanos: int) -> str:
 
 
 def _days(clock: str) -> int:
-    """Since 1970. The year 0 is RFC 3339's, but not Python's: it is counted 400 years later."""
+    """Return the days since 1970. Python has no year 0, so it is counted as year 400, minus 400 years."""
     year, month, day = int(clock[:4]), int(clock[5:7]), int(clock[8:10])
     if year:
         return date(year, month, day).toordinal() - _EPOCH

@@ -1,7 +1,7 @@
-"""Which format has which media type: a further format is a further row.
+"""The table of event formats by media type. A new format is a new row.
 
-Keys are essences: lower case, without parameters. A media type that begins like one of CloudEvents
-and stands in neither table is not refused here: it may pass as it is (H6).
+Keys are media types in lower case without parameters. A media type of CloudEvents that is in neither table is
+not refused here: it may be forwarded unread.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from app.formats import avro, json, protobuf
 
 
 class EventFormat(msgspec.Struct, frozen=True):
-    """One event, one document. All raise FormatNotInstalled (415) where a library is missing.
+    """The functions of one event format. All raise FormatNotInstalled (415) if their library is missing.
 
-    ``peek``  the members of a document that may be no valid event, by the names of attributes. Raises SenderError
-              and ValueError for what is no document at all.
+    Attributes:
+        read_event: Return the event of a document. Raises InvalidEvent.
+        write_event: Return the document of an event. Raises NotRepresentable.
+        peek: Return the members of a document that may be no valid event, by attribute name. Raises
+            SenderError or ValueError if it is no document.
     """
 
     read_event: Callable[[bytes], CloudEvent]
@@ -27,7 +30,12 @@ class EventFormat(msgspec.Struct, frozen=True):
 
 
 class BatchFormat(msgspec.Struct, frozen=True):
-    """Several events with their own slices, at most ``limit``; documents of the same format."""
+    """The batch functions of one event format.
+
+    Attributes:
+        read_batch: Return the events of a batch with their slices. The second argument limits their number.
+        write_batch: Return the batch of documents of the same format.
+    """
 
     read_batch: Callable[[bytes, int | None], Sequence[tuple[CloudEvent, bytes]]]
     write_batch: Callable[[Sequence[bytes]], bytes]

@@ -1,4 +1,4 @@
-"""What the formats with native attribute types share: native values to canonical text and back."""
+"""Code that the formats with native attribute types share: convert native values to canonical text and back."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ Value = str | bool | int | bytes
 """A native attribute value: Boolean, Integer, Binary, or any type whose canonical form is text."""
 
 Data = tuple[bytes | None, DataForm]
+"""The payload and its form."""
 
-ATTRIBUTES = 1024  # of one event; HTTP's headers are bounded too (rule 8)
+ATTRIBUTES = 1024  # the most attributes of one event
 CORE = frozenset({"specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time"})  # fmt: skip
 
 _VERSION = "1.0"
 
 
 class FormatNotInstalled(SenderError):
-    """The library that a format needs is not there: 415, naming the extra that brings it."""
+    """The library of an event format is missing (415). The message names the extra that contains it."""
 
     def __init__(self, name: str) -> None:
         title = f"The {name} event format is not installed; it needs the extra formats"
@@ -30,15 +31,15 @@ class FormatNotInstalled(SenderError):
 
 
 class NotRepresentable(SenderError):
-    """A valid event that a format cannot hold without changing it: 422."""
+    """A format cannot hold a valid event without changing it (422)."""
 
     def __init__(self, name: str, fault: Fault) -> None:
         title = f"The {name} event format cannot hold this event"
         super().__init__(title, status=422, code="not-representable", faults=[fault])
 
 
-class Arriving:
-    """The attributes of one event while they are read, with every fault."""
+class AttributeReader:
+    """The attributes of one event while a document is read, with every fault."""
 
     def __init__(self) -> None:
         self.attributes: dict[str, str] = {}
@@ -46,7 +47,7 @@ class Arriving:
         self._types: dict[str, AttributeType] = {}
 
     def add(self, name: str, value: Value) -> None:
-        """A value of the type it has in the document; no name twice (core 1.1)."""
+        """Add an attribute of the type that the document has. A repeated name is a fault (core 1.1)."""
         if name in self.attributes:
             self.repeated(name)
         elif name in CORE and not isinstance(value, str):
@@ -59,6 +60,7 @@ class Arriving:
             self._take(name, value)
 
     def repeated(self, name: str) -> None:
+        """Add the fault of a repeated attribute."""
         detail = f"{clip(name)} occurs more than once."
         self.refuse("duplicate-attribute", detail, place(name), "core 1.1")
 
@@ -70,10 +72,11 @@ class Arriving:
             self._types[name] = AttributeType.INTEGER
 
     def refuse(self, code: str, detail: str, at: str = "", rule: str = "") -> None:
+        """Add a fault."""
         self.faults.append(Fault(code, detail, at, rule))
 
     def event(self, data: Data) -> CloudEvent:
-        """Raises InvalidEvent with every fault of reading and of validation."""
+        """Return the event. Raises InvalidEvent with every fault of reading and of validation."""
         found = merge(self.faults, self._other_version())
         faults = merge(found, faults_of(self.attributes, place))
         if faults:
@@ -81,16 +84,18 @@ class Arriving:
         return CloudEvent(self.attributes, *data, self._types)
 
     def _other_version(self) -> list[Fault]:
-        """These formats came with 1.0: no earlier version is defined in them."""
+        """Return the fault of a specversion other than 1.0, which these formats do not define."""
         text = self.attributes.get("specversion")
-        if not text or text == _VERSION:  # none at all is told as such
+        if not text or text == _VERSION:  # validation reports a missing one
             return []
         detail = f"specversion {clip(text)} is not supported in this format; supported: 1.0."
         return [Fault("unsupported-specversion", detail, place("specversion"), "core 1.1")]
 
 
 def canonical(value: Value) -> str:
-    """Core 1.3: ``true`` and ``false``, plain decimals, base64; text is canonical already."""
+    """Return the canonical text of a value (core 1.3): ``true`` or ``false``, a plain decimal, base64, or the
+    text itself.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -98,17 +103,17 @@ def canonical(value: Value) -> str:
     return str(value).lower()
 
 
-def native(text: str, kind: AttributeType | None) -> str | bool | int:
-    """The value whose canonical text this is: integers and booleans as such, all else as text."""
+def native_value(text: str, kind: AttributeType | None) -> str | bool | int:
+    """Return the value with this canonical text: an Integer or a Boolean as such, any other type as text."""
     if kind is AttributeType.BOOLEAN:
         return text == "true"
     return int(text) if kind is AttributeType.INTEGER else text
 
 
-def leaving(event: CloudEvent, form: str) -> Mapping[str, str]:
-    """The attributes to be written: a payload that is JSON without saying so gets its type (I4, J13).
+def attributes_to_write(event: CloudEvent, form: str) -> Mapping[str, str]:
+    """Return the attributes to write. JSON data without a content type gets ``application/json``.
 
-    Raises NotRepresentable for an event of another version than 1.0.
+    Raises NotRepresentable for a version other than 1.0.
     """
     if event.version != _VERSION:
         detail = f"specversion {clip(event.version)} has no {form} format; only 1.0 has."
@@ -120,11 +125,12 @@ def leaving(event: CloudEvent, form: str) -> Mapping[str, str]:
 
 
 def place(name: str) -> str:
-    """JSON Pointer to an attribute (RFC 6901); of a name too long to repeat, its beginning."""
+    """Return the JSON Pointer to an attribute (RFC 6901). A name that is too long is shortened."""
     return "/" + shorten(name).replace("~", "~0").replace("/", "~1")
 
 
 def too_many(count: int) -> InvalidEvent:
+    """Return the refusal of an event with more than ``ATTRIBUTES`` attributes."""
     detail = f"The event has {count} attributes; at most {ATTRIBUTES} are accepted."
     return InvalidEvent([Fault("too-many-attributes", detail, rule="rule 8")])
 

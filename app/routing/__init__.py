@@ -1,1 +1,1 @@
-"""Pure. Where an event goes: which route, which topics, which key, which content mode."""
+"""Pure. The decision where an event goes: which route, which topics, which key, which content mode."""

@@ -1,6 +1,6 @@
-"""Whether an event's data keeps to a JSON Schema (2020-12): every fault with its JSON Pointer.
+"""Validate the data of events against a JSON Schema (2020-12). Each fault has a JSON Pointer.
 
-A schema refers to nothing outside its own file, and its patterns run in linear time: neither it nor an event
+A schema may refer only to its own file, and its patterns run in linear time. So neither a schema nor an event
 can make the gateway fetch anything or hang.
 """
 
@@ -24,19 +24,18 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-MOST = 50  # faults of one event that are listed
-LISTED = (
-    4 << 10
-)  # bytes of data; of more, only the first fault is told (the library makes all faults at once)
+MOST = 50  # the most faults of one event that are listed
+LISTED = 4 << 10
+"""The most bytes of data for which all faults are listed: the library creates all of them at once."""
 
-_MORE = f"There may be more faults: of data above {LISTED} bytes only the first is told."
+_MORE = f"There may be more faults: for data above {LISTED} bytes only the first is listed."
 
 Check = Callable[[CloudEvent], Sequence[Fault]]
-"""What of an event's data does not keep to the schema; nothing for data that does."""
+"""A function that returns the faults of an event's data, or none if it matches the schema."""
 
 
 class InvalidData(SenderError):
-    """422: the data of the event is not what its route asks for."""
+    """The data of an event does not match the schema of its route (422)."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__(
@@ -45,7 +44,16 @@ class InvalidData(SenderError):
 
 
 def compile_check(setting: DataSchema, texts: Mapping[str, bytes], at: str) -> Check:
-    """``texts``: of the files, by the path in the setting. Raises SetupError that names the setting."""
+    """Return the check of a route's setting ``schema``.
+
+    Args:
+        setting: The setting.
+        texts: The contents of the schema files, by the path in the setting.
+        at: The name of the setting, for errors.
+
+    Raises:
+        SetupError: A schema cannot be used. The error names the setting.
+    """
     if setting.file is not None:
         return _of_schema(texts[str(setting.file)], f"{at}.file")
     checks = {
@@ -92,14 +100,16 @@ def _of_schema(text: bytes, at: str) -> Check:
             if len(event.data) > LISTED:
                 return _first(validator, value, branches=branches)
             return _listed(validator.iter_errors(value))
-        except ValueError as error:  # of the library: "Recursion limit reached"
+        except ValueError as error:  # the library's "Recursion limit reached"
             return (Fault("invalid-data", f"The data cannot be checked: {error}.", "/data"),)
 
     return check
 
 
 def _value(data: bytes) -> Any:
-    """Return data as the library takes it. Numbers beyond a double are exact; a stand-in is an unpaired surrogate."""
+    """Return data as the library takes it: exact numbers beyond a double, and private-use characters for
+    unpaired surrogates.
+    """
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
@@ -109,8 +119,11 @@ def _value(data: bytes) -> Any:
 def _first(
     validator: jsonschema_rs.Draft202012Validator, value: Any, *, branches: bool
 ) -> Sequence[Fault]:
-    """Of large data. A fault of ``anyOf`` or ``oneOf`` brings every fault of each of its branches with it:
-    in a schema that has ``branches``, none is made."""
+    """Return the first fault of large data, or one fault without a place if the schema has ``anyOf`` or
+    ``oneOf``.
+
+    A fault of ``anyOf`` or ``oneOf`` would contain every fault of each of its branches.
+    """
     import jsonschema_rs  # noqa: PLC0415
 
     if not branches:
@@ -118,7 +131,7 @@ def _first(
             validator.validate(value)
         except jsonschema_rs.ValidationError as error:
             return (_fault(error), Fault("invalid-data", _MORE, "/data"))
-    detail = f"The data does not match; of more than {LISTED} bytes no place is told."
+    detail = f"The data does not match the schema; for more than {LISTED} bytes no place is given."
     return (Fault("invalid-data", detail, "/data"),)
 
 
@@ -135,18 +148,18 @@ def _listed(errors: Any) -> Sequence[Fault]:
 
 
 def _pointer(path: Sequence[str | int]) -> str:
-    """RFC 6901, from the event down."""
+    """Return the JSON Pointer (RFC 6901) to a place in the event."""
     steps = [json_text.without_stand_ins(str(step)) for step in ("data", *path)]
     return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps)
 
 
 def _validator(text: bytes, at: str) -> jsonschema_rs.Draft202012Validator:
-    import jsonschema_rs  # noqa: PLC0415 - 3 MB, for routes with a schema alone
+    import jsonschema_rs  # noqa: PLC0415 - 3 MB of memory, only for routes with a schema
 
     try:
         document = text.decode(
             json.detect_encoding(text)
-        ).encode()  # a file may have a mark, or be UTF-16
+        ).encode()  # a file may have a byte order mark, or be UTF-16
         schema = json_text.loaded(json_text.with_stand_ins(document))
     except ValueError as error:
         raise SetupError(f"is not JSON: {error}", setting=at, cure="repair the file") from error

@@ -1,4 +1,4 @@
-"""Which key an event would get, and why: what a person asks when two events share a lane, or do not."""
+"""Explain which key an event would get, and why, for people who ask why two events share a lane."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from app.routing.keys import NO_MAPPERS, MissingKey, PlainMapper, compile_key
 from app.routing.templates import placeholders
 
 
-class Explained(msgspec.Struct, frozen=True):
-    """``key``     the record key; None for none.
-    ``why``     one clause: where it comes from, or why there is none.
-    ``refused`` the route wants a key, so this event would be answered 400.
+class ExplainedKey(msgspec.Struct, frozen=True):
+    """The record key of an event, with its reason.
+
+    Attributes:
+        mapper: The key mapper of the route.
+        key: The record key; None for none.
+        why: The source of the key, or why there is none, in one clause.
+        refused: True if the route demands a key, so that the event would be refused with 400.
     """
 
     mapper: str
@@ -30,18 +34,27 @@ def explain(
     request_key: bytes | None = None,
     *,
     own: Mapping[str, PlainMapper] = NO_MAPPERS,
-) -> Explained:
-    """Pure, as every mapper is. Raises what making the key raises, but for a missing one."""
+) -> ExplainedKey:
+    """Return the key of an event under a policy, with its reason.
+
+    Raises what the key mapper raises, but not MissingKey.
+
+    Args:
+        policy: The setting ``key`` of a route.
+        event: The event.
+        request_key: The key that the request gives.
+        own: The operator's key mappers, by name.
+    """
     try:
         key, refused = compile_key(policy, own=own)(event, request_key), False
     except MissingKey:
         key, refused = None, True
     reason = _REASONS.get(policy.mapper, _own)
-    return Explained(policy.mapper, key, reason(policy, event, key is not None), refused)
+    return ExplainedKey(policy.mapper, key, reason(policy, event, key is not None), refused)
 
 
 _Reason = Callable[[KeyPolicy, CloudEvent, bool], str]
-"""From policy and event, and whether there is a key, to the clause."""
+"""A function from policy, event and whether there is a key to the reason in one clause."""
 
 
 def _from_request(_policy: KeyPolicy, _event: CloudEvent, found: bool) -> str:

@@ -1,4 +1,4 @@
-"""Where an event goes on from a place: the subscriptions that read there, and what mirrors bring further."""
+"""Follow an event from a topic: the subscriptions that read there, and the places to which mirrors copy it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,26 @@ from app.routing.publications import USUAL, Manner, writing_of
 T = TypeVar("T")
 
 Steps = Generator[int | Work, None, T]
-"""Yields the number of filters that were evaluated since the last time, or a step for a thread; returns the result."""
+"""A generator that yields the units of work done since the last yield, or a long step for another thread.
 
-HOPS = 8  # mirrors that are followed, one behind the other
-FOLLOWED = 256  # and of one place: mirrors that read each other's topics have ways without number
+Its return value is the result.
+"""
+
+HOPS = 8  # the most mirrors in a chain that are followed
+FOLLOWED = 256  # the most mirrors followed from one place: mirrors that read each other's topics have endless paths
 
 
 class Hop(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that the event comes to: by its route, or by the mirror ``by``.
+    """A place to which an event comes, by its route or by a mirror.
 
-    ``record``         as it is written there by a route; None behind a mirror, which writes it again.
-    ``subscriptions``  all that read there, whether they want it or not.
-    ``untold``         those of the broker that may read it, where an exchange of RabbitMQ decides that.
+    Attributes:
+        broker: The broker.
+        topic: The topic, or the place as ``routing.places`` writes it.
+        by: The route or mirror that writes the event there.
+        key: The record key.
+        record: The record as the route writes it. None after a mirror, which encodes the event again.
+        subscriptions: All subscriptions that read there, whether they want the event or not.
+        untold: Subscriptions that may read it, if an exchange of RabbitMQ chooses the queues.
     """
 
     broker: str
@@ -44,8 +52,17 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """``lane``: what it is in line with there, in words. ``fault``: why what arrives is no event to it, or cannot go on.
-    ``onward``: the place a mirror brings it to; None for what is no mirror, or does not want it."""
+    """The verdict of one subscription on an event.
+
+    Attributes:
+        id: The subscription.
+        wants: True if the event passes all its filters.
+        sink: The sink, as text.
+        lane: The lane of the event in this subscription, in words.
+        filters: The verdict of each filter.
+        fault: Why the record is no event to the subscription, or cannot be copied. "" if neither is so.
+        onward: The place to which a mirror copies the event. None if it does not.
+    """
 
     id: str
     wants: bool
@@ -57,9 +74,10 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Follower:
-    """Follows an event through the subscriptions in force. ``kinds`` and ``manners``: as ``Router`` takes them.
+    """Follows an event through the subscriptions in force.
 
-    ``units``: filters that one event evaluates at most, when every subscription is asked once.
+    Attributes:
+        units: The most filters that one event evaluates, if every subscription is asked once.
     """
 
     def __init__(
@@ -68,6 +86,13 @@ class Follower:
         kinds: Mapping[str, str],
         manners: Mapping[str, Manner],
     ) -> None:
+        """Create a follower.
+
+        Args:
+            subscriptions: The subscriptions in force.
+            kinds: The kind of each broker, by name.
+            manners: The Pulsar settings of brokers, by name.
+        """
         self._subscriptions = tuple(subscriptions)
         self._kinds = kinds
         self._manners = manners
@@ -75,7 +100,7 @@ class Follower:
         self.units = sum(1 + each.units for each in self._explain.values())
 
     def follow(self, broker: str, topic: str, by: str, record: Record) -> Steps[Hop]:
-        """Return the place that ``by`` writes the record to, with all that follows."""
+        """Return the place to which ``by`` writes the record, with everything that follows."""
         return self._hop(broker, topic, by, record, (), iter(range(FOLLOWED)))
 
     def _hop(
@@ -87,8 +112,16 @@ class Follower:
         seen: tuple[str, ...],
         turns: Iterator[int],
     ) -> Steps[Hop]:
-        """``seen``: the mirrors that led here, so that a circle ends. ``turns``: one for each mirror that may still
-        be followed."""
+        """Return one place with its subscriptions.
+
+        Args:
+            broker: The broker of the place.
+            topic: The topic.
+            by: The route or mirror that writes there.
+            record: The record as written there.
+            seen: The mirrors that led here, so that a circle ends.
+            turns: One item for each mirror that may still be followed.
+        """
         on_broker = [each for each in self._subscriptions if each.source.broker == broker]
         by_exchange = topic.startswith(EXCHANGE)
         verdicts: list[SubscriptionVerdict] = []
@@ -113,7 +146,7 @@ class Follower:
         seen: tuple[str, ...],
         turns: Iterator[int],
     ) -> Steps[SubscriptionVerdict]:
-        """It sees what its broker's binding reads, not what the sender wrote."""
+        """Return the verdict of one subscription, which sees the event as its broker's binding decodes the record."""
         kind = self._kinds.get(subscription.source.broker, "embedded")
         try:
             decoded = BINDINGS[kind].decode(record)
@@ -148,7 +181,10 @@ class Follower:
         seen: tuple[str, ...],
         turns: Iterator[int],
     ) -> Steps[Hop | None]:
-        """A worker never re-keys (K11). Raises SenderError for what cannot be written there."""
+        """Return the place to which a mirror copies the event, with the same key. None if it is not followed.
+
+        Raises SenderError if the event cannot be encoded for that place.
+        """
         target = mirror.sink
         if not isinstance(target, Target | Exchange) or mirror.id in seen or len(seen) >= HOPS:
             return None

@@ -1,8 +1,8 @@
-"""Which event is which: the identity that a route compares so that a repeat is stored once.
+"""The identity of an event, by which a route with ``deduplicate`` stores a repeated event once.
 
-An event is the same when its producer, ``source`` and ``id`` are, and a repeat of it when its data is, too
-(core 3.1: source and id together name an event). What is remembered of it has one form in memory and on
-the disk: the digest of its identity, and beside it a ``note`` of its data, how long it counts, and its place.
+Two events are the same if producer, ``source`` and ``id`` are equal (core 3.1), and a repeat if the data is
+equal too. Memory and disk store the same form: a digest of the identity, with a note. The note holds a digest
+of the data, the end of the window, and the position of the record.
 """
 
 from __future__ import annotations
@@ -20,25 +20,38 @@ from app.model.receipt import Receipt
 from app.model.route import Route
 
 Verdict = Literal["new", "duplicate", "differs"]
+"""The relation of an event to the stored one of the same identity."""
 Entry = tuple[bytes, bytes]
-"""An identity's key, and the note of it."""
+"""The key of an identity, and its note."""
 
-_KEY, _DATA = 16, 8  # bytes of a digest that are kept
-_NO_DATA = bytes(_DATA)  # absent data is not empty data
+_KEY, _DATA = 16, 8  # the stored bytes of each digest
+_NO_DATA = bytes(_DATA)  # absent data differs from empty data
 _NOTE = struct.Struct(">8sQI")
 _COUNTS = struct.Struct(">QI")
 
 
 class Window(msgspec.Struct, frozen=True):
-    """How long a route remembers, in milliseconds, and how many events."""
+    """The setting ``deduplicate`` of a route.
+
+    Attributes:
+        route: The name of the route.
+        milliseconds: The time for which an event is remembered.
+        most: The most events that are remembered.
+    """
 
     route: str
     milliseconds: int
     most: int
 
 
-class Identity(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """``key``: digest of producer, source and id. ``data``: digest of the data."""
+class Identity(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+    """The identity of an event within the window of its route.
+
+    Attributes:
+        window: The window of the route.
+        key: The digest of producer, source and id.
+        data: The digest of the data.
+    """
 
     window: Window
     key: bytes
@@ -46,11 +59,11 @@ class Identity(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
 
 
 Identify = Callable[[CloudEvent, str], Identity | None]
-"""From an event and the name of its producer; None for a document whose attributes nobody here reads."""
+"""A function from an event and its producer's name to the identity. None for an opaque document without attributes."""
 
 
 def compile_identity(route: Route) -> Identify | None:
-    """None for a route that stores whatever comes."""
+    """Return the function that computes identities for a route, or None if it does not deduplicate."""
     setting = route.deduplicate
     if setting is None:
         return None
@@ -69,8 +82,10 @@ def compile_identity(route: Route) -> Identify | None:
     return identify
 
 
-class Known(NamedTuple):
-    """What a note says: where the record is, and until when that counts."""
+class StoredIdentity(NamedTuple):
+    """The contents of a note: the digest of the data, the end of the window in ms since 1970, and the place of
+    the record.
+    """
 
     data: bytes
     until_ms: int
@@ -79,19 +94,23 @@ class Known(NamedTuple):
 
 
 def note_of(identity: Identity, now_ms: int, partition: int, position: str) -> bytes:
+    """Return the note of an event that is stored at this position."""
     until = now_ms + identity.window.milliseconds
     return identity.data + _COUNTS.pack(until, partition) + position.encode()
 
 
-def known_of(note: bytes) -> Known:
+def known_of(note: bytes) -> StoredIdentity:
+    """Return the contents of a note."""
     data, until_ms, partition = _NOTE.unpack_from(note)
-    return Known(data, until_ms, partition, note[_NOTE.size :].decode())
+    return StoredIdentity(data, until_ms, partition, note[_NOTE.size :].decode())
 
 
 def judge(
     note: bytes | None, identity: Identity, now_ms: int, broker: str, topic: str
 ) -> tuple[Verdict, Receipt | None]:
-    """What the event is beside the one that was stored; the receipt of that one for a duplicate."""
+    """Return whether an event is new, a duplicate, or differs from the stored one. A duplicate has the receipt
+    of that one.
+    """
     if note is None:
         return "new", None
     known = known_of(note)
@@ -103,8 +122,9 @@ def judge(
 
 
 class Recent:
-    """The notes of one route and topic, the oldest first. Bounded by number; those that no longer count go
-    as others come."""
+    """The notes of one route and topic, oldest first, limited in number. Expired notes are removed when others
+    are added.
+    """
 
     def __init__(self) -> None:
         self._notes: OrderedDict[bytes, bytes] = OrderedDict()
@@ -114,6 +134,7 @@ class Recent:
         return len(self._notes)
 
     def remember(self, entries: Iterable[Entry], most: int, now_ms: int) -> None:
+        """Add entries, and remove expired ones and the oldest above ``most``."""
         notes = self._notes
         for key, note in entries:
             if key in notes:
@@ -124,6 +145,7 @@ class Recent:
         self.forget_before(now_ms)
 
     def forget_before(self, now_ms: int) -> None:
+        """Remove the notes whose window ended before ``now_ms``."""
         notes = self._notes
         while notes:
             oldest = next(iter(notes))

@@ -1,7 +1,7 @@
-"""What an event would meet, and why, without sending anything: routes, key, topics, subscriptions, mirrors.
+"""Explain what would happen to an event without sending it: routes, key, topics, subscriptions and mirrors.
 
-The same compiled pieces decide here as on the hot path (``Router``, filters, key mappers, places); only
-the reasons are added.
+The decisions are made by the same compiled code as for real events (``Router``, filters, key mappers). This
+module adds the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from app.event.value import CloudEvent
 from app.filters.explain import Explainer, FilterVerdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
-from app.routing.explained import Explained, explain
+from app.routing.explained import ExplainedKey, explain
 from app.routing.hops import Follower, Hop, Steps
 from app.routing.places import may_be_among
 from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
@@ -28,9 +28,16 @@ from app.routing.publications import NO_MANNERS, Manner
 
 
 class RouteVerdict(msgspec.Struct, frozen=True):
-    """``asked``: whether its filters were looked at; routes behind the one that matched are not, and none
-    is when the request names its route. ``chosen``: the event takes it. ``invalid``: what of its data does
-    not match the schema of that route."""
+    """The verdict of one route on an event.
+
+    Attributes:
+        name: The route.
+        chosen: True if the event takes this route.
+        asked: True if the filters were evaluated. They are not after the first match, or if the request names
+            its route.
+        filters: The verdict of each filter.
+        invalid: The faults of the data against the schema of the route.
+    """
 
     name: str
     chosen: bool
@@ -40,7 +47,7 @@ class RouteVerdict(msgspec.Struct, frozen=True):
 
 
 class UnknownSource(SenderError):
-    """An event cannot come from a place that is none: 404."""
+    """The source of an event is no topic of a configured broker (404)."""
 
     def __init__(self, place: str) -> None:
         detail = f"{shorten(place)} is not BROKER/TOPIC with a configured broker"
@@ -48,22 +55,31 @@ class UnknownSource(SenderError):
 
 
 class Journey(msgspec.Struct, frozen=True, kw_only=True):
-    """``refused``: the error that the sender would get instead of a 202; ``key`` and ``hops`` are empty
-    then, but for a key that is missing. ``outside``: places that subscriptions read and nothing here writes
-    to, as if another client wrote the event there."""
+    """The explanation of an event: the routes, key, topics, subscriptions and mirrors that it would meet.
+
+    Attributes:
+        event: The event.
+        routes: The verdict of each route.
+        key: The record key. None if no route takes the event.
+        hops: The places to which the route publishes, with everything that follows.
+        outside: Topics that subscriptions read and Skybridge does not write to, as if another client wrote
+            the event there.
+        refused: The error that the sender would get. ``hops`` is then empty.
+    """
 
     event: CloudEvent
     routes: tuple[RouteVerdict, ...]
-    key: Explained | None = None
+    key: ExplainedKey | None = None
     hops: tuple[Hop, ...] = ()
     outside: tuple[Hop, ...] = ()
     refused: SenderError | None = None
 
 
 class Guide:
-    """``routes`` and ``subscriptions`` in force; the rest as ``Router`` takes it.
+    """Explains events by the routes and subscriptions in force.
 
-    ``units``: filters that one event evaluates at most, when every route and subscription is asked once.
+    Attributes:
+        units: The most filters that one event evaluates, if every route and subscription is asked once.
     """
 
     def __init__(
@@ -74,6 +90,7 @@ class Guide:
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
     ) -> None:
+        """Create a guide. Other parameters are those of ``Router``."""
         self._routes = {route.name: route for route in routes}
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers
@@ -93,7 +110,7 @@ class Guide:
         *,
         filtered: bool = False,
     ) -> Journey:
-        """Return the journey that ``steps`` returns, in one go."""
+        """Return the journey of an event, without yielding between steps. See ``steps`` for the parameters."""
         steps = self.steps(decoded, request_key, route, as_from, filtered=filtered)
         while True:
             try:
@@ -113,12 +130,18 @@ class Guide:
         *,
         filtered: bool = False,
     ) -> Steps[Journey]:
-        """Explain an event in steps, so that the caller can do other work in between.
+        """Explain an event in steps, so that the caller can do other work between them.
 
-        ``route`` is the name that the request gives; with ``filtered`` its filters are asked all the same, as for a
-        producer that may not send everything. With ``as_from``, the BROKER/TOPIC that another client writes the event
-        to, no route is asked. Raises KeyMapperFailed when an operator's own mapper breaks; what a sender can be told
-        is in ``refused``.
+        Args:
+            decoded: The event.
+            request_key: The key that the request gives.
+            route: The name of the route that the request gives.
+            as_from: BROKER/TOPIC to which another client writes the event. No route is then asked.
+            filtered: Evaluate the filters of ``route``, as for a producer with limited rights.
+
+        Raises:
+            KeyMapperFailed: An operator's own key mapper failed. Errors for the sender are in
+                ``Journey.refused``.
         """
         if as_from is not None:
             return (yield from self._from_others(decoded, request_key, as_from))
@@ -144,8 +167,11 @@ class Guide:
         return Journey(event=event, routes=verdicts, key=key, hops=hops)
 
     def _outside(self, decoded: Decoded, key: bytes | None) -> Steps[tuple[Hop, ...]]:
-        """Return the places that subscriptions read and nothing here writes to, as if another client wrote the event
-        there. A place that a template or an exchange may mean is one that something here may write to."""
+        """Return the topics that subscriptions read and Skybridge does not write to, as if another client wrote
+        the event.
+
+        A topic that a template or an exchange may name counts as one that Skybridge writes to.
+        """
         hops: list[Hop] = []
         for broker, topic in dict.fromkeys(
             (each.source.broker, topic)
@@ -171,7 +197,9 @@ class Guide:
     def _verdicts(
         self, event: CloudEvent, named: str | None, *, filtered: bool
     ) -> Steps[tuple[RouteVerdict, ...]]:
-        """A request that names a route has decided: no filter is asked, but that route's where ``filtered``."""
+        """Return the verdict of each route. If the request names a route, only its filters are evaluated, and
+        only if ``filtered``.
+        """
         verdicts: list[RouteVerdict] = []
         found = False
         for name, explain_all in self._of_route.items():
@@ -188,7 +216,7 @@ class Guide:
     def _by_schema(
         self, event: CloudEvent, chosen: str, verdicts: tuple[RouteVerdict, ...]
     ) -> tuple[str, tuple[RouteVerdict, ...]]:
-        """The route that takes the event once its data was looked at."""
+        """Return the route that takes the event after its data was validated, and the changed verdicts."""
         faults = tuple(self._router.faults(chosen, event))
         setting = self._routes[chosen].data_schema
         if not faults or setting is None:

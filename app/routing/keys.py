@@ -1,8 +1,8 @@
-"""Key mappers: where the record key comes from (Kafka binding 3.1).
+"""Key mappers, which compute the record key of an event (Kafka binding 3.1).
 
-A mapper reads the event and returns bytes, or None where it finds nothing. It never touches the event
-(K10), and the bytes never become an attribute. A mapper of another kind is a line in ``MAPPERS``; an
-operator's own is a plain callable, given by name.
+A mapper reads the event and returns bytes, or None. It never changes the event, and the key never becomes an
+attribute. A new built-in mapper is an entry in ``MAPPERS``. An operator's own mapper is a plain callable with
+a name.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ _TEXT = msgspec.json.Decoder(str)
 
 
 def compile_pointer(pointer: str) -> Callable[[CloudEvent], bytes | None]:
-    """A JSON Pointer into the data of an event, as a record key. ``pointer`` is empty (the whole of the data)
-    or begins with a slash.
+    """Return the function that makes a record key of the value at a JSON Pointer in the data.
 
-    A string gives its text; a number or a boolean the very characters that it was written with (``1.10``
-    stays ``1.10``). A string with an unpaired surrogate is no text: it gives the very bytes that it was written
-    with, quotes included, so that equal strings stay in order. Object, array, null, nothing there, and data that
-    is not JSON give no key.
+    A string gives its text; a number or a boolean its characters as written (``1.10`` stays ``1.10``). A
+    string with an unpaired surrogate gives its bytes as written, quotes included, so that equal strings stay
+    in order.
+
+    An object, an array, null, no value, and data that is not JSON give None.
+
+    Args:
+        pointer: Empty for all of the data, or a path that begins with a slash.
     """
     lookup = compile_lookup(pointer)
 
@@ -55,11 +58,11 @@ def _key(value: bytes) -> bytes | None:
 
 
 Keys = Callable[[Run, bytes | None], Iterable[bytes | None] | None]
-"""The keys of events that look alike; None where each has to be looked at."""
+"""A function that returns the keys of a batch by column. None if each event needs its mapper."""
 
 
 def compile_keys(policy: KeyPolicy) -> Keys:
-    """What the mapper of the policy says of each event, where that follows from a column."""
+    """Return the function that computes the keys of a batch, if they follow from a column or the request."""
     keys = _alike(policy)
     if keys is None:
         return lambda _run, _request_key: None
@@ -74,7 +77,9 @@ def compile_keys(policy: KeyPolicy) -> Keys:
 
 
 def _alike(policy: KeyPolicy) -> Keys | None:
-    """None for a mapper that looks at each event. What it returns says None where no event has a key."""
+    """Return the function for a mapper that does not look at each event, or None. Its result None means that no
+    event has a key.
+    """
     match policy.mapper:
         case "partitionkey" | "attribute" as mapper:
             name = "partitionkey" if mapper == "partitionkey" else policy.attribute or ""
@@ -88,18 +93,18 @@ def _alike(policy: KeyPolicy) -> Keys | None:
 
 
 KeyMapper = Callable[[CloudEvent, bytes | None], bytes | None]
-"""From an event, and the key that came with its request, to the record key."""
+"""A function from an event and the request's key to the record key."""
 
 PlainMapper = Callable[[Mapping[str, str], bytes | None, bytes | None], bytes | str | None]
-"""An operator's own mapper: from attributes, data and the request's key to the record key."""
+"""An operator's own mapper, from attributes, data and the request's key to the record key."""
 
 NO_MAPPERS: Mapping[str, PlainMapper] = MappingProxyType({})
 
-DIGEST_HEX = 32  # 128 bits are enough to tell keys apart, and half of a record's key to store
+DIGEST_HEX = 32  # 128 bits distinguish keys at half the size
 
 
 class MissingKey(SenderError):
-    """The route refuses events without a key, and this one yields none: 400."""
+    """A route demands a key and the event has none (400)."""
 
     def __init__(self, where: str) -> None:
         detail = f"This route needs a record key, but {where} gives none."
@@ -111,8 +116,15 @@ class MissingKey(SenderError):
 def compile_key(
     policy: KeyPolicy, *, setting: str = "", own: Mapping[str, PlainMapper] = NO_MAPPERS
 ) -> KeyMapper:
-    """``own``: an operator's mappers by name. SetupError names ``setting`` where a template is wrong
-    or a mapper unknown.
+    """Return the key mapper of a policy.
+
+    Args:
+        policy: The setting ``key`` of a route.
+        setting: The name of the setting, for errors.
+        own: The operator's key mappers, by name.
+
+    Raises:
+        SetupError: The template is malformed, or no mapper has this name.
     """
     built_in = MAPPERS.get(policy.mapper)
     mapper = built_in(policy, setting) if built_in else _own(policy.mapper, own, setting)
@@ -130,9 +142,11 @@ def compile_key(
 
 
 def digest(values: list[str | None]) -> bytes:
-    """The first 32 hexadecimal digits of SHA-256 over the values, each written as the number of its
-    UTF-8 bytes, a colon, the bytes and a comma; an absent one as ``-,``. So ``a, bc`` and ``ab, c``
-    differ, and so do absent and empty. Any language can make the same key.
+    """Return the first 32 hexadecimal digits of SHA-256 over the values, so that any language can compute the
+    same key.
+
+    Each value is written as its number of UTF-8 bytes, a colon, the bytes and a comma. An absent value is
+    ``-,``. So ``a, bc`` differs from ``ab, c``, and absent from empty.
     """
     written = b"".join([_netstring(value) for value in values])
     return sha256(written, usedforsecurity=False).hexdigest()[:DIGEST_HEX].encode()
@@ -146,12 +160,12 @@ def _netstring(value: str | None) -> bytes:
 
 
 def _from_request(_policy: KeyPolicy, _setting: str) -> KeyMapper:
-    return lambda _event, request_key: request_key  # K7: as is
+    return lambda _event, request_key: request_key
 
 
 def _partitionkey(_policy: KeyPolicy, _setting: str) -> KeyMapper:
-    """K9: as is, where present. The extension has no empty value, so one would put into one lane what
-    has no key.
+    """Return the mapper of the attribute ``partitionkey``. An empty value gives no key: it would put unordered
+    events in one lane.
     """
 
     def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
@@ -174,7 +188,9 @@ def _of_attribute(name: str) -> KeyMapper:
 
 
 def _template(policy: KeyPolicy, setting: str) -> KeyMapper:
-    """All attributes of the template must be there: half a key would join what is not one thing."""
+    """Return the mapper of a template. A missing attribute gives no key, because a partial key would join
+    unrelated events.
+    """
     template = compile_template(policy.template or "", setting=f"{setting}.template".lstrip("."))
 
     def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
@@ -192,7 +208,7 @@ def _pointer(policy: KeyPolicy, _setting: str) -> KeyMapper:
 
 
 def _hash(policy: KeyPolicy, _setting: str) -> KeyMapper:
-    """Missing only where none of the attributes is there."""
+    """Return the mapper of a digest. It gives no key only if all attributes are missing."""
     names = policy.attributes or ()
 
     def mapper(event: CloudEvent, _request_key: bytes | None) -> bytes | None:
@@ -207,8 +223,9 @@ def _none(_policy: KeyPolicy, _setting: str) -> KeyMapper:
 
 
 def _own(name: str, own: Mapping[str, PlainMapper], setting: str) -> KeyMapper:
-    """The mapper sees attributes that it cannot write to (K10); whatever it raises is told apart from
-    a fault of the sender and of ours.
+    """Return the wrapper of an operator's own mapper, which cannot change the attributes.
+
+    Any exception of the mapper becomes KeyMapperFailed, distinct from faults of senders and of Skybridge.
     """
     plain = own.get(name)
     if plain is None:
@@ -245,7 +262,7 @@ MAPPERS: Mapping[str, Callable[[KeyPolicy, str], KeyMapper]] = {
 
 
 def _where(policy: KeyPolicy) -> str:
-    """What a sender must give so that there is a key."""
+    """Return what a sender must give so that the event has a key."""
     return {
         "from_request": "header skybridge-key",
         "attribute": policy.attribute or "",

@@ -1,4 +1,4 @@
-"""What events of a subscription are in line by (rule 3 of delivery): compiled for the worker, and in words."""
+"""The value by which a subscription orders events: compiled for the worker, and in words for people."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from app.model.subscription import OrderBy, Subscription
 from app.routing.keys import compile_pointer
 
 OrderOf = Callable[[CloudEvent], str | None]
-"""The value that an event is in line by; None where it has none, and so no order."""
+"""A function that returns the value that orders an event. None if the event has no order."""
 
 
 def compile_order(setting: str | OrderBy | None) -> OrderOf | None:
-    """Of ``order_by``: an attribute, or a JSON Pointer. None: the key of the record counts."""
+    """Return the function for the setting ``order_by``: an attribute or a JSON Pointer. None if the record key
+    orders.
+    """
     if setting is None:
         return None
     if isinstance(setting, str):
@@ -28,7 +30,13 @@ def compile_order(setting: str | OrderBy | None) -> OrderOf | None:
 
 
 def lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None) -> str:
-    """The lane of an event, for a person. ``key``: of its record."""
+    """Return the lane of an event in words.
+
+    Args:
+        subscription: The subscription.
+        event: The event.
+        key: The key of its record.
+    """
     if subscription.ordering == "none":
         return "none: ordering is none"
     words = _lane_words(subscription, event, key)
@@ -41,7 +49,7 @@ def _lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None
     setting = subscription.order_by
     order_of = compile_order(setting)
     if setting is None or order_of is None:
-        return "none: the record has no key" if key is None else f"key {shown(key)}"
+        return "none: the record has no key" if key is None else f"key {key_text(key)}"
     value = order_of(event)
     if isinstance(setting, OrderBy):
         at = repr(setting.pointer)
@@ -51,6 +59,6 @@ def _lane_words(subscription: Subscription, event: CloudEvent, key: bytes | None
     return f"none: the event has no {setting}" if value is None else f"{setting} {value!r}"
 
 
-def shown(key: bytes) -> str:
-    """For a person, whatever bytes it is."""
+def key_text(key: bytes) -> str:
+    """Return a key as text for people, whatever its bytes are."""
     return repr(key.decode("utf-8", "backslashreplace"))

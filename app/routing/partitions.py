@@ -1,7 +1,6 @@
-"""Which partition a key belongs to: murmur2 as in Kafka's Java client, on every log.
+"""Compute the partition of a key with murmur2, as Kafka's Java client does, for every log.
 
-A key must land in the same partition with every writer, so this is the Java client's function to
-the bit, tested against values the Java client gave.
+All writers must put a key in the same partition. Tests compare this function with values of the Java client.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 CACHED_KEYS = 65_536
-_SHORT = (
-    256  # bytes of a key that is remembered: a cache of longer ones would take gigabytes (rule 8)
-)
+_SHORT = 256  # bytes of a cached key; longer keys could fill gigabytes
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash, unsigned."""
+    """Return the 32-bit hash, unsigned."""
     length = len(data)
     words = length >> 2
     h = _SEED ^ length
@@ -34,7 +31,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of ``key`` among ``partitions``, as ``DefaultPartitioner`` of Kafka's Java client."""
+    """Return the partition of ``key`` among ``partitions``, as Kafka's Java client computes it."""
     return _remembered(key, partitions) if len(key) <= _SHORT else _computed(key, partitions)
 
 

@@ -1,10 +1,10 @@
-"""What a log is told to publish to: the text of a target, made from an event's attributes.
+"""The text that names a target to its log, made from the attributes of an event.
 
-Every log takes plain topic names of Kafka's grammar. Beside them
+Every log accepts topic names of Kafka's grammar. Two logs accept further forms.
 
-- RabbitMQ knows ``queue:NAME``, a queue that others made, and ``exchange:NAME:ROUTING KEY``, which is
-  what a target ``{exchange, routing_key}`` becomes;
-- Pulsar knows ``tenant/namespace/topic``, also with ``persistent://`` before it.
+- RabbitMQ accepts ``queue:NAME``, an existing queue, and ``exchange:NAME:ROUTING KEY``, which a target with
+  ``exchange`` becomes.
+- Pulsar accepts ``tenant/namespace/topic``, also with ``persistent://`` before it.
 """
 
 from __future__ import annotations
@@ -30,32 +30,36 @@ _PULSAR_NAMESPACE = re.compile(r"(persistent://)?[\w.=:-]+/[\w.=:-]+/")
 
 
 def compile_place(target: Target | Exchange, kind: str, *, setting: str = "") -> Template:
-    """SetupError for what can never be a place on a broker of that kind, afterwards BadTopic."""
+    """Return the template of a target's place on a broker of this kind.
+
+    Raises:
+        SetupError: The text can never be a place on such a broker. At run time the template raises BadTopic.
+    """
     if isinstance(target, Exchange):
         return _compile_exchange(target, setting)
     return _compile_topic(target.topic, kind, f"{setting}.topic")
 
 
 def is_place(name: str, kind: str) -> bool:
-    """Whether a broker of that kind can have a topic of that fixed name."""
+    """Return True if a broker of this kind can have a topic of this fixed name."""
     if kind == "rabbitmq" and name.startswith(QUEUE):
         return 0 < len(name.removeprefix(QUEUE).encode()) <= _SHORT_STRING
     return is_topic(name[_namespace_of(name, kind) :])
 
 
 def is_fixed(target: Target | Exchange) -> bool:
-    """Whether it is the same place for every event."""
+    """Return True if the target is the same place for every event."""
     return not named_in(target)
 
 
 def named_in(target: Target | Exchange) -> tuple[str, ...]:
-    """The attributes that its place is made from."""
+    """Return the attributes from which a target's place is made."""
     texts = [target.topic] if isinstance(target, Target) else [target.exchange, target.routing_key]
     return tuple([name for text in texts for name in placeholders(text)])
 
 
 def fixed_place(target: Target | Exchange) -> str:
-    """The place of a target that is fixed, as the log is told."""
+    """Return the place of a target without attributes, as its log takes it."""
     if isinstance(target, Target):
         return target.topic
     names = compile_template(target.exchange)({}), compile_template(target.routing_key)({})
@@ -63,8 +67,10 @@ def fixed_place(target: Target | Exchange) -> str:
 
 
 def may_be_among(targets: Iterable[Target | Exchange], broker: str, place: str) -> bool:
-    """Whether one of them is that place, or may be: a template may mean any place of its broker, and an exchange
-    may lead to any."""
+    """Return True if one of the targets is this place, or may be.
+
+    A template may name any place of its broker, and an exchange may lead to any.
+    """
     return any(
         isinstance(each, Exchange) or not is_fixed(each) or fixed_place(each) == place
         for each in targets
@@ -86,7 +92,7 @@ def _compile_topic(text: str, kind: str, setting: str) -> Template:
 
 
 def _namespace_of(text: str, kind: str) -> int:
-    """How many of the first characters name tenant and namespace."""
+    """Return the length of the prefix with tenant and namespace."""
     found = _PULSAR_NAMESPACE.match(text) if kind == "pulsar" else None
     return found.end() if found else 0
 
@@ -102,8 +108,15 @@ def _compile_exchange(target: Exchange, setting: str) -> Template:
 
 
 def _compile_name(text: str, setting: str, *, anything: bool = False) -> Template:
-    """A template whose result is a name in AMQP. What attributes make of an exchange must be a plain
-    name, so that a sender reaches no other than those meant; a routing key may be ``anything``."""
+    """Return a template whose result is a name in AMQP.
+
+    An exchange name made from attributes must be plain, so that a sender cannot reach other exchanges.
+
+    Args:
+        text: The template.
+        setting: The name of the setting, for errors.
+        anything: True for a routing key, which may have any characters.
+    """
     template = compile_template(text, setting=setting)
     names = placeholders(text)
     if not names:

@@ -1,4 +1,4 @@
-"""The decision on the way in: from an event to what is published where."""
+"""Decide what is published where, for each accepted event."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from app.routing.publications import (
     PlanRun,
     Publication,
     compile_target,
-    each_by_itself,
-    once,
-    run_to_one,
-    to_each,
-    to_one,
+    deduplicating_plan,
+    multi_target_plan,
+    no_batch_plan,
+    single_target_batch_plan,
+    single_target_plan,
 )
 from app.routing.rules import NoRoute, Rules, UnknownRoute
 from app.routing.templates import BadTopic
@@ -35,14 +35,20 @@ __all__ = ["BadTopic", "MissingKey", "NoRoute", "Router", "UnknownRoute"]
 
 
 Permit = Callable[[str], None]
-"""Raises SenderError where a sender may not use the route of this name."""
-Told = Callable[[str, str], None]
-"""The name of a route, and what became of an event whose data does not match: rejected, counted, rerouted."""
+"""A function that raises SenderError if a sender may not use the route of this name."""
+InvalidDataCallback = Callable[[str, str], None]
+"""A function that is called with a route's name and the fate of an event with invalid data: rejected, counted or
+rerouted.
+"""
 
 
 class Resources(NamedTuple):
-    """What routes name and do not hold. ``mappers``: an operator's own key mappers, by name. ``checks``: of
-    the data of events, by the name of the route."""
+    """The key mappers and data checks that routes refer to by name.
+
+    Attributes:
+        mappers: The operator's key mappers, by name.
+        checks: The checks of event data, by the name of the route.
+    """
 
     mappers: Mapping[str, PlainMapper] = NO_MAPPERS
     checks: Mapping[str, Check] = MappingProxyType({})
@@ -53,14 +59,7 @@ NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Router:
-    """Routes compiled once, with what they name. SetupError names the setting that cannot be compiled.
-
-    ``kinds``    of the brokers, by name: they decide the binding; embedded where it says nothing.
-    ``manners``  of writing, by the name of the broker, where one has its own.
-    ``failed``   see ``Rules``.
-    ``invalid``  is told of each event whose data does not match its route's schema.
-    ``spools``   names of the routes that publish by way of a spool.
-    """
+    """The routes in force, compiled once."""
 
     def __init__(
         self,
@@ -70,9 +69,23 @@ class Router:
         manners: Mapping[str, Manner] = NO_MANNERS,
         *,
         failed: Callable[[str], Failed] | None = None,
-        invalid: Told = lambda _route, _outcome: None,
+        invalid: InvalidDataCallback = lambda _route, _outcome: None,
         spools: Collection[str] = (),
     ) -> None:
+        """Compile the routes.
+
+        Args:
+            routes: The routes, in order.
+            resources: What the routes refer to.
+            kinds: The kind of each broker, by name, which selects the binding. A missing one is embedded.
+            manners: The Pulsar settings of brokers, by name.
+            failed: See ``Rules``.
+            invalid: Called for each event whose data does not match the schema of its route.
+            spools: The names of the routes that publish through a spool.
+
+        Raises:
+            SetupError: A setting cannot be compiled. The error names the setting.
+        """
         self._checks = resources.checks
 
         def compiled(route: Route, setting: str) -> _Compiled:
@@ -83,32 +96,34 @@ class Router:
                 )
                 for n, target in enumerate(route.to)
             ]
-            plan_run: PlanRun = each_by_itself
+            plan_run: PlanRun = no_batch_plan
             if len(targets) == 1:
-                plan = to_one(route.name, key, targets[0])
-                plan_run = run_to_one(route.name, compile_keys(route.key), targets[0])
+                plan = single_target_plan(route.name, key, targets[0])
+                plan_run = single_target_batch_plan(route.name, compile_keys(route.key), targets[0])
             else:
-                plan = to_each(route.name, key, targets)
+                plan = multi_target_plan(route.name, key, targets)
             identify = compile_identity(route)
             if identify is not None:
-                plan, plan_run = once(plan, identify), each_by_itself
+                plan, plan_run = deduplicating_plan(plan, identify), no_batch_plan
             if route.data_schema is not None:
                 plan = self._checked(plan, route.name, route.data_schema, invalid)
-                plan_run = each_by_itself
+                plan_run = no_batch_plan
             return _Compiled(route.name, plan, plan_run)
 
         self._rules: Rules[_Compiled] = Rules(routes, compiled, failed)
 
     def takes(self, route: str | None) -> bool:
-        """Whether an event could be taken there: by any route, for None. Raises UnknownRoute (404)."""
+        """Return True if some route, or the route of this name, may take events. Raises UnknownRoute (404)."""
         return bool(self._rules if route is None else self._rules.named(route))
 
     def faults(self, route: str, event: CloudEvent) -> Sequence[Fault]:
-        """What of its data does not match the schema of the route; nothing where that has none."""
+        """Return the faults of the event's data against the schema of a route. A route without schema has none."""
         check = self._checks.get(route)
         return check(event) if check else ()
 
-    def _checked(self, plan: Plan, route: str, setting: DataSchema, invalid: Told) -> Plan:
+    def _checked(
+        self, plan: Plan, route: str, setting: DataSchema, invalid: InvalidDataCallback
+    ) -> Plan:
         check, on_invalid = self._checks[route], setting.on_invalid
 
         def with_schema(
@@ -137,18 +152,25 @@ class Router:
         producer: str = "",
         permit: Permit | None = None,
     ) -> tuple[Publication, ...]:
-        """The publications of one event; all of them stored means 202.
+        """Return the publications of one event. The sender gets 202 when all of them are stored.
 
-        ``request_key``  the sender's own key (K7); mappers other than from_request pass it over.
-        ``route``        the name in ``/events/{route}``: that route takes the event, and its filters
-                         are not asked but where there is a ``permit``.
-        ``producer``     the name of the sender, empty for an unknown one: the same event of two producers
-                         is two events.
-        ``permit``       of a sender that may not use every route, asked of the chosen one before anything of the
-                         event is told; where that sends invalid data is the operator's decision.
+        Args:
+            decoded: The event.
+            request_key: The key that the sender gives, which only the mapper ``from_request`` uses.
+            route: The name in ``/events/{route}``. That route takes the event, and its filters are evaluated
+                only with ``permit``.
+            producer: The name of the sender, or "" for an unknown one. Two producers never share an identity.
+            permit: Called with the chosen route, for a sender that may not use every route. It is not called
+                for a route that takes invalid data.
 
-        Raises what ``permit`` raises, NoRoute and InvalidData (422), UnknownRoute (404), MissingKey and BadTopic (400), KeyMapperFailed (503),
-        and SenderError for an event that cannot be written as the route wants it (415, 422).
+        Raises:
+            NoRoute: No route matches (422).
+            InvalidData: The data does not match the schema (422).
+            UnknownRoute: There is no route of this name (404).
+            MissingKey: The route demands a key (400).
+            BadTopic: The attributes make no topic name (400).
+            KeyMapperFailed: The operator's key mapper failed (503).
+            SenderError: The event cannot be written as the route demands (415, 422), or ``permit`` refused.
         """
         event = decoded.event
         if route is None:
@@ -162,8 +184,10 @@ class Router:
     def plan_run(
         self, run: Run, request_key: bytes | None, route: str | None = None
     ) -> Iterable[Publication] | None:
-        """The publication of each event of a batch whose events look alike; None where each is to be planned by
-        itself, also for what is wrong with it. Raises UnknownRoute (404)."""
+        """Return the publications of a batch by column, or None if each event must be planned on its own.
+
+        None is also the answer if an event has a fault. Raises UnknownRoute (404).
+        """
         try:
             found = self._rules.first_of_all(run) if route is None else self._rules.named(route)
             return None if found is None else found.plan_run(run, request_key)
@@ -172,7 +196,7 @@ class Router:
 
 
 class _Compiled(NamedTuple):
-    """What becomes of the events of a route, by its name: of one, and of several that look alike."""
+    """A compiled route: its name, its plan for one event, and its plan for a batch by column."""
 
     name: str
     plan: Plan

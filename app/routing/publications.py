@@ -1,4 +1,4 @@
-"""What a route publishes: the records of an event for each of its targets, compiled once."""
+"""The records that a route publishes for an event, one per target, compiled once per route."""
 
 from __future__ import annotations
 
@@ -21,10 +21,17 @@ from app.routing.keys import KeyMapper, Keys
 from app.routing.places import compile_place, named_in
 
 
-class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """One record for one topic. Targets that write alike share the record.
+class Publication(
+    msgspec.Struct, frozen=True, gc=False
+):  # an instance can be in no reference cycle
+    """One record for one topic. Targets with the same encoding share the record.
 
-    ``identity``  of an event that is stored once.
+    Attributes:
+        route: The name of the route.
+        log: The log that publishes the record.
+        topic: The topic, as ``routing.places`` writes it.
+        record: The record.
+        identity: The identity of an event that is stored once. None without ``deduplicate``.
     """
 
     route: str
@@ -35,24 +42,29 @@ class Publication(msgspec.Struct, frozen=True, gc=False):  # it can be in no cyc
 
     @property
     def broker(self) -> str:
+        """Return the name of the broker."""
         return self.log.broker
 
 
 def written(
     publications: Sequence[Publication],
 ) -> tuple[list[Record], list[Identity | None] | None]:
-    """What a log is given of those for one topic: the records, and where any has one, their identities."""
+    """Return the records of publications to one topic, and their identities, or None if no record has one."""
     identities = [publication.identity for publication in publications]
     records = [publication.record for publication in publications]
     return records, identities if any(identities) else None
 
 
 Plan = Callable[[Decoded, bytes | None, str], tuple[Publication, ...]]
+"""A function from an event, the request's key and the producer's name to publications."""
 PlanRun = Callable[[Run, bytes | None], Iterable[Publication] | None]
+"""A function from a batch by column and the request's key to publications. None if events must be planned one by
+one.
+"""
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """How all records of one broker are written, whatever the route: settings of the Pulsar binding."""
+    """The encoding settings of one Pulsar broker, which apply to all routes and subscriptions that publish to it."""
 
     names: Literal["CE-", "ce_"] = "CE-"
     strings: Literal["bare", "json"] = "bare"
@@ -63,7 +75,12 @@ USUAL = Manner()
 
 
 def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
-    """``manner``: of the broker that it goes to, where it goes to one."""
+    """Return the encoding options of a route or subscription.
+
+    Args:
+        of: The route or subscription.
+        manner: The Pulsar settings of the target broker.
+    """
     return Writing(
         mode=of.content_mode,
         format=of.format,
@@ -75,7 +92,15 @@ def writing_of(of: Route | Subscription, manner: Manner = USUAL) -> Writing:
 
 
 class CompiledTarget(NamedTuple):
-    """``binding`` of its broker's kind; ``topic`` from the event's attributes, those of ``named``."""
+    """A target of a route, compiled.
+
+    Attributes:
+        log: The log that publishes.
+        binding: The binding for the kind of its broker.
+        writing: The encoding options.
+        topic: Returns the topic from the attributes of an event.
+        named: The attributes that the topic needs.
+    """
 
     log: LogName
     binding: Binding
@@ -92,6 +117,7 @@ def compile_target(
     manners: Mapping[str, Manner],
     spools: bool,
 ) -> CompiledTarget:
+    """Return a compiled target. Raises SetupError if its place cannot be compiled."""
     kind = kinds.get(target.broker, "embedded")
     return CompiledTarget(
         log_of(route, target)._replace(spooled=route.name if spools else ""),
@@ -102,8 +128,8 @@ def compile_target(
     )
 
 
-def to_one(name: str, key: KeyMapper, target: CompiledTarget) -> Plan:
-    """The usual route, without a loop."""
+def single_target_plan(name: str, key: KeyMapper, target: CompiledTarget) -> Plan:
+    """Return the plan of a route with one target, the usual case."""
     log, encode, writing, topic = target.log, target.binding.encode, target.writing, target.topic
 
     def plan(
@@ -117,7 +143,9 @@ def to_one(name: str, key: KeyMapper, target: CompiledTarget) -> Plan:
     return plan
 
 
-def run_to_one(name: str, keys_of: Keys, target: CompiledTarget) -> PlanRun:
+def single_target_batch_plan(name: str, keys_of: Keys, target: CompiledTarget) -> PlanRun:
+    """Return the batch plan of a route with one target."""
+
     def plan_run(run: Run, request_key: bytes | None) -> Iterable[Publication] | None:
         keys = keys_of(run, request_key)
         if keys is None or not run.has_one(target.named):
@@ -131,12 +159,14 @@ def run_to_one(name: str, keys_of: Keys, target: CompiledTarget) -> PlanRun:
     return plan_run
 
 
-def each_by_itself(_run: Run, _request_key: bytes | None) -> None:
-    """Of a route that has no shorter way."""
+def no_batch_plan(_run: Run, _request_key: bytes | None) -> None:
+    """Return None: the events of this route must be planned one by one."""
 
 
-def to_each(name: str, mapper: KeyMapper, targets: Sequence[CompiledTarget]) -> Plan:
-    """One key for all, whatever the number of targets, and one record for each way of writing."""
+def multi_target_plan(name: str, mapper: KeyMapper, targets: Sequence[CompiledTarget]) -> Plan:
+    """Return the plan of a route with several targets. All share one key, and targets with equal options share
+    one record.
+    """
     every = [(target.binding.encode, target.writing) for target in targets]
     ways = tuple(dict.fromkeys(every))
     chosen = [ways.index(way) for way in every]
@@ -156,8 +186,11 @@ def to_each(name: str, mapper: KeyMapper, targets: Sequence[CompiledTarget]) -> 
     return plan
 
 
-def once(plan: Plan, identify: Identify) -> Plan:
-    """Each target has the event once, by itself: a repeat reaches the one that failed."""
+def deduplicating_plan(plan: Plan, identify: Identify) -> Plan:
+    """Return the plan with the identity of the event in each publication, for a route with ``deduplicate``.
+
+    Each target deduplicates on its own, so that a repeat reaches the target that failed.
+    """
 
     def with_identity(
         decoded: Decoded, request_key: bytes | None, producer: str

@@ -1,4 +1,4 @@
-"""The routes in force, in order: the first one whose filters match wins."""
+"""The routes in force, in order. The first route whose filters match takes the event."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ from app.model.route import Route
 
 T = TypeVar("T")
 FEW = 8
-"""Routes that are all asked; of more, those that the type of an event does not rule out."""
+"""The most routes whose filters are all evaluated. Above it, an index by event type selects routes first."""
 
 
 class NoRoute(SenderError):
-    """No route matches: 422."""
+    """No route matches the event (422)."""
 
     def __init__(self, event: CloudEvent, named: str = "") -> None:
-        """``named``: the route of the request, where only that was asked."""
+        """Create the error.
+
+        Args:
+            event: The event.
+            named: The route of the request, if only that route was asked.
+        """
         kind = event.attributes.get("type")
         what = (
             "a document in a format that Skybridge cannot read"
@@ -38,15 +43,14 @@ class NoRoute(SenderError):
 
 
 class UnknownRoute(SenderError):
-    """A request names a route that does not exist: 404."""
+    """A request names a route that does not exist (404)."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"There is no route {name[:127]!r}", status=404, code="unknown-route")
 
 
 class Rules(Generic[T]):
-    """``compiled`` turns each route into what is wanted of it. ``failed``: by the name of a route, what is told of
-    its filter expressions that fail."""
+    """The routes in order, each compiled to a value of the caller's choice."""
 
     def __init__(
         self,
@@ -54,6 +58,14 @@ class Rules(Generic[T]):
         compiled: Callable[[Route, str], T],
         failed: Callable[[str], Failed] | None = None,
     ) -> None:
+        """Compile the routes.
+
+        Args:
+            routes: The routes, in order.
+            compiled: Compile a route; the second argument is the name of its setting.
+            failed: Return the function that is called for failed filter expressions of the route with this
+                name.
+        """
         made = [compiled(route, f"routes[{n}]") for n, route in enumerate(routes)]
         predicates = [
             compile_filters(route.filters, failed(route.name) if failed else None)
@@ -71,6 +83,7 @@ class Rules(Generic[T]):
         self._by_type: dict[str | None, tuple[tuple[Predicate, T], ...]] = {}
 
     def first(self, event: CloudEvent) -> T:
+        """Return the value of the first matching route. Raises NoRoute."""
         ordered = self._ordered
         if len(ordered) > FEW:
             kind = event.attributes.get("type")
@@ -82,14 +95,17 @@ class Rules(Generic[T]):
         raise NoRoute(event)
 
     def first_of_all(self, run: Run) -> T | None:
-        """What ``first`` says of each event; None where it may differ between them."""
+        """Return the route that all events of a batch take, or None if it may differ between them."""
         if self._read is None or not run.has_one(self._read):
             return None
         return self.first(run[0].event)
 
     def named(self, name: str, event: CloudEvent | None = None) -> T:
-        """The route itself. Its filters are asked only about an ``event`` of a producer that may not send
-        everything: else a sender that names a route has decided."""
+        """Return the value of the route with this name.
+
+        Its filters are evaluated only if ``event`` is given, for a producer with limited rights. Raises
+        UnknownRoute or NoRoute.
+        """
         found = self._named.get(name)
         if found is None:
             raise UnknownRoute(name)
@@ -99,7 +115,9 @@ class Rules(Generic[T]):
         return made
 
     def _of_type(self, kind: str | None) -> tuple[tuple[Predicate, T], ...]:
-        """The routes that may want such an event, in order; an event without a type fails every filter on it."""
+        """Return the routes that may want events of a type, in order. An event without type matches no filter on
+        it.
+        """
         found = [*self._index.anything, *(() if kind is None else self._index.of(kind))]
         ordered = tuple([self._ordered[n] for n in sorted(found)])
         if kind is None or len(kind) <= LENGTH:
@@ -109,8 +127,9 @@ class Rules(Generic[T]):
         return ordered
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return True if there is any route."""
         return bool(self._ordered)
 
     def __iter__(self) -> Iterator[T]:
+        """Return an iterator over the values of all routes."""
         return (made for _, made in self._ordered)

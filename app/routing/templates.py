@@ -1,4 +1,4 @@
-"""Text with attributes in it: ``orders.{type}``. ``{{`` and ``}}`` are the braces themselves."""
+"""Templates with attributes in braces, such as ``orders.{type}``. ``{{`` and ``}}`` are literal braces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.errors import Fault, SenderError, SetupError
 from app.model.spool import TOPICS as SPOOLS
 
 Template = Callable[[Mapping[str, str]], str]
-"""From attributes to text. Raises KeyError with the name of an attribute that the event lacks."""
+"""A function from attributes to text. It raises KeyError with the name of an attribute that the event lacks."""
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _ATTRIBUTE = re.compile(r"[a-z0-9]+")
@@ -23,7 +23,7 @@ _CLIP = 80
 
 
 class BadTopic(SenderError):
-    """The attributes of an event make no legal topic name: 400."""
+    """The attributes of an event make no valid topic name (400)."""
 
     def __init__(self, detail: str, attribute: str) -> None:
         fault = Fault("bad-topic", detail, at=attribute)
@@ -31,23 +31,23 @@ class BadTopic(SenderError):
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """The attributes that a template names, in order, repeats kept."""
+    """Return the attributes that a template names, in order, with repetitions."""
     return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)
 
 
 def compile_template(text: str, *, setting: str = "") -> Template:
-    """SetupError for braces that hold no attribute name."""
+    """Return the compiled template. Raises SetupError for braces without an attribute name."""
     names = _checked(text, setting)
     form = _TOKEN.sub(_form, text.replace("%", "%%"))
     if not names:
         constant = form % ()
         return lambda _attributes: constant
-    values = itemgetter(*names)  # one name: its text; several: a tuple of theirs
+    values = itemgetter(*names)  # with one name a text, with several a tuple
     return lambda attributes: form % values(attributes)
 
 
 def filled(template: Template, attributes: Mapping[str, str]) -> str:
-    """Raises BadTopic for an attribute that the event lacks."""
+    """Return the text of a template. Raises BadTopic for an attribute that the event lacks."""
     try:
         return template(attributes)
     except KeyError as missing:
@@ -56,8 +56,10 @@ def filled(template: Template, attributes: Mapping[str, str]) -> str:
 
 
 def compile_topic(text: str, *, setting: str = "") -> Template:
-    """A template whose result must be a topic name of Kafka's grammar. At compile time SetupError for
-    what can never be one, afterwards BadTopic: the sender's attribute does not fit.
+    """Return a template whose result must be a topic name of Kafka's grammar.
+
+    Raises:
+        SetupError: The text can never be a topic name. At run time the template raises BadTopic.
     """
     template = compile_template(text, setting=setting)
     names = placeholders(text)
@@ -80,16 +82,16 @@ def compile_topic(text: str, *, setting: str = "") -> Template:
 
 
 def is_topic(name: str) -> bool:
-    """Kafka's grammar of topic names, but for the names of spools: only the service writes there."""
+    """Return True for a topic name of Kafka's grammar that is not reserved for spools."""
     return len(name) <= _LONGEST and _fits(name) and not name.startswith(SPOOLS)
 
 
 def not_a_spool(name: str) -> str:
-    """What to say beside, of a name that is kept for spools."""
+    """Return the addition to a message if the name is reserved for spools, or ""."""
     return f"; {SPOOLS}* is for spools" if name.startswith(SPOOLS) else ""
 
 
-@lru_cache(maxsize=4096)  # a template makes few names, each of them again and again
+@lru_cache(maxsize=4096)  # a template makes few names, and repeats them
 def _fits(name: str) -> bool:
     return _TOPIC.fullmatch(name) is not None and name not in {".", ".."}
 

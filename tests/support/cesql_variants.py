@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from app.event.value import CloudEvent
 from app.filters.cesql import compiler
-from app.filters.cesql.compiler import Evaluator, compiled
+from app.filters.cesql.compiler import Evaluator, compile_node
 from app.filters.cesql.expression import evaluated
 from app.filters.cesql.functions import FUNCTIONS, find
 from app.filters.cesql.nodes import Call, ExpressionNode, In, Logic
@@ -92,7 +92,7 @@ def _wrapped(number: int) -> int:
 
 
 def _first_match(node: In) -> Evaluator[bool]:
-    wanted, elements = compiled(node.operand), [compiled(each) for each in node.elements]
+    wanted, elements = compile_node(node.operand), [compile_node(each) for each in node.elements]
 
     def search(event: CloudEvent) -> bool:
         value = wanted(event)
@@ -107,7 +107,7 @@ def _cast_in_turn(node: Call) -> Evaluator[Value]:
     if function is None:
         return compiler._no_function(node)
     pairs = list(
-        zip(map(compiled, node.arguments), function.types(len(node.arguments)), strict=True)
+        zip(map(compile_node, node.arguments), function.types(len(node.arguments)), strict=True)
     )
 
     def call(event: CloudEvent) -> Value:

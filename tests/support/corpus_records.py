@@ -89,7 +89,7 @@ def read(case: Case) -> Decoded:
     binding = BINDINGS[case.folder]
     if not case.switches:
         return binding.decode(record_of(case))  # type: ignore[no-any-return]
-    leniency = binding.Leniency(**case.switches)
+    leniency = type(binding.LIBERAL)(**case.switches)
     return binding.decode(record_of(case), leniency=leniency)  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from app.event.value import CloudEvent
 from app.filters.cesql.nodes import Constant
-from app.filters.cesql.printer import shown
+from app.filters.cesql.printer import node_text
 from app.filters.cesql.values import Value
 from app.filters.dialects import compile_filters
 from app.filters.model import Filter
@@ -47,7 +47,7 @@ def expressions(made_by_chance: int, seed: int) -> list[str]:
 def _told(case: Case) -> Iterator[str]:
     outcome = ours(case.expression, event_of(case.event, case.data))
     if outcome.value is not None and not outcome.errors:
-        yield f"({case.expression}) = {shown(Constant(outcome.value))}"
+        yield f"({case.expression}) = {node_text(Constant(outcome.value))}"
 
 
 def events(made_by_chance: int, seed: int) -> list[CloudEvent]:

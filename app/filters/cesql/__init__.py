@@ -1,7 +1,10 @@
-"""Pure. CloudEvents SQL 1.0.0: ``tokens`` and ``parser`` make ``nodes`` of a text, ``compiler`` makes a
-closure of them, once; ``expression`` is what others use, ``decision`` and ``printer`` explain.
+"""Pure. CloudEvents SQL 1.0.0, compiled once per expression.
 
-An evaluation gives a value and errors, and never raises. It fails fast (spec 4.1): what a failed
-part is an operand of has the zero value of its own type. Texts and nesting are bounded, nothing backs
-up without end, and nothing but the event is read. ``DATA`` and ``HAS_DATA`` are ours.
+``tokens`` and ``parser`` turn text into ``nodes``, and ``compiler`` turns these into a closure. Other
+packages use ``expression``; ``decision`` and ``printer`` explain results.
+
+An evaluation returns a value and errors, and never raises. It fails fast (CESQL 4.1): the expression around a
+failed part has the zero value of its type. Text length and nesting are limited, matching never backtracks
+without end, and an expression reads only the event. ``DATA``, ``HAS_DATA`` and ``TIME`` are extensions of
+Skybridge.
 """

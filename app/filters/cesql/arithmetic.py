@@ -1,4 +1,4 @@
-"""Whole numbers of 32 bits (CESQL 3.1 and 3.4.2), and decimals (ADR 0027)."""
+"""Arithmetic of 32-bit integers (CESQL 3.1 and 3.4.2) and of decimals (ADR 0027)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import operator
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from app.filters.cesql.decimals import DIGITS, OPERATIONS, calculated
+from app.filters.cesql.decimals import DIGITS, OPERATIONS, exact_result
 from app.filters.cesql.values import LEAST, MOST, Failure
 
 
-def within(number: int) -> int:
-    """What 32 bits cannot hold is an error, and zero (CESQL 3.1, 3.3)."""
+def checked_integer(number: int) -> int:
+    """Return the number. Raise Failure if 32 bits cannot hold it (CESQL 3.1, 3.3)."""
     if LEAST <= number <= MOST:
         return number
     raise Failure("math", f"{number} is beyond 32 bits")
@@ -25,13 +25,15 @@ def _divide(x: int, y: int) -> int:
 
 
 def _remainder(x: int, y: int) -> int:
-    """Of the sign of ``x``."""
+    """Return the remainder, with the sign of ``x``."""
     return x - y * _divide(x, y)
 
 
-def exactly(sign: str, x: Decimal, y: Decimal) -> Decimal:
-    """What a Decimal cannot hold exactly is an error, and zero: nothing is rounded."""
-    result = calculated(OPERATIONS[sign], x, y)
+def exact_decimal(sign: str, x: Decimal, y: Decimal) -> Decimal:
+    """Return the exact result of a decimal operation. Raise Failure if a Decimal cannot hold it: nothing is
+    rounded.
+    """
+    result = exact_result(OPERATIONS[sign], x, y)
     if result is None:
         raise Failure("math", f"{x} {sign} {y} has no exact result of {DIGITS} digits")
     return result

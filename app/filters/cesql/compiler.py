@@ -1,7 +1,7 @@
-"""A tree as one closure over the event. All that can be decided without an event is decided here.
+"""Compile an expression tree to one closure over the event. Decisions that need no event are made here.
 
-Operands are evaluated before any of them is cast, so that a missing attribute is told as such
-(CESQL 3.2), not as a cast that failed on another operand.
+All operands are evaluated before any of them is cast. So a missing attribute is reported as such (CESQL 3.2),
+and not as a failed cast of another operand.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import TypeVar, cast
 
 from app.event.value import AttributeType, CloudEvent
 from app.filters.cesql import nodes
-from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, exactly, within
-from app.filters.cesql.conditions import Casts, all_of, any_of, as_set, constant_sets, in_turn
+from app.filters.cesql.arithmetic import ARITHMETIC, ORDERS, checked_integer, exact_decimal
+from app.filters.cesql.conditions import Casts, all_of, any_of, as_set, constant_sets, left_to_right
 from app.filters.cesql.data import compile_data, compile_existence
 from app.filters.cesql.decimals import negative
-from app.filters.cesql.functions import Function, absent
+from app.filters.cesql.functions import Function, missing_function_message
 from app.filters.cesql.like import compile_like
-from app.filters.cesql.static_type import function_of, is_decimal, returns
+from app.filters.cesql.static_type import function_of, is_decimal, result_type
 from app.filters.cesql.values import (
     CASTS,
     DECIMAL_CASTS,
@@ -32,10 +32,11 @@ from app.filters.cesql.values import (
 T = TypeVar("T")
 _NO_EVENT = CloudEvent({})
 Evaluator = Callable[[CloudEvent], T]
-"""Raises Failure where the evaluation ends with an error."""
+"""A function from an event to a value. It raises Failure if the evaluation ends with an error."""
 
 
-def compiled(node: nodes.ExpressionNode) -> Evaluator[Value]:
+def compile_node(node: nodes.ExpressionNode) -> Evaluator[Value]:
+    """Return the evaluator of an expression."""
     match node:
         case nodes.Constant():
             return _constant(node.value)
@@ -52,10 +53,10 @@ def compiled(node: nodes.ExpressionNode) -> Evaluator[Value]:
     return _predicate(node)
 
 
-def boolean(node: nodes.ExpressionNode) -> Evaluator[bool]:
-    """As ``compiled``, cast to Boolean."""
-    value = compiled(node)
-    if returns(node) is bool:
+def compile_boolean(node: nodes.ExpressionNode) -> Evaluator[bool]:
+    """Return the evaluator of an expression, with its value cast to Boolean."""
+    value = compile_node(node)
+    if result_type(node) is bool:
         return cast("Evaluator[bool]", value)
     return lambda event: to_boolean(value(event))
 
@@ -66,7 +67,7 @@ def _predicate(node: nodes.ExpressionNode) -> Evaluator[bool]:
             name = node.name
             return lambda event: name in event.attributes
         case nodes.Not():
-            operand = boolean(node.operand)
+            operand = compile_boolean(node.operand)
             return lambda event: not operand(event)
         case nodes.Like():
             return _like(node)
@@ -108,9 +109,12 @@ def _attribute(name: str) -> Evaluator[Value]:
 
 
 def _text(node: nodes.ExpressionNode) -> Evaluator[str]:
-    """As ``compiled``, cast to String. Canonical text is what the cast of an attribute gives."""
+    """Return the evaluator of an expression, with its value cast to String.
+
+    The canonical text of an attribute equals its cast to String, so it is used directly.
+    """
     if not isinstance(node, nodes.Attribute):
-        value = compiled(node)
+        value = compile_node(node)
         return lambda event: to_text(value(event))
     name, message = node.name, _missing(node.name)
 
@@ -124,36 +128,40 @@ def _text(node: nodes.ExpressionNode) -> Evaluator[str]:
 
 
 def _negate(node: nodes.Negate) -> Evaluator[Value]:
-    operand = compiled(node.operand)
+    operand = compile_node(node.operand)
     if is_decimal(node):
         return lambda event: negative(to_decimal(operand(event)))
-    return lambda event: within(-to_integer(operand(event)))
+    return lambda event: checked_integer(-to_integer(operand(event)))
 
 
 def _arithmetic(node: nodes.Binary) -> Evaluator[Value]:
     if is_decimal(node):
         return _exact(node)
-    left, right, apply = compiled(node.left), compiled(node.right), ARITHMETIC[node.operator]
+    left, right, apply = (
+        compile_node(node.left),
+        compile_node(node.right),
+        ARITHMETIC[node.operator],
+    )
 
     def calculate(event: CloudEvent) -> int:
         x, y = left(event), right(event)
-        return within(apply(to_integer(x), to_integer(y)))
+        return checked_integer(apply(to_integer(x), to_integer(y)))
 
     return calculate
 
 
 def _exact(node: nodes.Binary) -> Evaluator[Value]:
-    left, right, sign = compiled(node.left), compiled(node.right), node.operator
+    left, right, sign = compile_node(node.left), compile_node(node.right), node.operator
 
     def calculate(event: CloudEvent) -> Value:
         x, y = left(event), right(event)
-        return exactly(sign, to_decimal(x), to_decimal(y))
+        return exact_decimal(sign, to_decimal(x), to_decimal(y))
 
     return calculate
 
 
 def _order(node: nodes.Binary) -> Evaluator[bool]:
-    left, right, holds = compiled(node.left), compiled(node.right), ORDERS[node.operator]
+    left, right, holds = compile_node(node.left), compile_node(node.right), ORDERS[node.operator]
     number = to_decimal if is_decimal(node.left, node.right) else to_integer
 
     def compare(event: CloudEvent) -> bool:
@@ -164,11 +172,11 @@ def _order(node: nodes.Binary) -> Evaluator[bool]:
 
 
 def _equality(node: nodes.Binary) -> Evaluator[bool]:
-    """The right operand's type decides what the left one is cast to (CESQL 3.7)."""
+    """Return the evaluator of ``=`` or ``!=``. The left operand is cast to the type of the right one (CESQL 3.7)."""
     same = node.operator == "="
     if isinstance(node.right, nodes.Constant) and isinstance(node.right.value, str):
         return _equals_text(_text(node.left), node.right.value, same)
-    left, right = compiled(node.left), compiled(node.right)
+    left, right = compile_node(node.left), compile_node(node.right)
     casts = _casts(node.left, node.right)
 
     def compare(event: CloudEvent) -> bool:
@@ -198,13 +206,13 @@ def _like(node: nodes.Like) -> Evaluator[bool]:
 
 
 def _in(node: nodes.In) -> Evaluator[bool]:
-    """The elements are cast to the type of what is looked for (CESQL 3.7)."""
-    wanted, inside = compiled(node.operand), not node.negated
+    """Return the evaluator of IN. The elements are cast to the type of the searched value (CESQL 3.7)."""
+    wanted, inside = compile_node(node.operand), not node.negated
     casts = _casts(node.operand, *node.elements)
     if all(isinstance(each, nodes.Constant) for each in node.elements):
         holds = constant_sets([cast("nodes.Constant", each).value for each in node.elements], casts)
         return lambda event: holds(wanted(event)) is inside
-    elements = [compiled(each) for each in node.elements]
+    elements = [compile_node(each) for each in node.elements]
 
     def search(event: CloudEvent) -> bool:
         value = wanted(event)
@@ -217,25 +225,25 @@ def _in(node: nodes.In) -> Evaluator[bool]:
 def _logic(node: nodes.Logic) -> Evaluator[bool]:
     words = set(node.operators)
     if words == {"AND"}:
-        return all_of([boolean(each) for each in node.operands])
+        return all_of([compile_boolean(each) for each in node.operands])
     if words == {"OR"}:
-        return any_of([boolean(each) for each in node.operands])
+        return any_of([compile_boolean(each) for each in node.operands])
     return _mixed(node)
 
 
 def _mixed(node: nodes.Logic) -> Evaluator[bool]:
-    """From left to right (CESQL 3.6)."""
+    """Return the evaluator of mixed AND, OR and XOR, from left to right (CESQL 3.6)."""
     first, pairs = (
-        boolean(node.operands[0]),
+        compile_boolean(node.operands[0]),
         list(zip(node.operators, node.operands[1:], strict=True)),
     )
     if node.operators[0] == "XOR":
         first = _exclusive(node.operands[0], pairs.pop(0)[1])
-    return in_turn(first, [(word, boolean(operand)) for word, operand in pairs])
+    return left_to_right(first, [(word, compile_boolean(operand)) for word, operand in pairs])
 
 
 def _exclusive(one: nodes.ExpressionNode, other: nodes.ExpressionNode) -> Evaluator[bool]:
-    left, right = compiled(one), compiled(other)
+    left, right = compile_node(one), compile_node(other)
 
     def evaluate(event: CloudEvent) -> bool:
         x, y = left(event), right(event)
@@ -254,7 +262,7 @@ def _call(node: nodes.Call) -> Evaluator[Value]:
 
 
 def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
-    """Of constants alone: functions are pure, so it is evaluated once."""
+    """Return a constant for a call with constant arguments, because functions are pure."""
     try:
         return _constant(evaluate(_NO_EVENT))
     except Failure:
@@ -262,7 +270,7 @@ def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
 
 
 def _called(node: nodes.Call, function: Function) -> Evaluator[Value]:
-    arguments = [compiled(each) for each in node.arguments]
+    arguments = [compile_node(each) for each in node.arguments]
     if len(arguments) == 1 and function.parameters[:1] != (None,):
         return _unary_call(function, arguments[0])
     types = function.types(len(arguments))
@@ -289,7 +297,7 @@ def _unary_call(function: Function, argument: Evaluator[Value]) -> Evaluator[Val
 
 
 def _no_function(node: nodes.Call) -> Evaluator[Value]:
-    message = absent(node.name, len(node.arguments))
+    message = missing_function_message(node.name, len(node.arguments))
 
     def fail(_event: CloudEvent) -> Value:
         raise Failure("missingFunction", message)

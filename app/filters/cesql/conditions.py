@@ -1,5 +1,4 @@
-"""Parts of conditions that are compiled: AND, OR and XOR, from left to right and no further than is needed
-(CESQL 3.4.2 and 3.6), and what IN looks into (3.4.5)."""
+"""Evaluate AND, OR and XOR from left to right with short circuit (CESQL 3.4.2, 3.6), and the sets of IN (3.4.5)."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ Condition = Callable[[CloudEvent], bool]
 
 
 def all_of(operands: Sequence[Condition]) -> Condition:
+    """Return the condition that is true if all operands are, with short circuit."""
     if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
         left, right = operands
         return lambda event: left(event) and right(event)
@@ -19,21 +19,22 @@ def all_of(operands: Sequence[Condition]) -> Condition:
 
 
 def any_of(operands: Sequence[Condition]) -> Condition:
-    if len(operands) == 2:  # noqa: PLR2004 - likewise
+    """Return the condition that is true if any operand is, with short circuit."""
+    if len(operands) == 2:  # noqa: PLR2004 - the usual case, without a loop
         left, right = operands
         return lambda event: left(event) or right(event)
     return lambda event: any(operand(event) for operand in operands)
 
 
-def in_turn(first: Condition, rest: Sequence[tuple[str, Condition]]) -> Condition:
-    """Of mixed words, each with what stands behind it."""
+def left_to_right(first: Condition, rest: Sequence[tuple[str, Condition]]) -> Condition:
+    """Return the condition of several operators in order, each with the operand after it."""
 
     def evaluate(event: CloudEvent) -> bool:
         value = first(event)
         for word, operand in rest:
             if word == "XOR":
                 value = value is not operand(event)
-            elif value is (word == "AND"):  # else it is decided: short circuit
+            elif value is (word == "AND"):  # otherwise the result is decided: short circuit
                 value = operand(event)
         return value
 
@@ -41,16 +42,19 @@ def in_turn(first: Condition, rest: Sequence[tuple[str, Condition]]) -> Conditio
 
 
 Casts = Mapping[Type, Callable[[Value], Value]]
+"""The cast function for each type."""
 
 
 def as_set(values: Sequence[Value], target: Type, casts: Casts) -> frozenset[Value]:
-    """Raises Failure where one of them cannot be cast."""
+    """Return the values cast to ``target``. Raises Failure if one of them cannot be cast."""
     return frozenset(map(casts[target], values))
 
 
 def constant_sets(values: Sequence[Value], casts: Casts) -> Callable[[Value], bool]:
-    """Of elements that no event changes: whether a value is one of them. There is a set for each type
-    that it may be of, or the failure of making it.
+    """Return a test whether a value is one of these constants.
+
+    The constants are cast in advance to each type that the value may have. A failed cast is raised when that
+    type occurs.
     """
     sets: dict[Type, frozenset[Value]] = {}
     failures: dict[Type, Failure] = {}

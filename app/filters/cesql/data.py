@@ -1,7 +1,7 @@
-"""``DATA`` and ``HAS_DATA``: our functions that look into JSON data, where a filter asks for it.
+"""``DATA`` and ``HAS_DATA``, the extension functions of Skybridge that read JSON data.
 
-CESQL leaves data to others (1) and wants engines to take functions of their users (3.5). The data is
-parsed at the moment of the call, and only the levels on the way.
+CESQL does not define access to data (CESQL 1) and lets engines add functions (3.5). The data is parsed during
+the call, and only the levels on the path.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ _WORDS: dict[bytes, bool] = {b"true": True, b"false": False}
 
 
 def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
-    """String, Boolean, Integer where it is written as one and 32 bits hold it, Decimal otherwise. What is not
-    there, null, an object, an array, a number that no Decimal holds and a text with an unpaired surrogate are a
-    functionEvaluation error.
+    """Return the function ``DATA`` for a JSON Pointer: it returns the value there.
+
+    The value is a String, a Boolean, an Integer if it is written as one of 32 bits, or a Decimal.
+
+    Any other value is a functionEvaluation error: none, null, an object or an array. So is a number that no
+    Decimal holds and a text with an unpaired surrogate.
     """
     find = compile_lookup(pointer)
 
@@ -38,7 +41,7 @@ def compile_data(pointer: str) -> Callable[[CloudEvent], Value]:
 
 
 def compile_existence(pointer: str) -> Callable[[CloudEvent], bool]:
-    """Whether there is anything, if only null."""
+    """Return the function ``HAS_DATA`` for a JSON Pointer: True if the data has a value there, even null."""
     find = compile_lookup(pointer)
     return lambda event: find(event) is not None
 
@@ -64,7 +67,7 @@ def _value(found: bytes, pointer: str) -> Value:
 def _text(found: bytes, pointer: str) -> str:
     try:
         return _TEXT.decode(found)
-    except msgspec.DecodeError:  # it is JSON: this is all that can be wrong with a string
+    except msgspec.DecodeError:  # the value is JSON, so this is the only possible fault of a string
         message = f"the text at {pointer!r} has an unpaired surrogate"
     except UnicodeError:
         message = f"the text at {pointer!r} is not UTF-8"

@@ -1,6 +1,4 @@
-"""Decimals as IEEE 754 decimal128 has them: 34 digits, exponents up to 6144. What they cannot hold exactly
-is no value at all: nothing is rounded (ADR 0027).
-"""
+"""Decimals of IEEE 754 decimal128: 34 digits and exponents up to 6144. Nothing is rounded (ADR 0027)."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def read(text: str) -> Decimal | None:
-    """None for what is no number, or none that can be held exactly."""
+    """Return the number, or None if the text is no number or cannot be held exactly."""
     if not _NUMBER.fullmatch(text):
         return None
     try:
@@ -46,8 +44,8 @@ def read(text: str) -> Decimal | None:
         return None
 
 
-def calculated(operation: Operation, x: Decimal, y: Decimal) -> Decimal | None:
-    """None where the result cannot be held exactly, or there is none."""
+def exact_result(operation: Operation, x: Decimal, y: Decimal) -> Decimal | None:
+    """Return the result of the operation, or None if there is none or it cannot be held exactly."""
     try:
         return operation(x, y)
     except DecimalException:
@@ -55,4 +53,5 @@ def calculated(operation: Operation, x: Decimal, y: Decimal) -> Decimal | None:
 
 
 def negative(number: Decimal) -> Decimal:
+    """Return the negated number."""
     return _EXACT.minus(number)

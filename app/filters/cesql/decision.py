@@ -1,4 +1,4 @@
-"""Which part of an expression decided, and what it saw: for a person who asks why."""
+"""Find the part of an SQL expression that decided its result, and the values that this part read, for ``explain``."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from app.event.value import CloudEvent
-from app.filters.cesql.compiler import boolean
+from app.filters.cesql.compiler import compile_boolean
 from app.filters.cesql.expression import Result, evaluated
 from app.filters.cesql.nodes import Attribute, Data, Exists, ExpressionNode, Logic, Not, children
-from app.filters.cesql.printer import shown
+from app.filters.cesql.printer import node_text
 from app.filters.cesql.values import NAMES, Failure, clipped
 
-_MOST_SEEN = 5  # values that an answer shows
+_MOST_SEEN = 5  # the most values that an explanation shows
 
 
 class Decision(NamedTuple):
-    """``part``     the smallest part of the expression that settles the whole.
-    ``because``  what it came to, and the values it saw.
+    """The part of an expression that decided the result.
+
+    Attributes:
+        part: The smallest part that decides the whole, as text.
+        because: The result of that part, and the values that it read.
     """
 
     part: str
@@ -25,8 +28,9 @@ class Decision(NamedTuple):
 
 
 def decide(root: ExpressionNode, event: CloudEvent) -> Decision:
+    """Return which part of the expression decided its result for this event."""
     node = _deciding(root, event)
-    return Decision(shown(node), _because(node, event))
+    return Decision(node_text(node), _because(node, event))
 
 
 def _deciding(node: ExpressionNode, event: CloudEvent) -> ExpressionNode:
@@ -40,12 +44,12 @@ def _deciding(node: ExpressionNode, event: CloudEvent) -> ExpressionNode:
 
 
 def _settling(node: Logic, event: CloudEvent) -> ExpressionNode | None:
-    """The operand that the outcome hangs on alone; None where several had to agree."""
+    """Return the operand that decides the result alone, or None if several had to agree."""
     settling: ExpressionNode | None = node.operands[0]
     value = _boolean(node.operands[0], event)
     for word, operand in zip(node.operators, node.operands[1:], strict=True):
         if value is None or (word != "XOR" and value is (word == "OR")):
-            continue  # failed, or short circuit
+            continue  # it failed, or short circuit
         found = _boolean(operand, event)
         alone = found is None or (word != "XOR" and found is (word == "OR"))
         settling = operand if alone else None
@@ -54,9 +58,9 @@ def _settling(node: Logic, event: CloudEvent) -> ExpressionNode | None:
 
 
 def _boolean(node: ExpressionNode, event: CloudEvent) -> bool | None:
-    """None where it fails."""
+    """Return the value of a part, cast to Boolean, or None if it fails."""
     try:
-        return boolean(node)(event)
+        return compile_boolean(node)(event)
     except Failure:
         return None
 
@@ -91,5 +95,7 @@ def _seen(node: ExpressionNode, event: CloudEvent) -> Iterator[str]:
 def _value_of(node: Attribute | Data, event: CloudEvent) -> str:
     result = evaluated(node, event)
     return (
-        result.errors[0].message if result.errors else f"{shown(node)} is {clipped(result.value)}"
+        result.errors[0].message
+        if result.errors
+        else f"{node_text(node)} is {clipped(result.value)}"
     )

@@ -1,4 +1,4 @@
-"""An expression, compiled once, as filters, tests and explanations use it."""
+"""An SQL expression, compiled once, for filters, tests and explanations."""
 
 from __future__ import annotations
 
@@ -6,46 +6,62 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from app.event.value import CloudEvent
-from app.filters.cesql.compiler import Evaluator, boolean, compiled
+from app.filters.cesql.compiler import Evaluator, compile_boolean, compile_node
 from app.filters.cesql.nodes import Call, ExpressionNode, children
 from app.filters.cesql.parser import parse
-from app.filters.cesql.static_type import function_of, returns
+from app.filters.cesql.static_type import function_of, result_type
 from app.filters.cesql.values import CASTS, ZERO, ErrorKind, Failure, Type, Value
 
 
 class Error(NamedTuple):
+    """An evaluation error: its kind in CESQL, and a message."""
+
     kind: ErrorKind
     message: str
 
 
 class Result(NamedTuple):
-    """What an evaluation gives (CESQL 3.3). It fails fast: there is one error, or none."""
+    """The value and the errors of an evaluation (CESQL 3.3). It fails fast, so there is at most one error."""
 
     value: Value
     errors: tuple[Error, ...] = ()
 
 
 Failed = Callable[[CloudEvent, str, Failure], None]
-"""Is told of an expression that failed: the event, the text of the expression, and why."""
+"""A function that is called for each failed expression: with the event, the expression's text, and the failure."""
 
 
 def ignore(_event: CloudEvent, _expression: str, _failure: Failure) -> None:
-    """Do nothing with an expression that failed."""
+    """Ignore a failed expression."""
 
 
 class Expression:
-    """``text`` as written; ``root`` the tree. Raises ParseError."""
+    """A compiled SQL expression. The constructor raises ParseError.
+
+    Attributes:
+        text: The expression as written.
+        root: The expression as a tree.
+        matches: Returns True if an event matches.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.root = parse(text)
         self.matches = self.predicate(ignore)
-        self._evaluate = compiled(self.root)
+        self._evaluate = compile_node(self.root)
 
     def predicate(self, failed: Failed) -> Evaluator[bool]:
-        """True only for Boolean true without an error (CESQL 1.2): nothing is cast. ``failed``: is told of each
-        evaluation that ends with an error."""
-        evaluate = boolean(self.root) if returns(self.root) is bool else compiled(self.root)
+        """Return a predicate that is true only for Boolean true without an error (CESQL 1.2). Other values are
+        not cast.
+
+        Args:
+            failed: Called for each evaluation that ends with an error.
+        """
+        evaluate = (
+            compile_boolean(self.root)
+            if result_type(self.root) is bool
+            else compile_node(self.root)
+        )
 
         def matches(event: CloudEvent) -> bool:
             try:
@@ -57,13 +73,13 @@ class Expression:
         return matches
 
     def evaluate(self, event: CloudEvent) -> Result:
-        """Never raises."""
+        """Return value and errors for an event. It never raises."""
         return _evaluated(self.root, self._evaluate, event)
 
 
 def evaluated(node: ExpressionNode, event: CloudEvent) -> Result:
-    """A tree, or a part of one, that is evaluated once."""
-    return _evaluated(node, compiled(node), event)
+    """Compile a tree, or a part of one, and return its result for one event."""
+    return _evaluated(node, compile_node(node), event)
 
 
 def _evaluated(node: ExpressionNode, evaluate: Evaluator[Value], event: CloudEvent) -> Result:
@@ -71,25 +87,27 @@ def _evaluated(node: ExpressionNode, evaluate: Evaluator[Value], event: CloudEve
         return Result(evaluate(event))
     except Failure as failure:
         error = Error(failure.kind, failure.message)
-        stated = failure.value
-        own = stated is not None and _is_own(node, event)
-        return Result(stated if own and stated is not None else _zero(node), (error,))
+        fallback = failure.value
+        own = fallback is not None and _is_own(node, event)
+        return Result(fallback if own and fallback is not None else _zero(node), (error,))
 
 
 def _zero(node: ExpressionNode) -> Value:
-    """Of the type of the expression, Boolean where it cannot be told (CESQL 3.2)."""
-    return ZERO[returns(node) or bool]
+    """Return the zero value of the expression's type, or of Boolean if the type is unknown (CESQL 3.2)."""
+    return ZERO[result_type(node) or bool]
 
 
 def _is_own(node: ExpressionNode, event: CloudEvent) -> bool:
-    """Whether a call failed by itself and not by an argument: then what it states is the value."""
+    """Return True if a function call failed itself, not in an argument: then the function's own value is the
+    result.
+    """
     function = function_of(node) if isinstance(node, Call) else None
     if function is None:
         return False
     types: list[Type | None] = function.types(len(children(node)))
     try:
         for argument, target in zip(children(node), types, strict=True):
-            value = compiled(argument)(event)
+            value = compile_node(argument)(event)
             _ = CASTS[target](value) if target else value
     except Failure:
         return False

@@ -1,4 +1,4 @@
-"""The built-in functions (CESQL 3.5), told apart by name and number of arguments."""
+"""The built-in functions (CESQL 3.5), distinguished by name and number of arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ WHITE_SPACE = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
-"""Unicode's property White_Space; Python's own strip takes four control characters more."""
+"""Unicode's property White_Space. Python's own strip removes four more control characters."""
 
 
 class Function(NamedTuple):
-    """``parameters``  types that arguments are cast to; None takes any.
-    ``rest``        the type of further arguments, any number of them; None: there may be none.
-    ``body``        of cast arguments; may raise Failure.
+    """A built-in function.
+
+    Attributes:
+        parameters: The types to which arguments are cast; None accepts any type.
+        returns: The type of the result.
+        body: The implementation. It gets cast arguments, and may raise Failure.
+        rest: The type of any number of further arguments; None if there may be none.
     """
 
     parameters: tuple[Type | None, ...]
@@ -37,21 +41,22 @@ class Function(NamedTuple):
     rest: Type | None = None
 
     def takes(self, count: int) -> bool:
+        """Return True if the function accepts this number of arguments."""
         least = len(self.parameters)
         return count >= least if self.rest is not None else count == least
 
     def types(self, count: int) -> list[Type | None]:
-        """One for each of ``count`` arguments."""
+        """Return the types of ``count`` arguments."""
         return [*self.parameters, *[self.rest] * (count - len(self.parameters))]
 
 
 def find(name: str, count: int) -> Function | None:
-    """The function of that name, in capitals, that takes so many arguments."""
+    """Return the function of this name, in capitals, for ``count`` arguments, or None."""
     return next((each for each in FUNCTIONS.get(name, ()) if each.takes(count)), None)
 
 
-def absent(name: str, count: int) -> str:
-    """For a person: that ``find`` found nothing."""
+def missing_function_message(name: str, count: int) -> str:
+    """Return the message that there is no such function."""
     return f"there is no function {name} of {count} argument{'' if count == 1 else 's'}"
 
 
@@ -101,10 +106,10 @@ def _absolute(number: int) -> int:
     return abs(number)
 
 
-OF_DECIMALS: Mapping[str, Function] = {
+DECIMAL_FUNCTIONS: Mapping[str, Function] = {
     "ABS": Function((Decimal,), Decimal, Decimal.copy_abs),
 }
-"""What stands for a built-in function where its argument is a decimal."""
+"""The functions that replace a built-in one if its argument is a decimal."""
 FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
     "ABS": (Function((int,), int, _absolute),),
     "BOOL": (Function((None,), bool, to_boolean),),
@@ -120,7 +125,9 @@ FUNCTIONS: Mapping[str, tuple[Function, ...]] = {
         Function((str, int), str, _substring),
         Function((str, int, int), str, _substring),
     ),
-    "TIME": (Function((str,), Decimal, seconds_of),),  # ours: CESQL 3.5 lets engines add functions
+    "TIME": (
+        Function((str,), Decimal, seconds_of),
+    ),  # an extension of Skybridge, as CESQL 3.5 permits
     "TRIM": (Function((str,), str, _trim),),
     "UPPER": (Function((str,), str, str.upper),),
 }

@@ -1,5 +1,6 @@
-"""Patterns of LIKE (CESQL 3.4.3). The time is at most length times pattern, whatever the pattern:
-each ``%`` but the last takes the first fit and never looks for another, which is enough.
+"""Patterns of LIKE (CESQL 3.4.3), matched in time of at most text length times pattern length.
+
+Each ``%`` but the last takes the first fit without backtracking, which is sufficient.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ Pieces = list[list[str | None]]
 
 
 def compile_like(pattern: str) -> Matcher:
-    r"""``%`` is any text, ``_`` one character, ``\%`` and ``\_`` are themselves; so is all else."""
+    r"""Return the matcher of a pattern. ``%`` matches any text, ``_`` one character; ``\%`` and ``\_`` match
+    themselves.
+    """
     parts = pieces(pattern)
     texts = [_literal(piece) for piece in parts]
     match texts:
@@ -30,7 +33,7 @@ def compile_like(pattern: str) -> Matcher:
 
 
 def pieces(pattern: str) -> Pieces:
-    """What stands between the ``%``: lists of texts, with None for any one character."""
+    """Return the parts of a pattern between the ``%``: lists of texts, with None for any one character."""
     found: Pieces = [[]]
     for part in _PART.findall(pattern):
         if part == "%":
@@ -43,7 +46,7 @@ def pieces(pattern: str) -> Pieces:
 
 
 def _literal(piece: list[str | None]) -> str | None:
-    """None where it has a wildcard."""
+    """Return the text of a part, or None if the part has a wildcard."""
     return None if None in piece else "".join(each for each in piece if each)
 
 

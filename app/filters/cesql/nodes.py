@@ -1,4 +1,4 @@
-"""An expression as a tree. Equal trees mean the same; where they stand in the text does not count."""
+"""The nodes of an expression tree. Trees with the same meaning are equal, wherever they are in the text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from app.filters.cesql.values import Value
 
 @dataclass(frozen=True, slots=True)
 class ExpressionNode:
-    """``at``     where it begins in the text, counted from 0.
-    ``depth``  how many nodes are above each other.
+    """A node of an expression tree.
+
+    Attributes:
+        at: The character of the text where the node begins, counted from 0.
+        depth: The number of levels of the tree below and including this node.
     """
 
     at: int = field(default=0, compare=False, kw_only=True)
@@ -22,10 +25,12 @@ class ExpressionNode:
 
 @dataclass(frozen=True, slots=True)
 class Constant(ExpressionNode):
+    """A literal value."""
+
     value: Value
 
     def __eq__(self, other: object) -> bool:
-        """Unlike in Python, true is not 1."""
+        """Return True for equal type and value: unlike in Python, true is not 1."""
         if not isinstance(other, Constant):
             return NotImplemented
         return (self.value.__class__, self.value) == (other.value.__class__, other.value)
@@ -36,26 +41,36 @@ class Constant(ExpressionNode):
 
 @dataclass(frozen=True, slots=True)
 class Attribute(ExpressionNode):
+    """The value of an attribute of the event."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exists(ExpressionNode):
+    """The test ``EXISTS name``: true if the event has the attribute."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Not(ExpressionNode):
+    """The negation of a Boolean."""
+
     operand: ExpressionNode
 
 
 @dataclass(frozen=True, slots=True)
 class Negate(ExpressionNode):
+    """The negation of a number."""
+
     operand: ExpressionNode
 
 
 @dataclass(frozen=True, slots=True)
 class Like(ExpressionNode):
+    """The match ``operand LIKE pattern``, or ``NOT LIKE`` if negated."""
+
     operand: ExpressionNode
     pattern: str
     negated: bool
@@ -63,6 +78,8 @@ class Like(ExpressionNode):
 
 @dataclass(frozen=True, slots=True)
 class In(ExpressionNode):
+    """The membership ``operand IN (elements)``, or ``NOT IN`` if negated."""
+
     operand: ExpressionNode
     elements: tuple[ExpressionNode, ...]
     negated: bool
@@ -70,7 +87,7 @@ class In(ExpressionNode):
 
 @dataclass(frozen=True, slots=True)
 class Binary(ExpressionNode):
-    """Arithmetic and comparison; ``<>`` is ``!=``."""
+    """Arithmetic or a comparison. ``<>`` is stored as ``!=``."""
 
     operator: str
     left: ExpressionNode
@@ -79,8 +96,9 @@ class Binary(ExpressionNode):
 
 @dataclass(frozen=True, slots=True)
 class Logic(ExpressionNode):
-    """``a AND b OR c``: equal in precedence, taken from left to right (CESQL 3.6). One operator stands
-    between each operand and the next.
+    """A chain such as ``a AND b OR c``. The operators have equal precedence, from left to right (CESQL 3.6).
+
+    There is one operator between each two operands.
     """
 
     operands: tuple[ExpressionNode, ...]
@@ -89,19 +107,22 @@ class Logic(ExpressionNode):
 
 @dataclass(frozen=True, slots=True)
 class Call(ExpressionNode):
-    name: str  # in capitals
+    """A function call. The name is in capitals."""
+
+    name: str
     arguments: tuple[ExpressionNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Data(ExpressionNode):
-    """Our extension: ``DATA('/a/b')``, or ``HAS_DATA('/a/b')`` where only ``existence`` is asked."""
+    """The extension ``DATA('/a/b')``, or ``HAS_DATA('/a/b')`` if only existence is tested."""
 
     pointer: str
     existence: bool
 
 
 def children(node: ExpressionNode) -> tuple[ExpressionNode, ...]:
+    """Return the direct operands of a node."""
     match node:
         case Not() | Negate() | Like():
             return (node.operand,)

@@ -1,7 +1,7 @@
-"""From tokens to a tree, by descent: each method reads one rule of the grammar (CESQL 2).
+"""Parse tokens to a tree by recursive descent: each method reads one rule of the grammar (CESQL 2).
 
-Precedence (3.6), tightest first: calls; ``NOT`` and ``-``; ``LIKE``, ``EXISTS``, ``IN``; ``* / %``;
-``+ -``; comparisons; ``AND OR XOR``, which are equal. What is equal is taken from left to right.
+Precedence (CESQL 3.6), tightest first: calls; ``NOT`` and ``-``; ``LIKE``, ``EXISTS``, ``IN``; ``* / %``; ``+
+-``; comparisons; ``AND OR XOR``. Operators of equal precedence associate to the left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from app.filters.cesql.tokens import ParseError, Token, TokenKind, tokens
 from app.filters.cesql.values import LEAST, MOST
 
 MAX_LENGTH = 8192  # characters
-MAX_DEPTH = 48  # of nodes, and of brackets and signs in each other
+MAX_DEPTH = 48  # of nodes, and of nested brackets and signs
 
 LOGIC = frozenset(["AND", "OR", "XOR"])
 DATA = {"DATA": False, "HAS_DATA": True}
@@ -29,7 +29,7 @@ _FUNCTION = re.compile(r"[A-Za-z][A-Za-z_]*")
 
 
 def parse(text: str) -> nodes.ExpressionNode:
-    """Raises ParseError."""
+    """Return the tree of an expression. Raises ParseError."""
     if len(text) > MAX_LENGTH:
         cure = "Split it into several filters under all or any, or compare with IN"
         raise ParseError(MAX_LENGTH, f"longer than {MAX_LENGTH} characters", cure)
@@ -64,7 +64,7 @@ class _Parser:
         return self._bounded(nodes.Logic(tuple(operands), tuple(operators), at=operands[0].at))
 
     def _binary(self, least: int) -> nodes.ExpressionNode:
-        """Operators of at least that level; those of one level lean to the left."""
+        """Parse operators of at least this level. Those of one level associate to the left."""
         left = self._postfix()
         while (
             self._now.kind is TokenKind.SIGN and (level := _LEVELS.get(self._now.text, 0)) >= least
@@ -104,7 +104,7 @@ class _Parser:
         return self._list()
 
     def _list(self) -> tuple[nodes.ExpressionNode, ...]:
-        """Up to the bracket that closes it."""
+        """Parse expressions up to the closing bracket."""
         items = [self._expression()]
         while self._takes(","):
             items.append(self._expression())
@@ -131,7 +131,7 @@ class _Parser:
         return node
 
     def _is_signed_number(self) -> bool:
-        """A sign that stands close to a number belongs to it, where a value begins (CESQL 2.2)."""
+        """Return True if a sign directly before a number belongs to it, at the start of a value (CESQL 2.2)."""
         sign, number = self._now, self._tokens[min(self._next + 1, len(self._tokens) - 1)]
         is_sign = sign.kind is TokenKind.SIGN and sign.text in {"+", "-"}
         return is_sign and number.kind in _NUMBERS and number.at == sign.at + 1
@@ -155,7 +155,7 @@ class _Parser:
         return nodes.Constant(value, at=at)
 
     def _identifier(self) -> str:
-        """Any word: behind EXISTS also one that is a keyword or a number elsewhere."""
+        """Parse an attribute name. After EXISTS it may be a keyword or a number."""
         token = self._now
         if (
             token.kind not in {TokenKind.NAME, TokenKind.KEYWORD, TokenKind.NUMBER}
@@ -190,7 +190,7 @@ class _Parser:
             raise ParseError(token.at, problem, "Attributes have letters a-z and digits only")
         return nodes.Attribute(
             token.text.lower(), at=token.at
-        )  # the official test kit: EXISTS SOURCE
+        )  # the official test suite has EXISTS SOURCE
 
     def _call(self, token: Token) -> nodes.ExpressionNode:
         name = token.text.upper()

@@ -1,4 +1,4 @@
-"""A tree as text again, in one spelling: what is parsed from it is the same tree."""
+"""Print a tree as text in one canonical form. Parsing that text gives the same tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from app.filters.cesql.tokens import ParseError, tokens
 from app.filters.cesql.values import Value, to_text
 
 
-def shown(node: nodes.ExpressionNode) -> str:
+def node_text(node: nodes.ExpressionNode) -> str:
+    """Return the text of an expression."""
     match node:
         case nodes.Constant():
             return _constant(node.value)
@@ -20,7 +21,7 @@ def shown(node: nodes.ExpressionNode) -> str:
         case nodes.Not():
             return f"NOT {_inner(node.operand)}"
         case nodes.Negate():
-            return f"- {_inner(node.operand)}"  # a space, else a number would swallow the sign
+            return f"- {_inner(node.operand)}"  # a space, because a number would take the sign as its own
         case nodes.Call():
             return f"{node.name}({_listed(node.arguments)})"
         case nodes.Data():
@@ -38,7 +39,7 @@ def _operation(node: nodes.ExpressionNode) -> str:
             return f"{_inner(node.left)} {node.operator} {_inner(node.right)}"
         case nodes.Logic():
             first, *rest = (
-                _bracketed(each) if isinstance(each, nodes.Logic) else shown(each)
+                _bracketed(each) if isinstance(each, nodes.Logic) else node_text(each)
                 for each in node.operands
             )
             pairs = zip(node.operators, rest, strict=True)
@@ -51,25 +52,25 @@ def _not(negated: bool) -> str:
 
 
 def _listed(elements: tuple[nodes.ExpressionNode, ...]) -> str:
-    return ", ".join(map(shown, elements))
+    return ", ".join(map(node_text, elements))
 
 
 def _inner(node: nodes.ExpressionNode) -> str:
-    """As an operand: in brackets where precedence might be in doubt."""
+    """Return the text of an operand, in brackets if its precedence might be unclear."""
     return (
         _bracketed(node)
         if isinstance(node, nodes.Binary | nodes.Logic | nodes.Like | nodes.In)
-        else shown(node)
+        else node_text(node)
     )
 
 
 def _sought(node: nodes.ExpressionNode) -> str:
-    """Before LIKE and IN, which take in a NOT or a minus sign whole: brackets say so."""
+    """Return the text of the operand of LIKE or IN, in brackets if it begins with NOT or a minus sign."""
     return _bracketed(node) if isinstance(node, nodes.Not | nodes.Negate) else _inner(node)
 
 
 def _bracketed(node: nodes.ExpressionNode) -> str:
-    return f"({shown(node)})"
+    return f"({node_text(node)})"
 
 
 def _constant(value: Value) -> str:
@@ -79,20 +80,20 @@ def _constant(value: Value) -> str:
 
 
 def _decimal(value: Decimal) -> str:
-    """A literal has a point, also where the text of its number has none."""
+    """Return the literal of a decimal, which always has a point."""
     number, e, exponent = str(value).partition("E")
     return f"{number}{'' if '.' in number else '.0'}{e}{exponent}"
 
 
 def _quoted(text: str) -> str:
-    """In the quotes that it can stand in: a text that was read can in one kind at least."""
+    """Return the text as a literal, in the quotes that can hold it. For any parsed text one kind fits."""
     single = "'" + text.replace("'", "\\'") + "'"
     double = '"' + text.replace('"', '\\"') + '"'
     return single if _read(single) == text else double
 
 
 def _read(quoted: str) -> str | None:
-    """The text of a literal; None where the quotes do not fit."""
+    """Return the text of a literal, or None if these quotes cannot hold it."""
     try:
         found, *rest = tokens(quoted)
     except ParseError:

@@ -1,4 +1,4 @@
-"""What can be told of an expression before any event is seen."""
+"""The types of expressions that are known without an event."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from decimal import Decimal
 
 from app.filters.cesql import nodes
 from app.filters.cesql.arithmetic import ARITHMETIC
-from app.filters.cesql.functions import OF_DECIMALS, Function, find
+from app.filters.cesql.functions import DECIMAL_FUNCTIONS, Function, find
 from app.filters.cesql.values import Type
 
 TIME = "TIME"
 
 
-def returns(node: nodes.ExpressionNode) -> Type | None:
-    """The type of its value; None where the event decides."""
+def result_type(node: nodes.ExpressionNode) -> Type | None:
+    """Return the type of an expression's value, or None if it depends on the event."""
     match node:
         case nodes.Constant():
             return node.value.__class__
@@ -24,7 +24,9 @@ def returns(node: nodes.ExpressionNode) -> Type | None:
             return bool if node.existence else None
         case nodes.Call():
             function = function_of(node)
-            return function.returns if function else bool  # CESQL 3.5: false
+            return (
+                function.returns if function else bool
+            )  # a missing function returns false (CESQL 3.5)
         case nodes.Negate():
             return Decimal if is_decimal(node) else int
         case nodes.Binary() if node.operator in ARITHMETIC:
@@ -33,8 +35,9 @@ def returns(node: nodes.ExpressionNode) -> Type | None:
 
 
 def is_decimal(*operands: nodes.ExpressionNode) -> bool:
-    """Whether numbers of one of them are decimals: what is calculated or compared with it is one, too. It is
-    told by the expression alone: 21 and 21.0 in the data come to the same.
+    """Return True if an operand is a decimal number, so that the whole calculation or comparison uses decimals.
+
+    The expression alone decides, not the event: 21 and 21.0 in the data give the same result.
     """
     return any(map(_is_decimal, operands))
 
@@ -51,20 +54,20 @@ def _is_decimal(node: nodes.ExpressionNode) -> bool:
             return is_decimal(node.left, node.right)
         case nodes.Call() if node.name == TIME:
             return True
-        case nodes.Call() if node.name in OF_DECIMALS:
+        case nodes.Call() if node.name in DECIMAL_FUNCTIONS:
             return is_decimal(*node.arguments)
     return False
 
 
 def function_of(node: nodes.Call) -> Function | None:
-    """The function that a call names; None: there is none."""
+    """Return the function that a call names, or None if there is none."""
     found = find(node.name, len(node.arguments))
-    stands_in = node.name in OF_DECIMALS and found and _is_decimal(node)
-    return OF_DECIMALS[node.name] if stands_in else found
+    for_decimals = node.name in DECIMAL_FUNCTIONS and found and _is_decimal(node)
+    return DECIMAL_FUNCTIONS[node.name] if for_decimals else found
 
 
 def lone_decimal(node: nodes.ExpressionNode) -> nodes.ExpressionNode | None:
-    """A decimal of a comparison without DATA and TIME: attributes have none, and CESQL has none."""
+    """Return a decimal literal in a comparison without DATA and TIME, or None. Attributes have no decimals."""
     if isinstance(node, nodes.Logic | nodes.Not):
         return next(filter(None, map(lone_decimal, nodes.children(node))), None)
     parts = list(_parts(node))

@@ -1,6 +1,6 @@
-"""``TIME``: our function that makes a number of a time, so that times can be compared.
+"""``TIME``, the extension function of Skybridge that converts a time to a number, so that times can be compared.
 
-CESQL has no type of times, and orders numbers only (3.1, 3.4.2); it lets engines add functions (3.5).
+CESQL has no type for times, orders only numbers (3.1, 3.4.2) and lets engines add functions (3.5).
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ _SECONDS = len("2026-01-01T00:00:00")
 
 
 def seconds_of(text: str) -> Decimal:
-    """Since 1970-01-01T00:00:00Z, exactly, of a time as RFC 3339 writes it. A leap second is the first second
-    of the next minute. Raises Failure for any other text, and for more digits than a Decimal holds.
+    """Return the exact seconds from 1970-01-01T00:00:00Z to an RFC 3339 time.
+
+    A leap second is the first second of the next minute. Raises Failure for any other text, and for more
+    digits than a Decimal holds.
     """
     if not is_timestamp(text) or text.startswith("0000"):
         raise Failure("functionEvaluation", f"{clipped(text)} is no time as RFC 3339 writes it")
@@ -37,13 +39,15 @@ def seconds_of(text: str) -> Decimal:
 
 
 def _offset(text: str) -> int:
-    """Seconds east of UTC."""
+    """Return the seconds east of UTC."""
     seconds = int(text[1:3]) * 3_600 + int(text[4:6]) * 60
     return -seconds if text.startswith("-") else seconds
 
 
 def _exact(whole: int, digits: str) -> Decimal | None:
-    """Before 1970 the fraction still counts forward."""
+    """Return whole seconds plus the fraction, or None if a Decimal cannot hold it. Before 1970 the fraction
+    counts forward.
+    """
     if len(digits) > DIGITS:
         return None
     if whole > 0:

@@ -1,4 +1,6 @@
-"""Words, numbers, texts and signs of an expression (CESQL 2.2 and 2.3); decimals are ours."""
+"""Split an expression into words, numbers, texts and signs (CESQL 2.2, 2.3). Decimals are an extension of
+Skybridge.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class ParseError(ValueError):
-    """What is wrong with an expression, where (``at``, counted from 0), and what would mend it."""
+    """An expression is malformed. The message names the place, the problem and the cure.
+
+    ``at`` is the character where the problem is, counted from 0.
+    """
 
     def __init__(self, at: int, problem: str, cure: str = "") -> None:
         super().__init__(f"SQL, character {at + 1}: {problem}" + (f". {cure}" if cure else ""))
@@ -30,6 +35,8 @@ class ParseError(ValueError):
 
 
 class TokenKind(Enum):
+    """The kinds of tokens, with their names in messages."""
+
     NUMBER = "a number"
     DECIMAL = "a decimal"
     NAME = "a name"
@@ -40,7 +47,7 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """``text``: keywords in capitals, a text in quotes without them, the rest as written."""
+    """A token of an expression. Keywords are in capitals and texts without quotes; other tokens are as written."""
 
     kind: TokenKind
     text: str
@@ -48,14 +55,14 @@ class Token(NamedTuple):
 
     @property
     def found(self) -> str:
-        """For a message."""
+        """Return the token for a message."""
         if self.kind is TokenKind.END:
             return "the end"
         return repr(self.text) if self.kind is TokenKind.TEXT else self.text
 
 
 def tokens(text: str) -> list[Token]:
-    """Ends with a token ``END``. Raises ParseError."""
+    """Return the tokens of an expression, with an ``END`` token last. Raises ParseError."""
     found: list[Token] = []
     at = 0
     while not found or found[-1].kind is not TokenKind.END:
@@ -90,7 +97,9 @@ def _word(text: str, at: int) -> Token:
 
 
 def unquoted(text: str) -> str:
-    """Only the quote itself can be escaped (CESQL 2.2): every other backslash stays."""
+    """Return the content of a quoted text. Only the quote itself can be escaped (CESQL 2.2); other backslashes
+    stay.
+    """
     quote, inner = text[0], text[1:-1]
     return re.sub(r"\\(.)", lambda m: quote if m[1] == quote else m[0], inner, flags=re.DOTALL)
 

@@ -1,6 +1,6 @@
-"""Types and casts (CESQL 3.1 and 3.7). A value is of the Python type that its CESQL type is named by.
+"""Types and casts (CESQL 3.1 and 3.7). Each CESQL type is represented by a Python type.
 
-Decimal is a type of our own, of numbers in data and beside them (ADR 0027).
+Decimal is an extension of Skybridge for numbers in data (ADR 0027).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NAMES: Mapping[Type, str] = {
 }
 
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,10})")
-_SHORT = 10  # characters that 32 bits always hold
-_CLIP = 40  # characters of a value that an error shows
+_SHORT = 10  # this many digits always fit in 32 bits
+_CLIP = 40  # the most characters of a value in a message
 
 
 _REASONS: Mapping[ErrorKind, str] = {
@@ -42,8 +42,13 @@ _REASONS: Mapping[ErrorKind, str] = {
 
 
 class Failure(Exception):
-    """An evaluation error on its way out. ``value`` is what the function itself says it then returns;
-    None is the zero value of its type.
+    """An evaluation error.
+
+    Attributes:
+        kind: The kind of error in CESQL.
+        message: The message, with values of the event.
+        value: The result that the function itself defines for this error; None means the zero value of its
+            type.
     """
 
     def __init__(self, kind: ErrorKind, message: str, value: Value | None = None) -> None:
@@ -53,23 +58,25 @@ class Failure(Exception):
 
     @property
     def reason(self) -> str:
-        """The message without the values of the event: for logs."""
+        """Return the message without values of the event, for logs."""
         return _REASONS.get(self.kind, self.message)
 
 
 def clipped(value: Value) -> str:
+    """Return the value as quoted text of at most 40 characters."""
     text = to_text(value)
     return repr(text if len(text) <= _CLIP else text[: _CLIP - 1] + "…")
 
 
 def to_text(value: Value) -> str:
+    """Return the value cast to String."""
     if value.__class__ is bool:
         return "true" if value else "false"
     return str(value)
 
 
 def to_integer(value: Value) -> int:
-    """Raises Failure for text that is no 32-bit integer in base 10, and for a Decimal that is none."""
+    """Return the value cast to Integer. Raises Failure if it is no 32-bit integer."""
     if isinstance(value, Decimal):
         return _whole(value)
     if not isinstance(value, str):
@@ -90,7 +97,7 @@ def _whole(value: Decimal) -> int:
 
 
 def to_decimal(value: Value) -> Decimal:
-    """Raises Failure for text that is no number, or none that a Decimal holds exactly."""
+    """Return the value cast to Decimal. Raises Failure if it is no number that a Decimal holds exactly."""
     if isinstance(value, Decimal):
         return value
     if not isinstance(value, str):
@@ -102,7 +109,7 @@ def to_decimal(value: Value) -> Decimal:
 
 
 def to_boolean(value: Value) -> bool:
-    """Raises Failure for text that is neither true nor false, in any case of letters."""
+    """Return the value cast to Boolean. Raises Failure for a text other than true and false, in any case."""
     if not isinstance(value, str):
         return value != 0
     lowered = value.lower()
@@ -118,8 +125,9 @@ CASTS: Mapping[Type, Callable[[Value], Value]] = {
     Decimal: to_decimal,
 }
 DECIMAL_CASTS: Mapping[Type, Callable[[Value], Value]] = {**CASTS, int: to_decimal}
-"""Where a decimal takes part: an Integer is compared as the number that it is."""
+"""The casts of an operation with a decimal: an Integer is compared as a Decimal."""
 
 
 def cast(value: Value, target: Type) -> Value:
+    """Return the value cast to ``target``. Raises Failure if that is impossible."""
     return value if value.__class__ is target else CASTS[target](value)

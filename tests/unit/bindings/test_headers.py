@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.bindings.headers import malformed, percent_decode, percent_encode, times_joined
+from app.bindings.headers import count_joined, malformed, percent_decode, percent_encode
 
 ROUND_TRIPS = {
     "simple": "simple",
@@ -100,4 +100,4 @@ def test_a_long_value_costs_no_more_than_its_length(end: bytes) -> None:
 )
 def test_only_equal_values_show_that_headers_were_joined(value: bytes, times: int) -> None:
     """RFC 9110 5.3: on a version that differs from itself nothing else is taken apart."""
-    assert times_joined(value) == times
+    assert count_joined(value) == times

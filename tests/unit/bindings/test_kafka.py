@@ -249,7 +249,7 @@ def test_documents_that_are_not_ours_to_read_go_on_as_they_are() -> None:
 # Leniencies, each behind a switch of its own
 
 
-def without(switch: str) -> kafka.Leniency:
+def without(switch: str) -> kafka.KafkaLeniency:
     return replace(LIBERAL, **{switch: False})
 
 

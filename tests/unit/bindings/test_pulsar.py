@@ -42,7 +42,7 @@ def faults(refused: Record) -> list[tuple[str, str]]:
     return [(fault.code, fault.at) for fault in refusal.value.faults]
 
 
-def without(switch: str) -> pulsar.Leniency:
+def without(switch: str) -> pulsar.PulsarLeniency:
     return replace(LIBERAL, **{switch: False})
 
 
@@ -155,7 +155,7 @@ def test_both_modes_are_written_and_read() -> None:
 
 
 @pytest.mark.parametrize("leniency", [LIBERAL, STRICT])
-def test_ce_contenttype_decides_the_mode(leniency: pulsar.Leniency) -> None:
+def test_ce_contenttype_decides_the_mode(leniency: pulsar.PulsarLeniency) -> None:
     """P3 in any case of the media type, and P7: mirrored properties are legal, the document wins."""
     for media_type in ("application/cloudevents+json", "Application/CloudEvents; charset=utf-8"):
         own: Header = ("CE-ContentType", media_type.encode())

@@ -128,7 +128,7 @@ def test_what_amqp_cannot_carry_is_refused_before_it_is_sent() -> None:
 
 
 @pytest.mark.parametrize("leniency", [LIBERAL, STRICT])
-def test_the_content_type_property_decides_the_mode(leniency: rabbitmq.Leniency) -> None:
+def test_the_content_type_property_decides_the_mode(leniency: rabbitmq.RabbitmqLeniency) -> None:
     """R3 in any case, and R11: mirrored headers are legal, and the document wins."""
     for content_type in ("application/cloudevents+json", "Application/CloudEvents; charset=utf-8"):
         message = record(("ce-id", b"other"), body=DOCUMENT, content_type=content_type)
@@ -214,7 +214,7 @@ def test_other_messages_are_no_cloudevents(body: bytes) -> None:
 # Reading: what others write, each behind a switch of its own
 
 
-def without(switch: str) -> rabbitmq.Leniency:
+def without(switch: str) -> rabbitmq.RabbitmqLeniency:
     return replace(LIBERAL, **{switch: False})
 
 

@@ -10,7 +10,7 @@ import pytest
 from app.errors import KeyMapperFailed
 from app.event.value import CloudEvent
 from app.model.route import BUILT_IN_MAPPERS, KeyPolicy
-from app.routing.explained import _REASONS, Explained, explain
+from app.routing.explained import _REASONS, ExplainedKey, explain
 from app.routing.keys import compile_key
 
 MakeEvent = Callable[..., CloudEvent]
@@ -59,8 +59,8 @@ def test_a_key_is_explained(
     policy = KeyPolicy.model_validate(settings)
     full, bare = event(subject="s", ext="e", partitionkey="p"), event(data=None)
     key = compile_key(policy, own=OWN)(full, b"k")
-    assert explain(policy, full, b"k", own=OWN) == Explained(policy.mapper, key, why)
-    assert explain(policy, bare, None, own=OWN) == Explained(policy.mapper, None, why_not)
+    assert explain(policy, full, b"k", own=OWN) == ExplainedKey(policy.mapper, key, why)
+    assert explain(policy, bare, None, own=OWN) == ExplainedKey(policy.mapper, None, why_not)
 
 
 def test_a_refusal_is_explained_too(event: MakeEvent) -> None:

@@ -15,8 +15,8 @@ from app.filters.cesql import nodes
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.like import compile_like
 from app.filters.cesql.parser import MAX_DEPTH, MAX_LENGTH, parse
-from app.filters.cesql.printer import shown
-from app.filters.cesql.static_type import returns
+from app.filters.cesql.printer import node_text
+from app.filters.cesql.static_type import result_type
 from app.filters.cesql.tokens import RESERVED, ParseError
 from app.filters.cesql.values import LEAST, MOST, to_integer
 from cesql_making import made
@@ -75,7 +75,7 @@ EVENTS = st.dictionaries(NAMES, VALUES, max_size=3)
 @given(TREES)
 def test_what_is_shown_of_a_tree_is_read_as_that_tree(tree: nodes.ExpressionNode) -> None:
     """Explanations and stored filters show expressions; brackets may not get lost."""
-    assert parse(shown(tree)) == tree
+    assert parse(node_text(tree)) == tree
 
 
 @given(TREES, EVENTS)
@@ -83,11 +83,11 @@ def test_every_expression_gives_a_value_of_its_type_and_never_raises(
     tree: nodes.ExpressionNode, attributes: dict[str, str | int | bool]
 ) -> None:
     """CESQL is total (1): one filter that raises would stop a whole subscription."""
-    expression = Expression(shown(tree))
+    expression = Expression(node_text(tree))
     event = event_of(attributes, '{"n": 0.5, "a": {"b/c": 12.50}}')
     result = expression.evaluate(event)
     assert result.value.__class__ in {bool, int, str, Decimal}
-    assert returns(tree) in {None, result.value.__class__}
+    assert result_type(tree) in {None, result.value.__class__}
     if isinstance(result.value, int):
         assert LEAST <= result.value <= MOST
     assert expression.matches(event) is (result.value is True and not result.errors)
@@ -99,7 +99,7 @@ def test_an_evaluation_leaves_no_trace(
 ) -> None:
     """CESQL is pure (1): the event stays, and the second answer is the first."""
     event, same = event_of(attributes), event_of(attributes)
-    expression = Expression(shown(tree))
+    expression = Expression(node_text(tree))
     assert expression.evaluate(event) == expression.evaluate(event)
     assert event == same
 
@@ -130,7 +130,7 @@ def test_expressions_by_chance_survive_being_shown() -> None:
     """Those that people would write, in any precedence."""
     for case in made(2_000, seed=7):
         tree = parse(case.expression)
-        assert parse(shown(tree)) == tree
+        assert parse(node_text(tree)) == tree
 
 
 @given(st.text("ab%_\\.\n", max_size=8), st.text("ab%_.\\\n", max_size=8))
@@ -233,7 +233,7 @@ def test_decimals_are_compared_as_the_numbers_they_are(one: Decimal, other: Deci
         assert Expression(f"DATA('/x') {sign} DATA('/y')").matches(event) is expected
         assert (
             Expression(
-                shown(nodes.Binary(sign, nodes.Data("/x", False), nodes.Constant(other)))
+                node_text(nodes.Binary(sign, nodes.Data("/x", False), nodes.Constant(other)))
             ).matches(event)
             is expected
         )

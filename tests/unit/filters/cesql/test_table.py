@@ -7,7 +7,7 @@ from collections import Counter
 from app.filters.cesql.expression import Expression
 from app.filters.cesql.functions import FUNCTIONS
 from app.filters.cesql.parser import parse
-from app.filters.cesql.printer import shown
+from app.filters.cesql.printer import node_text
 from cesql_table import Case, event_of, ours, table
 from every import of_every
 
@@ -42,7 +42,7 @@ def test_what_is_shown_of_an_expression_is_that_expression() -> None:
 
 def assert_shown(case: Case) -> None:
     tree = parse(case.expression)
-    assert parse(shown(tree)) == tree
+    assert parse(node_text(tree)) == tree
 
 
 def test_the_table_is_whole() -> None:

@@ -1,4 +1,4 @@
-"""HTTP requests that are out of the ordinary: percent code, quotes, repeats, older versions, faults."""
+"""Decode binary HTTP requests with percent-encoding, quotes, repeated headers, older versions or faults."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from app.bindings.headers import (
     NotACloudEvent,
     attribute_names,
     collapse,
+    count_joined,
     malformed,
     not_utf8,
-    parted,
     percent_decode,
     percent_decode_once,
-    times_joined,
+    split_joined,
 )
 from app.bindings.modes import WireType, wire_type
 from app.bindings.older import read_older
@@ -29,14 +29,14 @@ from app.event.versions import ATTRIBUTES, NEWEST, VERSIONS
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
-_SAYS_NEWEST = (b"ce-specversion", NEWEST.encode())
+_NEWEST_VERSION = (b"ce-specversion", NEWEST.encode())
 _NAMES = attribute_names("ce-")
 _TYPED = "datacontenttype"
 _VERSION_HEADERS = frozenset(b"ce-" + attribute.lower().encode() for attribute in ATTRIBUTES)
 
 
 def demand_one_type(headers: Pairs) -> None:
-    """The content type may be repeated, but not contradicted. Raises InvalidEvent."""
+    """Raise InvalidEvent if the content type is repeated with different values."""
     given = {value.strip(b" \t") for name, value in headers if name == b"content-type"}
     if len(given) > 1:
         raise _two_content_types()
@@ -48,7 +48,10 @@ def _two_content_types() -> InvalidEvent:
 
 
 def _wire_of(content_type: bytes) -> WireType:
-    """A list of media types is a header that was repeated, and joined on its way (RFC 9110 5.3)."""
+    """Return mode and format of a content type. A list of equal media types counts as one.
+
+    An intermediary joins repeated headers to such a list (RFC 9110 5.3).
+    """
     content_type = content_type.strip(b" \t")
     if b"," in content_type and _media_type(content_type) is None:
         listed = {part.strip(b" \t") for part in content_type.split(b",")}
@@ -64,13 +67,13 @@ def _media_type(content_type: bytes) -> MediaType | None:
 
 
 wire_of = Memo(_wire_of)
-"""Content types to the mode that they ask for. Raises InvalidEvent for a list of different ones."""
+"""The mode and format of a content type, cached. Raises InvalidEvent for a list of different media types."""
 
 
-def read_closely(
+def read_binary(
     headers: Pairs, wire: WireType | None, data: bytes | None, *, strict: bool
 ) -> CloudEvent:
-    """The event of a binary request. Raises InvalidEvent with every fault, NotACloudEvent."""
+    """Return the event of a binary request. Raises InvalidEvent with every fault, or NotACloudEvent."""
     headers = _unjoined(headers)
     older = _older_version(headers)
     if older is not None:
@@ -79,14 +82,14 @@ def read_closely(
 
 
 def demand_media_type(wire: WireType) -> None:
-    """What goes on as it is must be a content type at its next reader too. Raises InvalidEvent."""
+    """Raise InvalidEvent if the content type of an opaque document is malformed: the next reader would refuse it."""
     if parse_media_type(wire.text) is None:
         detail = f"The content type {clip(wire.text)} is malformed."
         raise InvalidEvent([Fault("bad-media-type", detail, "header content-type", "RFC 2046")])
 
 
 def mirrored(headers: Pairs) -> CloudEvent:
-    """What ``ce-`` headers tell of a document that nobody here reads (4.7)."""
+    """Return the attributes that ``ce-`` headers give next to an opaque document."""
     read: list[tuple[str, str]] = []
     for header, value in headers:
         name = _NAMES[header] if header[:3] == b"ce-" else ""
@@ -97,22 +100,23 @@ def mirrored(headers: Pairs) -> CloudEvent:
 
 
 def _unjoined(headers: Pairs) -> Pairs:
-    """Repeated headers that an intermediary joined to lists (RFC 9110 5.3) as they were sent. No value
-    may be a list, so the one of the version tells: ``1.0, 1.0`` has been joined, and so have the others.
+    """Return the headers as sent, before an intermediary joined repeated ones to lists (RFC 9110 5.3).
+
+    No version is a list: ``1.0, 1.0`` shows that the request's headers were joined.
     """
-    joined = [times_joined(value) for name, value in headers if name in _VERSION_HEADERS]
+    joined = [count_joined(value) for name, value in headers if name in _VERSION_HEADERS]
     times = max(joined, default=1)
     if times == 1:
         return headers
     return [
         (name, part)
         for name, value in headers
-        for part in (parted(value, times) if name[:3] == b"ce-" else (value,))
+        for part in (split_joined(value, times) if name[:3] == b"ce-" else (value,))
     ]
 
 
 def _older_version(headers: Pairs) -> str | None:
-    if _SAYS_NEWEST in headers:
+    if _NEWEST_VERSION in headers:
         return None  # the usual answer, at little cost
     named = {header.lower(): value for header, value in headers}
 
@@ -128,11 +132,11 @@ def _older_version(headers: Pairs) -> str | None:
 def _read_older(
     name: str, headers: Pairs, wire: WireType | None, data: bytes | None, strict: bool
 ) -> CloudEvent:
-    """V6: a header of 0.1 and 0.2 holds a JSON value, one of 0.3 what one of 1.0 does."""
+    """Return the event of an older version. Headers of 0.1 and 0.2 hold JSON values, those of 0.3 plain text."""
     decode_value = percent_decode_once if VERSIONS[name].quoted else percent_decode
     pairs: list[tuple[str, str]] = []
     faults = _unreadable_type(wire)
-    spelled: dict[str, str] = {}  # names differ by more than their case (H10)
+    spelled: dict[str, str] = {}  # attribute names that differ only in case are one
     for header, value in headers:
         if header[:3].lower() != b"ce-":
             continue
@@ -164,7 +168,7 @@ def _read_newest(headers: Pairs, wire: WireType | None, strict: bool) -> dict[st
             read.append((_NAMES[header], text))
     attributes, repeats = collapse(read, _locate)
     if wire is not None and wire.is_utf8:
-        attributes[_TYPED] = wire.text  # H8: never percent-coded
+        attributes[_TYPED] = wire.text  # the content type is never percent-encoded
     faults = merge(faults + repeats, faults_of(attributes, _locate))
     if faults:
         raise _refusal(faults)
@@ -178,7 +182,7 @@ def _unreadable_type(wire: WireType | None) -> list[Fault]:
 def _read_header(
     header: bytes, value: bytes, wire: WireType | None, strict: bool
 ) -> str | Fault | None:
-    """The text of one ce- header, what is wrong with it, or None for one that is ignored."""
+    """Return the text of one ``ce-`` header, its fault, or None if the header is ignored."""
     if header == b"ce-datacontenttype":
         return _second_content_type(value, wire)
     if not _NAMES[header]:
@@ -205,8 +209,9 @@ def _header_fault(header: bytes, code: str, detail: str, rule: str) -> Fault:
 
 
 def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
-    """H8: ``ce-datacontenttype`` must not be there. One that repeats Content-Type does no harm and is
-    ignored; any other would leave open which of them is true.
+    """Return the fault of a header ``ce-datacontenttype``, which must not be sent.
+
+    A value equal to Content-Type is harmless and ignored. Any other would leave open which one is right.
     """
     if wire is not None and value.strip(b" \t") == wire.text.encode("utf-8", "surrogateescape"):
         return None
@@ -215,7 +220,7 @@ def _second_content_type(value: bytes, wire: WireType | None) -> Fault | None:
 
 
 def _refusal(faults: list[Fault]) -> InvalidEvent | NotACloudEvent:
-    """H7: without a single required attribute it is no CloudEvent at all, rather than a bad one."""
+    """Return NotACloudEvent if every required attribute is missing, otherwise InvalidEvent."""
     missing = sum(fault.code == "missing-attribute" for fault in faults)
     if missing < sum(rule.required for rule in VERSIONS[NEWEST].rules.values()):
         return InvalidEvent(faults)
