@@ -1,10 +1,10 @@
 """Skybridge, the CloudEvents bridge. This map of its packages follows an event on its way.
 
-In:  ``gateway`` takes the request, ``bindings.http`` decodes it, ``event`` validates it, ``routing``
-chooses its targets, ``bindings`` encode it, ``brokers`` publish it, and only then the gateway answers 202.
-Out: ``brokers`` read a message, ``bindings`` decode it, ``filters`` select it, ``worker`` makes a delivery of
-it, ``sinks`` send one attempt, and ``delivery`` decides what follows. The origin of the delivery then finishes
-it (commits its position or deletes its row), retries it later, dead-letters it, or releases it to the next owner.
+In:  ``gateway`` takes the request, ``bindings.http`` decodes it, and ``event`` validates it. ``routing``
+chooses the targets, ``bindings`` encode the event, and ``brokers`` publish it. Only then the gateway answers 202.
+Out: ``brokers`` read a message, ``bindings`` decode it, ``filters`` select it, and ``worker`` makes a delivery
+of it. ``sinks`` send one attempt, and ``delivery`` decides what follows. The origin of the delivery then finishes
+it, retries it later, dead-letters it, or releases it to the next owner of the partition.
 
 ============== ====== ==============================================================================
 cli            shell  the commands; each imports its heavy modules inside its function

@@ -1,14 +1,14 @@
-"""Every expected error of Skybridge. Each class says whose fault it is and whether a retry helps.
+"""The expected errors of Skybridge, as one tree of classes: who is at fault, and whether a retry helps.
 
 ::
 
     SkybridgeError
     ├─ SenderError            the sender's fault: HTTP 4xx, or a dead letter on the way out
     │  └─ InvalidEvent        400, with every fault of the event
-    ├─ BrokerError            a broker failed; ``retryable`` tells whether a retry helps
+    ├─ BrokerError            a broker failed; a retry helps if ``retryable``
     │  ├─ BrokerUnavailable   503: cannot be reached, or refuses for now
     │  │  ├─ PublishUnknown   503: timed out; the event may or may not be stored
-    │  │  ├─ UnclearRefusal   503: the refusal does not say whether the record is at fault
+    │  │  ├─ UnclearRefusal   503: refused, and the cause may be the record or the broker
     │  │  └─ BoundReached     503: a limit of Skybridge is reached
     │  └─ BrokerRefused       500: refuses again until a person changes something; 413 or 422 if
     │                         the record itself is at fault (``of_record``)
@@ -118,7 +118,7 @@ class PublishUnknown(BrokerUnavailable):
 
 
 class UnclearRefusal(BrokerUnavailable):
-    """The broker refused a record, and its error code does not say whether a retry helps.
+    """The broker refused a record with an error code that leaves open whether a retry helps.
 
     The record is retried by its own schedule, because other records of the topic may still be
     stored.
@@ -137,16 +137,18 @@ _OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable", "reject
 class BrokerRefused(BrokerError):
     """The broker will refuse this request again until a person changes something.
 
-    ``kind`` is one of:
+    ``kind`` names the reason:
 
-      unknown-topic      the topic does not exist
-      not-authorised     the credentials have no right
-      unroutable         no queue of the exchange accepts the record
-      record-too-large   the record is larger than the broker allows
-      not-capable        the broker lacks a feature that the record needs
-      unwritable         the record cannot be a message of this broker
-      rejected           a rule of the topic rejects the record: its key, time or schema, or a policy
-      other              any other reason
+    =================  ==========================================================================
+    unknown-topic      The topic does not exist.
+    not-authorised     The credentials lack the right.
+    unroutable         No queue of the exchange accepts the record.
+    record-too-large   The record is larger than the broker allows.
+    not-capable        The broker lacks a feature that the record needs.
+    unwritable         The record cannot be a message of this broker.
+    rejected           A rule of the topic rejects the key, time or schema of the record.
+    other              Another reason.
+    =================  ==========================================================================
     """
 
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
@@ -209,8 +211,8 @@ class PositionOutOfRange(SkybridgeError):
 class SetupError(SkybridgeError):
     """The service or a command cannot start.
 
-    ``setting`` is the path of the setting, ``cure`` says what to do, and ``line`` is the line in
-    the configuration file, or 0.
+    ``setting`` is the path of the setting, ``cure`` is what the user must do, and ``line`` is the
+    line in the configuration file, or 0.
     """
 
     def __init__(self, message: str, *, setting: str = "", cure: str = "", line: int = 0) -> None:
