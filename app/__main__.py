@@ -1,4 +1,4 @@
-"""``python -m app`` is ``skybridge``."""
+"""Run ``skybridge`` for ``python -m app``."""
 
 from app.cli import main
 

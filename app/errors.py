@@ -1,24 +1,24 @@
-"""Every error of Skybridge, drawn once; each answers what a caller must know to act on it.
+"""The expected errors of Skybridge, as one tree of classes: who is at fault, and whether a retry helps.
 
 ::
 
     SkybridgeError
     ├─ SenderError            the sender's fault: HTTP 4xx, or a dead letter on the way out
-    │  └─ InvalidEvent        400, carries every fault found, not just the first
-    ├─ BrokerError            ours or the broker's; ``retryable`` tells which
+    │  └─ InvalidEvent        400, with every fault of the event
+    ├─ BrokerError            a broker failed; a retry helps if ``retryable``
     │  ├─ BrokerUnavailable   503: cannot be reached, or refuses for now
-    │  │  ├─ PublishUnknown   503: timed out; may or may not be stored (rule 9 of delivery)
-    │  │  ├─ UnclearRefusal   503: refused with a code that does not say whether the record is at fault
-    │  │  └─ BoundReached     503: a bound of ours is full
-    │  └─ BrokerRefused       500: will refuse again until somebody changes something; of the record
-    │                         itself (``of_record``) 413 or 422
+    │  │  ├─ PublishUnknown   503: timed out; the event may or may not be stored
+    │  │  ├─ UnclearRefusal   503: refused, and the cause may be the record or the broker
+    │  │  └─ BoundReached     503: a limit of Skybridge is reached
+    │  └─ BrokerRefused       500: refuses again until a person changes something; 413 or 422 if
+    │                         the record itself is at fault (``of_record``)
     ├─ KeyMapperFailed        503: the operator's own key mapper raised, or returned no key
     ├─ StoreUnavailable       the store cannot be read or written for now; every write may be repeated
-    ├─ StaleOwner             an owner that lost its partition tried to write
-    ├─ PositionOutOfRange     a position that the log no longer, or not yet, holds
+    ├─ StaleOwner             a former owner of a partition tried to write
+    ├─ PositionOutOfRange     a position that the log does not have, or not yet
     └─ SetupError             at start-up: names the setting and the cure
 
-Anything else that escapes is a bug and may say so.
+Any other exception that reaches the top is a bug.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing wrong with what was sent.
+    """One fault of a request or an event.
 
-    ``code``    stable, kebab-case: what a program matches on (``missing-attribute``).
-    ``detail``  one sentence for a person, without secrets, with the offending value clipped.
-    ``at``      where: ``header ce-time``, a JSON Pointer ``/time``, or ``query key``.
-    ``rule``    the clause broken, as numbered in docs/conformance.md (``H8``, ``J2``, ``core 1.3``).
-    ``index``   position in a batch, counted from 0; None outside batches.
+    Attributes:
+        code: A stable name in kebab-case for programs, such as ``missing-attribute``.
+        detail: One sentence for a person, without secrets and with the offending value clipped.
+        at: The place: ``header ce-time``, a JSON Pointer such as ``/time``, or ``query key``.
+        rule: The broken clause, as numbered in docs/conformance.md.
+        index: The position in a batch, counted from 0; None outside batches.
     """
 
     code: str
@@ -46,16 +47,16 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SkybridgeError(Exception):
-    """Root of every expected error. ``expected``: a log needs no traceback of it (``telemetry.tasks``)."""
+    """Base class of all expected errors. A log needs no traceback of an error with ``expected``."""
 
     expected = True
 
 
 class SenderError(SkybridgeError):
-    """The request itself is at fault; the same bytes will always be refused.
+    """The request itself is at fault, and the same bytes will always be refused.
 
-    ``status`` is the HTTP answer, ``code`` the last part of the problem type
-    (``urn:skybridge:problem:<code>``), ``title`` its human name.
+    ``status`` is the HTTP status of the answer. ``code`` is the last part of the problem type
+    ``urn:skybridge:problem:<code>``, and ``title`` is its text for a person.
     """
 
     def __init__(
@@ -77,14 +78,18 @@ class SenderError(SkybridgeError):
 
 
 class InvalidEvent(SenderError):
-    """Not a valid CloudEvent: carries every fault at once (HTTP 400)."""
+    """An event is not a valid CloudEvent (HTTP 400). The error has every fault at once."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("Not a valid CloudEvent", code="invalid-event", faults=faults)
 
 
 class BrokerError(SkybridgeError):
-    """A broker did not do what was asked. ``retryable``: the same request may succeed later."""
+    """A broker did not do what was requested.
+
+    ``retryable`` is True if the same request may succeed later. ``retry_after`` is the wait in
+    seconds, or None for the caller's default.
+    """
 
     retryable = False
     status = 500
@@ -93,11 +98,11 @@ class BrokerError(SkybridgeError):
     def __init__(self, message: str, *, broker: str = "", retry_after: float | None = None) -> None:
         super().__init__(message)
         self.broker = broker
-        self.retry_after = retry_after  # seconds; None: the caller's default
+        self.retry_after = retry_after
 
 
 class BrokerUnavailable(BrokerError):
-    """The broker cannot be reached or refuses for now; nothing is known to be stored."""
+    """The broker cannot be reached, or refuses for now. No record is known to be stored."""
 
     retryable = True
     status = 503
@@ -105,18 +110,23 @@ class BrokerUnavailable(BrokerError):
 
 
 class PublishUnknown(BrokerUnavailable):
-    """No answer in time: the event may or may not be stored. Never resent by us (rule 9)."""
+    """The broker did not answer in time. The event may or may not be stored, and Skybridge never
+    sends it again.
+    """
 
     code = "publish-unknown"
 
 
 class UnclearRefusal(BrokerUnavailable):
-    """The broker refused a record with a code that says neither "later" nor "never". The record is retried by
-    its own schedule, because the others of its topic may be stored."""
+    """The broker refused a record with an error code that leaves open whether a retry helps.
+
+    The record is retried by its own schedule, because other records of the topic may still be
+    stored.
+    """
 
 
 class BoundReached(BrokerUnavailable):
-    """One of our own bounds is full: in flight, disk, rows."""
+    """A limit of Skybridge is reached: requests in flight, disk space or rows."""
 
     code = "bound-reached"
 
@@ -125,12 +135,20 @@ _OF_RECORD = frozenset({"record-too-large", "not-capable", "unwritable", "reject
 
 
 class BrokerRefused(BrokerError):
-    """The broker will refuse this again until a person changes something.
+    """The broker will refuse this request again until a person changes something.
 
-    ``kind``: ``unknown-topic``, ``record-too-large``, ``not-authorised``, ``not-capable``,
-    ``unroutable`` (the exchange is there, and nothing behind it takes the record), ``unwritable`` (the
-    record cannot be a message of that broker), ``rejected`` (a rule of the topic rejects this record: its
-    key, time or schema, or a policy), ``other``.
+    ``kind`` names the reason:
+
+    =================  ==========================================================================
+    unknown-topic      The topic does not exist.
+    not-authorised     The credentials lack the right.
+    unroutable         No queue of the exchange accepts the record.
+    record-too-large   The record is larger than the broker allows.
+    not-capable        The broker lacks a feature that the record needs.
+    unwritable         The record cannot be a message of this broker.
+    rejected           A rule of the topic rejects the key, time or schema of the record.
+    other              Another reason.
+    =================  ==========================================================================
     """
 
     def __init__(self, message: str, *, kind: str = "other", broker: str = "") -> None:
@@ -139,14 +157,15 @@ class BrokerRefused(BrokerError):
 
     @property
     def of_record(self) -> bool:
-        """Whether the record itself is what cannot be taken: no time will mend it."""
+        """Return True if the record itself is at fault, so that no retry helps."""
         return self.kind in _OF_RECORD
 
 
 class KeyMapperFailed(SkybridgeError):
-    """A key mapper that an operator registered raised, or returned what is no key. Nothing of the
-    request is published; the sender keeps its event until the mapper is mended. ``__cause__`` is what
-    it raised, for the log: an answer names its class only.
+    """A key mapper of the operator raised an exception, or returned a value that is not a key.
+
+    No event of the request is published, and the sender must repeat it after the mapper is
+    repaired. ``__cause__`` has the exception for the log; an answer names only its class.
     """
 
     status = 503
@@ -154,16 +173,20 @@ class KeyMapperFailed(SkybridgeError):
 
 
 class StoreUnavailable(SkybridgeError):
-    """The store did not answer or refused: a full disk, a lock, a time-out. Nothing is finished by
-    it; the same write may be repeated, whatever became of the first."""
+    """The store did not answer or refused, because of a full disk, a lock or a time-out.
+
+    Whether the write was stored is unknown. The same write may be repeated.
+    """
 
 
 class StoreFull(StoreUnavailable):
-    """A bound on rows is reached (rule 8): what would be stored waits where it is."""
+    """The store reached its limit of rows. The message stays in its log until there is room."""
 
 
 class VersionConflict(SkybridgeError):
-    """Somebody else changed it in between. ``found``: the version there is now, 0 for none."""
+    """An object was changed by another request in the meantime. ``found`` is its present version,
+    or 0 if it is gone.
+    """
 
     def __init__(self, message: str, found: int) -> None:
         super().__init__(message)
@@ -171,11 +194,13 @@ class VersionConflict(SkybridgeError):
 
 
 class StaleOwner(SkybridgeError):
-    """A write carried an ownership epoch that is no longer the newest: it was refused."""
+    """The store refused a write, because its ownership epoch is no longer the newest."""
 
 
 class PositionOutOfRange(SkybridgeError):
-    """A position that the log does not hold. ``earliest`` and ``latest`` say what it does hold."""
+    """The log does not have the requested position. ``earliest`` and ``latest`` are the positions
+    that it has.
+    """
 
     def __init__(self, message: str, *, earliest: str = "", latest: str = "") -> None:
         super().__init__(message)
@@ -184,7 +209,11 @@ class PositionOutOfRange(SkybridgeError):
 
 
 class SetupError(SkybridgeError):
-    """Raised at start-up only. ``setting`` is the path in the configuration, ``cure`` what to do."""
+    """The service or a command cannot start.
+
+    ``setting`` is the path of the setting, ``cure`` is what the user must do, and ``line`` is the
+    line in the configuration file, or 0.
+    """
 
     def __init__(self, message: str, *, setting: str = "", cure: str = "", line: int = 0) -> None:
         super().__init__(message)
@@ -199,4 +228,4 @@ class SetupError(SkybridgeError):
 
 
 class InUse(SetupError):
-    """Another process, perhaps the service that is asked about, has a file for itself."""
+    """A file is locked by another process, perhaps by the running service."""

@@ -1,14 +1,19 @@
-"""Shell. The commands, one module each; heavy parts are imported inside the command."""
+"""Shell. The commands of ``skybridge``, one module each. A command imports its heavy modules inside
+its function.
+"""
 
 from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130  # as a shell has it
+INTERRUPTED = 130
+"""Exit code after Ctrl+C, as shells have it: 128 + SIGINT."""
 
 
 def main() -> None:
-    """The console script. Expected errors become one sentence and an exit code, never a traceback."""
+    """Run the console script. Print an expected error as one sentence, without a traceback, and
+    exit with its code.
+    """
     try:
         if sys.argv[1:2] == ["serve"]:
             _serve()
@@ -16,7 +21,7 @@ def main() -> None:
             from app.cli import commands
 
             commands.app()
-    except KeyboardInterrupt:  # before the command heeds signals
+    except KeyboardInterrupt:  # before the command handles signals
         sys.exit(INTERRUPTED)
     except Exception as error:
         from app.errors import SkybridgeError
@@ -27,13 +32,15 @@ def main() -> None:
 
 
 def _serve() -> None:
-    """Alone: the service would keep the memory of the other commands."""
+    """Run ``skybridge serve`` without importing the other commands, whose memory the service would
+    keep.
+    """
     from app.runtime.heap import begin_heap
 
     begin_heap()
     from app.cli import serving
 
-    given = serving.plain(sys.argv[2:])
+    given = serving.parse_plain_arguments(sys.argv[2:])
     if given is not None:
         serving.serve(given)
         return
@@ -43,13 +50,13 @@ def _serve() -> None:
 
 
 def _translated(error: Exception) -> int:
-    """Say it, and the exit code it makes."""
+    """Print the error and return its exit code."""
     from app.cli import exits, printing
     from app.errors import BrokerUnavailable, SetupError
 
     if isinstance(error, SetupError):
         findings = getattr(error, "findings", None)
-        if findings is not None:  # a configuration: every line that is wrong
+        if findings is not None:  # an invalid configuration: print every finding
             printing.print_error(getattr(error, "head", ""), details=map(str, findings))
         else:
             where = f"{error.setting}: " if error.setting else ""

@@ -1,6 +1,7 @@
-"""The client of the admin listener: it asks, and says what a refusal means to a person.
+"""The client of the admin API. It sends requests and turns error answers into messages with a cure.
 
-A verb that asks a service takes ``service: Service``, which is its options --server, --token and --json.
+A command that sends requests has the parameter ``service: AdminClient``, whose fields are the
+options --server, --token and --json.
 """
 
 from __future__ import annotations
@@ -17,69 +18,79 @@ if TYPE_CHECKING:
     from app.cli.printing import Column
     from app.libraries.httpx_client import httpx
 
-Server = Annotated[str, option("The admin listener of a service.", envvar="SKYBRIDGE_SERVER")]
-Token = Annotated[str, option("Its token.", envvar="SKYBRIDGE_ADMIN_TOKEN", show_default=False)]
+Server = Annotated[str, option("Send requests to this admin listener.", envvar="SKYBRIDGE_SERVER")]
+Token = Annotated[
+    str,
+    option(
+        "Use this token of server.admin.tokens; none by default.",
+        envvar="SKYBRIDGE_ADMIN_TOKEN",
+        show_default=False,
+    ),
+]
 Broker = Annotated[
-    str, option("The topic's broker, by its name in the configuration.", "--broker", "-b")
+    str, option("Use the topic of this broker, a name under brokers.", "--broker", "-b")
 ]
 Subscription = Annotated[
-    str, option("Only this subscription; all by default.", "--subscription", "-s")
+    str, option("Show only this subscription; by default all.", "--subscription", "-s")
 ]
 Partition = Annotated[
-    int | None, option("Only this partition; all by default.", "--partition", "-p", min=0)
+    int | None, option("Read only this partition; by default all.", "--partition", "-p", min=0)
 ]
-Raw = Annotated[bool, option("Also show each record as it is on the wire.", "--raw")]
-Yes = Annotated[bool, option("Do not ask.", "--yes", "-y")]
+Raw = Annotated[bool, option("Also show each record as the broker stores it.", "--raw")]
+Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes", "-y")]
 
 SERVER = "http://127.0.0.1:8081"
 BROKER = "log"
-WITHIN = 40.0  # seconds: beyond the longest that the service itself waits
+TIMEOUT = 40.0  # seconds: longer than any wait of the service itself
 
 _AWAY = "Start the service, or name its admin listener with --server."
 _CURES = {
-    401: "Give a token of server.admin with --token or SKYBRIDGE_ADMIN_TOKEN.",
-    404: "Name the topic and --broker as the configuration has them; `skybridge topics list` lists "
-    "all topics.",
-    429: "Give the right token of server.admin: this address has sent too many wrong tokens.",
-    503: ("Retry in a moment; `skybridge topics list` and /status show what does not answer."),
+    401: "Set --token or SKYBRIDGE_ADMIN_TOKEN to a token of server.admin.",
+    404: "Name the topic and its --broker; `skybridge topics list` shows all topics.",
+    429: "Wait, then use a valid token of server.admin: this address sent too many wrong tokens.",
+    503: "Retry in a moment; `skybridge status` shows which broker or store does not answer.",
 }
 
 _SCOPE = "Use a token with the scope {}: see scopes under server.admin.tokens."
 
-_CURES_AT = (  # where they are not those above: for paths that begin so
+_CURES_AT = (  # cures for paths that match a pattern; they replace those above
     (
         "/v1/config",
-        {404: ("The service is older than this command: compare two files with --old.")},
+        {404: "Compare two files with --old: the service is older than this command."},
     ),
     ("/v1/dead-letters", {404: "`skybridge dead-letters list` shows all dead letters."}),
     (
         "/v1/subscriptions",
         {
-            404: ("`skybridge subscriptions list` shows all subscriptions."),
-            412: ("The subscription has changed since: inspect it with `show`, and retry."),
-            504: ("A worker must run; `skybridge subscriptions show` shows the status."),
+            404: "`skybridge subscriptions list` shows all subscriptions.",
+            412: "Inspect the subscription with `show`, and retry: it changed in the meantime.",
+            504: "Start a worker; `skybridge subscriptions show` shows the state.",
         },
     ),
     (
         "/v1/subscriptions/[^/]*:replay",
-        {409: ("`skybridge subscriptions replay ID --cancel` ends a running replay.")},
+        {
+            409: "End the running replay with `skybridge subscriptions replay ID --cancel`, and retry."
+        },
     ),
 )
 
 
-class Service(NamedTuple):
-    """What the options of a verb name. Whatever is no success ends the verb."""
+class AdminClient(NamedTuple):
+    """The options --server, --token and --json of a command, and the requests to that admin
+    listener. An error answer ends the command.
+    """
 
     server: Server = SERVER
     token: Token = ""
-    as_json: Annotated[bool, option("Print one JSON object a line.", "--json")] = False
+    as_json: Annotated[bool, option("Print one JSON object per line.", "--json")] = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """The JSON answer. What is empty or None in ``query`` is left out."""
+        """Return the JSON answer of a GET. Query parameters that are empty or None are left out."""
         return read(self.server, self.request("GET", path, query))
 
     def post(self, path: str, json: Any = None, **more: Any) -> Any:
-        """The JSON answer. ``more``: as ``request`` takes it."""
+        """Return the JSON answer of a POST. ``more`` is passed to ``request``."""
         return read(self.server, self.request("POST", path, json=json, **more))
 
     def request(
@@ -92,12 +103,16 @@ class Service(NamedTuple):
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The answer as it is, headers and all. Its body is ``json``, or ``content`` with its headers."""
+        """Send a request and return the successful answer.
+
+        The body is ``json``, or the bytes of ``content`` with its own ``headers``. If the service
+        cannot be reached or answers with an error, the command ends.
+        """
         import msgspec
 
         from app.libraries.httpx_client import httpx
 
-        options.demand_address("--server", self.server, SERVER)
+        options.require_address("--server", self.server, SERVER)
         sent = {**(headers or {}), **authorization(self.token)}
         if json is not None:
             content = msgspec.json.encode(json)
@@ -109,22 +124,22 @@ class Service(NamedTuple):
                 params={name: it for name, it in (query or {}).items() if it not in (None, "", [])},
                 content=content,
                 headers=httpx.Headers(sent, encoding="utf-8"),
-                timeout=httpx.Timeout(WITHIN, connect=10),
+                timeout=httpx.Timeout(TIMEOUT, connect=10),
                 trust_env=False,
-                verify=options.has_certificate(self.server),
+                verify=options.needs_certificates(self.server),
             )
         except (httpx.TransportError, httpx.InvalidURL) as fault:
-            printing.nobody(self.server, fault, _AWAY)
+            printing.fail_unreachable(self.server, fault, _AWAY)
         if not answer.is_success:
-            refused(self.server, answer, _cures_at(path))
+            fail_with_answer(self.server, answer, _cures_at(path))
         return answer
 
     def show(self, found: Any, for_people: Callable[[Any], None]) -> None:
-        """One JSON document with --json; else as ``for_people`` prints it."""
+        """Print one JSON document with --json; otherwise print with ``for_people``."""
         (printing.json_line if self.as_json else for_people)(found)
 
     def show_all(self, found: Iterable[Any], columns: Sequence[Column]) -> None:
-        """A line of JSON each with --json; else a table."""
+        """Print one JSON object per line with --json; otherwise a table."""
         if self.as_json:
             for each in found:
                 printing.json_line(each)
@@ -133,7 +148,7 @@ class Service(NamedTuple):
 
 
 def topic_path(broker: str, topic: str, what: str = "") -> str:
-    """Slashes of a topic's name stay: Pulsar's have some."""
+    """Return the API path of a topic. Slashes in its name stay, because Pulsar names have some."""
     from urllib.parse import quote
 
     return f"/v1/topics/{quote(broker, safe='')}/{quote(topic)}{what}"
@@ -150,14 +165,16 @@ def authorization(token: str) -> dict[str, str]:
 
 
 def read(server: str, answer: httpx.Response) -> Any:
-    """The JSON of an answer. Ends the verb where something else answers there."""
+    """Return the JSON of an answer. End the command if the body is not JSON, so the server is not
+    Skybridge.
+    """
     from app.event import json_text
 
     try:
         return json_text.loose(answer.content)
     except json_text.FAULTS:
         printing.fail(
-            f"{server} does not answer as Skybridge does: {answer.status_code}, and no JSON.",
+            f"{server} is not a Skybridge service: the answer has status {answer.status_code} and no JSON.",
             cure=_AWAY,
             code=exits.UNREACHABLE,
         )
@@ -171,10 +188,10 @@ def _cures_at(path: str) -> Mapping[int, str]:
     return found
 
 
-def refused(
+def fail_with_answer(
     server: str, answer: httpx.Response, cures: Mapping[int, str] | None = None
 ) -> NoReturn:
-    """Ends the verb with what a problem document says."""
+    """End the command with the problem document of an error answer."""
     import msgspec
 
     try:
@@ -185,16 +202,17 @@ def refused(
     problem = {"status": answer.status_code, "title": answer.reason_phrase, **problem}
     if problem.get("scope"):
         cures = {403: _SCOPE.format(problem["scope"])}
-    said(server, problem, cures)
+    fail_with_problem(server, problem, cures)
 
 
-def said(
+def fail_with_problem(
     server: str, problem: Mapping[str, Any], cures: Mapping[int, str] | None = None
 ) -> NoReturn:
+    """End the command with the detail of a problem document and the cure for its status."""
     status = problem.get("status", 0)
-    away = status in {502, 503, 504}
+    is_away = status in {502, 503, 504}
     printing.fail(
-        f"{server} refuses: {problem.get('detail') or problem.get('title')}",
+        f"{server} refused the request: {problem.get('detail') or problem.get('title')}",
         cure={**_CURES, **(cures or {})}.get(status, ""),
-        code=exits.UNREACHABLE if away else exits.FAILED,
+        code=exits.UNREACHABLE if is_away else exits.FAILED,
     )

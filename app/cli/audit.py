@@ -1,11 +1,13 @@
-"""``skybridge audit``: who operated the service, who looked at event data, and with which outcome."""
+"""``skybridge audit`` shows the audit log: changes, logins, looks at event data and refused
+requests.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli import printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from app.cli.printing import Column
 
-MOST = 1000  # entries of one page
+PAGE_SIZE = 1000  # entries per request
 
 _ENTRIES: Sequence[Column] = (
     "id",
@@ -39,24 +41,37 @@ _ENTRIES: Sequence[Column] = (
     "skybridge audit --target billing --limit 500 --json",
 )
 def audit(
-    kind: Annotated[str, option("Only change, login, look or refusal.")] = "",
-    who: Annotated[str, option("Only of the token with this name.")] = "",
-    operation: Annotated[str, option("Only this operation, by its id in openapi.json.")] = "",
-    target: Annotated[str, option("Only on this object.")] = "",
-    since: Annotated[
-        str, option("At this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
+    kind: Annotated[
+        str,
+        option("Show only entries of this kind: change, login, look or refusal; by default all."),
     ] = "",
-    until: Annotated[str, option("Before this time.")] = "",
-    limit: Annotated[int, option("Most entries.", "-n", min=1)] = 50,
+    who: Annotated[
+        str, option("Show only requests made with the token of this name; by default all.")
+    ] = "",
+    operation: Annotated[
+        str, option("Show only this operation, an operationId of openapi.json; by default all.")
+    ] = "",
+    target: Annotated[
+        str, option("Show only requests on this object, such as a subscription; by default all.")
+    ] = "",
+    since: Annotated[
+        str,
+        option("Show entries from this time on: 2026-01-01T00:00:00Z, or milliseconds since 1970."),
+    ] = "",
+    until: Annotated[
+        str, option("Show entries before this time, in the same form as --since.")
+    ] = "",
+    limit: Annotated[int, option("Show at most this many entries.", "-n", min=1)] = 50,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show changes, logins, looks at event data and refused requests, the newest first: who, from where, on what,
-    and the status of the answer.
+    """Show the audit log, the newest entry first.
 
-    Requests alike within an hour are one entry, with how many there were and the time of the last. A change that
-    succeeded always has an entry of its own. An entry without a status is of a request that was never answered. Event data and secrets are never part
-    of an entry."""
+    Each entry has the token's name, the operation, the address, the object and the status of the answer.
+    Requests of the same kind within an hour share one entry, with their count and the time of the
+    last. A successful change always has an entry of its own. An entry without a status belongs to a
+    request that was never answered. Entries hold no event data and no secrets.
+    """
     query = {
         "kind": kind,
         "who": who,
@@ -68,11 +83,12 @@ def audit(
     service.show_all(_entries(service, query, limit), _ENTRIES)
 
 
-def _entries(service: Service, query: dict[str, str], limit: int) -> list[dict[str, Any]]:
+def _entries(service: AdminClient, query: dict[str, str], limit: int) -> list[dict[str, Any]]:
+    """Return up to ``limit`` entries, the newest first, from as many pages as needed."""
     found: list[dict[str, Any]] = []
     before = None
     while len(found) < limit:
-        left = min(limit - len(found), MOST)
+        left = min(limit - len(found), PAGE_SIZE)
         page = service.get("/v1/audit", {**query, "limit": left, "before": before})
         found += page["entries"]
         if page["next"] is None:

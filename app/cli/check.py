@@ -1,4 +1,6 @@
-"""``skybridge check``: what is wrong with a configuration, where, and what to do about it."""
+"""``skybridge check`` prints every error and warning of a configuration, with its line and its
+cure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from app.config.load.loader import Loaded
     from app.features.checks.connections import Connected
 
-CONNECT_WITHIN = 10.0  # seconds for each broker
+CONNECT_TIMEOUT = 10.0  # seconds per broker
 
 
 @verb(
@@ -27,13 +29,16 @@ CONNECT_WITHIN = 10.0  # seconds for each broker
     "skybridge check skybridge.yaml --json | jq .setting",
 )
 def run(
-    file: Annotated[Path, typer.Argument(help="The configuration file.")],
-    connect: Annotated[bool, option("Also connect to the store and each broker.")] = False,
+    file: Annotated[Path, typer.Argument(help="Check this configuration file.")],
+    connect: Annotated[
+        bool, option("Also connect to the store and to each broker, for up to 10 s each.")
+    ] = False,
     as_json: Annotated[bool, option("Print one JSON object per finding.", "--json")] = False,
 ) -> None:
-    """Lint a configuration: every error and warning with its line and its cure.
+    """Check a configuration file for errors and warnings.
 
-    Exits with 1 when there is an error; warnings alone exit with 0. Secrets are never printed.
+    Each finding has its line, the setting, the problem and the cure. Exits with 1 if there is an
+    error; warnings alone exit with 0. Secrets are never printed.
     """
     import os
 
@@ -65,11 +70,12 @@ def run(
 
 
 def _connect(loaded: Loaded) -> Connected:
+    """Return the findings of the connection test, and a line for each server that answered."""
     import asyncio
 
     from app.features.checks.connections import check_connections
 
-    return asyncio.run(check_connections(loaded, CONNECT_WITHIN))
+    return asyncio.run(check_connections(loaded, CONNECT_TIMEOUT))
 
 
 def _print(file: Path, finding: Finding) -> None:

@@ -1,7 +1,8 @@
-"""The sender's side of the events listener: posts, waits where it is told to, repeats what failed.
+"""The client of the events listener. It posts events, waits as the answer demands, and repeats what
+failed.
 
-Only what was *not* accepted is sent again, so that a 503 for half a batch does not double the other
-half.
+Only events that were *not* accepted are sent again, so a 503 for half a batch does not duplicate
+the other half.
 """
 
 from __future__ import annotations
@@ -17,18 +18,22 @@ from app.bindings.documents import FormatName
 from app.bindings.http import HttpMessage
 from app.bindings.record import Decoded
 from app.bindings.transcode import Writing
-from app.cli.options import has_certificate
+from app.cli.options import needs_certificates
 from app.cli.printing import reason
 from app.libraries.httpx_client import httpx
 
 Mode = Literal["binary", "structured", "batch"]
-REPEATED = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
-FIRST_WAIT = 0.5  # seconds, doubled each time, where the answer names no Retry-After
+REPEATED = frozenset({429, 502, 503, 504})  # statuses after which the same request may succeed
+FIRST_WAIT = 0.5  # seconds, doubled each time, if the answer has no Retry-After
 LONGEST_WAIT = 30.0
 
 
-class Fate(NamedTuple):
-    """What became of one event. ``receipts``: one a place it is stored in. ``problem``: why not."""
+class SendResult(NamedTuple):
+    """The result of sending one event.
+
+    ``receipts`` has one entry per target that stored the event. ``problem`` is the problem document
+    of the answer if the event was not accepted.
+    """
 
     event: Decoded
     status: int
@@ -38,21 +43,30 @@ class Fate(NamedTuple):
 
     @property
     def accepted(self) -> bool:
-        return 200 <= self.status < 300  # noqa: PLR2004 - the class of success
+        return 200 <= self.status < 300  # noqa: PLR2004 - 2xx
 
     @property
     def is_worth_repeating(self) -> bool:
-        """False as well for what passes only when a person acts (``retryable`` of the cause)."""
+        """Return True if the same request may succeed later without an action of a person."""
         return self.status in REPEATED and (self.problem or {}).get("retryable", True)
 
 
-Written = Callable[[Sequence[Decoded]], HttpMessage]
+Encoder = Callable[[Sequence[Decoded]], HttpMessage]
 
 
 class EventsClient:
-    """``url`` is the whole address, ``http://127.0.0.1:8080/events``. Network faults that outlast
-    the retries raise httpx.TransportError. ``format`` is that of documents. ``on_wait`` is told why it
-    waits, and how long (seconds).
+    """An HTTP client of the events listener that retries.
+
+    Args:
+        url: The whole address, such as ``http://127.0.0.1:8080/events``.
+        key: The record key of each event, or None.
+        format: The format of structured and batch documents.
+        retries: The number of repeated requests per call.
+        timeout: The time for one request, in seconds.
+        on_wait: Called before each wait with its reason and its length in seconds.
+
+    Raises:
+        httpx.TransportError: If network errors outlast the retries.
     """
 
     def __init__(
@@ -61,7 +75,7 @@ class EventsClient:
         *,
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        format: FormatName = "as_received",  # noqa: A002 - the word of the option
+        format: FormatName = "as_received",  # noqa: A002 - the name of the option
         retries: int = 5,
         timeout: float = 30.0,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -78,7 +92,7 @@ class EventsClient:
             timeout=timeout,
             transport=transport,
             trust_env=False,
-            verify=has_certificate(url),
+            verify=needs_certificates(url),
         )
         self._sleep = sleep
         self._on_wait = on_wait
@@ -86,20 +100,24 @@ class EventsClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def send_as(self, event: Decoded, message: HttpMessage) -> Fate:
-        """One request as it stands, of which the service makes ``event``; repeated while it is worth it."""
+    async def send_as(self, event: Decoded, message: HttpMessage) -> SendResult:
+        """Send ``message`` as it is, and repeat it while that may help. ``event`` is what the
+        service makes of it.
+        """
         (fate,) = await self._send([event], lambda _: message)
         return fate
 
-    async def send(self, events: Sequence[Decoded], mode: Mode) -> list[Fate]:
-        """One request (binary and structured take one event), repeated while it is worth it."""
+    async def send(self, events: Sequence[Decoded], mode: Mode) -> list[SendResult]:
+        """Send the events in one request, and repeat the failed ones while that may help. Modes
+        binary and structured take one event.
+        """
         return await self._send(events, lambda waiting: encode(waiting, mode, self._format))
 
-    async def _send(self, events: Sequence[Decoded], written: Written) -> list[Fate]:
-        fates: dict[int, Fate] = {}
+    async def _send(self, events: Sequence[Decoded], encode_events: Encoder) -> list[SendResult]:
+        fates: dict[int, SendResult] = {}
         waiting = list(range(len(events)))
         for attempt in range(1, self._retries + 2):
-            answer = await self._post(written([events[index] for index in waiting]), attempt)
+            answer = await self._post(encode_events([events[index] for index in waiting]), attempt)
             said = _fates([events[index] for index in waiting], answer, attempt)
             fates.update(zip(waiting, said, strict=True))
             waiting = [index for index in waiting if fates[index].is_worth_repeating]
@@ -126,31 +144,33 @@ class EventsClient:
 
 
 def encode(events: Sequence[Decoded], mode: Mode, name: FormatName = "as_received") -> HttpMessage:
-    """One request's headers and body. ``name``: the format of documents."""
+    """Return the headers and body of one request. ``name`` is the format of documents."""
     if mode == "batch":
         return http.encode_batch(events, "json" if name == "as_received" else name)
     return http.encode(events[0], Writing(mode=mode, format=name))
 
 
-def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[Fate]:
+def _fates(events: Sequence[Decoded], answer: httpx.Response, attempt: int) -> list[SendResult]:
     said = _document(answer)
     if answer.is_success:
         return [
-            Fate(event, answer.status_code, receipts, None, attempt)
+            SendResult(event, answer.status_code, receipts, None, attempt)
             for event, receipts in zip(events, _by_event(said, len(events)), strict=True)
         ]
     entries = _by_event(said.get("events") if isinstance(said, dict) else None, len(events))
     if all(entries):
         return [_fate(event, each, attempt) for event, each in zip(events, entries, strict=True)]
     problem = said if isinstance(said, dict) else {"title": answer.reason_phrase}
-    return [Fate(event, answer.status_code, (), problem, attempt) for event in events]
+    return [SendResult(event, answer.status_code, (), problem, attempt) for event in events]
 
 
-def _fate(event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int) -> Fate:
-    """Of an event whose places met different fates: accepted when all of them have it."""
+def _fate(event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int) -> SendResult:
+    """Return the result of an event with several targets. It is accepted only if every target
+    stored it.
+    """
     worst = max(int(entry["status"]) for entry in entries)
     causes = [entry["cause"] for entry in entries if "cause" in entry]
-    return Fate(
+    return SendResult(
         event,
         worst,
         [entry["receipt"] for entry in entries if "receipt" in entry],
@@ -160,7 +180,9 @@ def _fate(event: Decoded, entries: Sequence[Mapping[str, Any]], attempt: int) ->
 
 
 def _by_event(said: Any, count: int) -> list[list[Mapping[str, Any]]]:
-    """Entries by the index of their event; an event has one for each place it goes to."""
+    """Group the entries of an answer by the index of their event. An event has one entry per
+    target.
+    """
     found: list[list[Mapping[str, Any]]] = [[] for _ in range(count)]
     for entry in said if isinstance(said, list) else []:
         found[int(entry.get("index", 0))].append(entry)
@@ -175,7 +197,9 @@ def _document(answer: httpx.Response) -> Any:
 
 
 def _wait(answer: httpx.Response, attempt: int) -> float:
-    """Retry-After where the answer has it (in seconds; our own listener writes no dates)."""
+    """Return the seconds of Retry-After if the answer has it, otherwise a growing wait. The events
+    listener writes no dates.
+    """
     said = answer.headers.get("retry-after", "")
     return min(float(said), LONGEST_WAIT) if said.isdecimal() else _backoff(attempt)
 

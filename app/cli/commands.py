@@ -1,4 +1,4 @@
-"""Every command of ``skybridge``, in the order of its help."""
+"""Import every command of ``skybridge``, and sort them for ``skybridge --help``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``skybridge dead-letters``: what was given up, why, and back again."""
+"""``skybridge dead-letters`` lists, counts, redrives and discards dead letters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from app.cli import exits, printing, redrive_progress, verbs
-from app.cli.admin_client import Service, Yes
+from app.cli.admin_client import AdminClient, Yes
 from app.cli.redrive_progress import PATH
 from app.cli.verbs import option
 
@@ -19,38 +19,53 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "dead-letters",
-    "Events that were given up: list, count, redrive, discard.\n\n"
-    "A message becomes a dead letter when its target refuses it for good (415 and other 4xx), when its "
-    "schedule of attempts is used up, or when it is no CloudEvent. The store keeps the whole message until it "
+    "List, count, redrive or discard dead letters.\n\n"
+    "A message becomes a dead letter if its target refuses it for good (415 and most other 4xx), if its "
+    "retry schedule is exhausted, or if it is not a CloudEvent. The store keeps the whole message until it "
     "is redriven or discarded. Begin with `count`, inspect one with `show`, repair the target, then "
     "`redrive`.",
 )
 
 Ids = Annotated[
-    list[int] | None, option("Only the one with this id; may be repeated.", "--id", min=1)
+    list[int] | None, option("Select the dead letter with this id; may be repeated.", "--id", min=1)
 ]
 
 
-class Choice(NamedTuple):
-    """Which dead letters a verb means."""
+class DeadLetterSelection(NamedTuple):
+    """The options that select dead letters."""
 
     subscription: Annotated[
         list[str] | None,
-        option("Only this subscription; may be repeated; all by default.", "--subscription", "-s"),
+        option(
+            "Select dead letters of this subscription; may be repeated; by default all.",
+            "--subscription",
+            "-s",
+        ),
     ] = None
     cause: Annotated[
         list[str] | None,
-        option("Cause, as `count` shows it: status-415, schedule-exhausted.", "-c"),
+        option(
+            "Select this cause, as `count` shows it, such as status-415; may be repeated; by default all.",
+            "-c",
+        ),
     ] = None
     since: Annotated[
-        str, option("Given up at this time or later: 2026-01-01T00:00:00Z, or milliseconds.")
+        str,
+        option(
+            "Select dead letters from this time on: 2026-01-01T00:00:00Z, or milliseconds since 1970."
+        ),
     ] = ""
-    until: Annotated[str, option("Given up before this time.")] = ""
-    source: Annotated[str, option("The event's source.")] = ""
-    type: Annotated[str, option("The event's type; com.example.* for a prefix.", "-t")] = ""
+    until: Annotated[
+        str, option("Select dead letters before this time, in the same form as --since.")
+    ] = ""
+    source: Annotated[str, option("Select events of this source; by default all.")] = ""
+    type: Annotated[
+        str,
+        option("Select events of this type, or com.example.* for a prefix; by default all.", "-t"),
+    ] = ""
 
     def with_ids(self, ids: Sequence[int] | None) -> dict[str, Any]:
-        """As the API takes them, without what was not given."""
+        """Return the selection as parameters of the API, without those that were not set."""
         return {name: it for name, it in {**self._asdict(), "id": ids}.items() if it}
 
 
@@ -61,25 +76,32 @@ class Choice(NamedTuple):
     "skybridge dead-letters list --since 2026-01-01T00:00:00Z --type 'com.example.*' --json",
 )
 def list_(
-    choice: Choice,
-    limit: Annotated[int, option("Most rows.", "-n", min=1)] = 50,
+    choice: DeadLetterSelection,
+    limit: Annotated[int, option("Show at most this many dead letters.", "-n", min=1)] = 50,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
     """List dead letters, the newest first."""
     found, more = _pages(service, choice, limit)
     service.show_all(found, _LETTERS)
     if more and not service.as_json:
-        printing.err().print("there are more: raise --limit, or see `count`", markup=False)
+        printing.err().print(
+            "There are more dead letters: raise --limit, or run `count`.", markup=False
+        )
 
 
 @app.verb("show", "skybridge dead-letters show 17", "skybridge dead-letters show 17 --json")
 def show(
-    letter: Annotated[int, typer.Argument(help="Id, as `list` shows it.", min=1)],
+    letter: Annotated[
+        int, typer.Argument(help="Show the dead letter with this id of `list`.", min=1)
+    ],
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show one dead letter: its source, cause, event and attempts."""
+    """Show one dead letter with its event and attempts.
+
+    The output has the source, the cause, the event and every attempt that is still stored.
+    """
     service.show(service.get(f"{PATH}/{letter}"), _show)
 
 
@@ -88,7 +110,7 @@ def show(
     "skybridge dead-letters count",
     "skybridge dead-letters count --since 2026-01-01T00:00:00Z --json",
 )
-def count(choice: Choice, *, service: Service) -> None:
+def count(choice: DeadLetterSelection, *, service: AdminClient) -> None:
     """Count dead letters by subscription and cause."""
     service.show(service.get(f"{PATH}/count", choice._asdict()), _show_counts)
 
@@ -102,28 +124,34 @@ def count(choice: Choice, *, service: Service) -> None:
     "skybridge dead-letters redrive --subscription billing --json --yes",
 )
 def redrive(
-    choice: Choice,
+    choice: DeadLetterSelection,
     id_: Ids = None,
     rate: Annotated[
-        float, option("Letters a second for each subscription; 0: no limit.", min=0)
+        float,
+        option(
+            "Send at most this many dead letters per second and subscription; 0: no limit.", min=0
+        ),
     ] = 0.0,
     yes: Yes = False,
     wait: Annotated[
         bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
     ] = True,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Send dead letters to their subscriptions again: same event, same id, one at a time per key.
+    """Send dead letters to their subscriptions again.
 
-    It first counts the letters and asks for confirmation. An event that fails again becomes a dead letter
-    again. Interrupting the command does not stop the redrive. With --json nothing is sent without --yes."""
+    The event and its id stay the same, and events of one key go one at a time. The command first
+    counts the letters and asks for confirmation. An event that fails again becomes a dead letter
+    again. Interrupting the command does not stop the redrive. With --json nothing is sent without
+    --yes.
+    """
     chosen = choice.with_ids(id_)
     found = redrive_progress.order(service, chosen, dry_run=True)
     if not service.as_json:
         _show_counts(found)
         redrive_progress.warn(found)
-    if _demanded(found["left"], "Redrive {} dead letters?", yes=yes, service=service):
+    if _is_confirmed(found["left"], "Redrive {} dead letters?", yes=yes, service=service):
         redrive_progress.run(service, chosen, found, rate=rate, wait=wait)
     elif service.as_json:
         printing.json_line(found)
@@ -134,26 +162,31 @@ def redrive(
     "skybridge dead-letters discard --subscription billing --cause status-400",
     "skybridge dead-letters discard --until 2026-01-01T00:00:00Z --yes",
 )
-def discard(choice: Choice, id_: Ids = None, yes: Yes = False, *, service: Service) -> None:
-    """Discard dead letters for good. It first counts them and asks for confirmation."""
+def discard(
+    choice: DeadLetterSelection, id_: Ids = None, yes: Yes = False, *, service: AdminClient
+) -> None:
+    """Delete dead letters for good. The command first counts them and asks for confirmation."""
     chosen = choice.with_ids(id_)
     found = service.post(f"{PATH}:discard", {**chosen, "dry_run": True})
     if not service.as_json:
         _show_counts(found)
     question = "Discard {} dead letters for good?"
-    if _demanded(found["matched"], question, yes=yes, service=service):
+    if _is_confirmed(found["matched"], question, yes=yes, service=service):
         found = service.post(f"{PATH}:discard", {**chosen, "dry_run": False})
     service.show(found, lambda found: printing.text_line(f"discarded {found['discarded']}"))
 
 
-def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool:
-    """Whether there is something to do, and it is to be done: with --json only where --yes says so. Nobody
-    to ask is no yes; a no ends the verb."""
+def _is_confirmed(count: int, question: str, *, yes: bool, service: AdminClient) -> bool:
+    """Return True if the action is confirmed and at least one dead letter matches.
+
+    With --json only --yes confirms. Without a terminal and without --yes, or after the answer no,
+    the command ends.
+    """
     if not count or yes or service.as_json:
         return bool(count) and yes
     if not sys.stdin.isatty():
         printing.fail(
-            "there is no terminal to ask for confirmation.",
+            "The command needs a confirmation, and there is no terminal to ask on.",
             cure="Add --yes to confirm.",
             code=exits.SETUP,
         )
@@ -162,8 +195,10 @@ def _demanded(count: int, question: str, *, yes: bool, service: Service) -> bool
     return True
 
 
-def _pages(service: Service, choice: Choice, limit: int) -> tuple[list[dict[str, Any]], bool]:
-    """So many of them, and whether there are more."""
+def _pages(
+    service: AdminClient, choice: DeadLetterSelection, limit: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """Return up to ``limit`` dead letters, the newest first, and whether there are more."""
     found: list[dict[str, Any]] = []
     query = {**choice._asdict(), "limit": min(limit, 1000)}
     while True:
@@ -175,7 +210,7 @@ def _pages(service: Service, choice: Choice, limit: int) -> tuple[list[dict[str,
 
 
 def _event_of(letter: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Attributes of its event, as far as there is one."""
+    """Return the attributes of the event, as far as the message was decoded."""
     message = letter["message"]
     found: Mapping[str, Any] = message.get("event") or message.get("attributes") or {}
     return found
@@ -230,7 +265,7 @@ def _said(found: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _as_written(value: Any) -> str:
-    """Text as it is, all else as JSON."""
+    """Return text unchanged and any other value as JSON, on one line."""
     import msgspec
 
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,11 +1,13 @@
-"""``skybridge attempts`` and ``skybridge parked``: what was tried and how it ended, and which keys wait."""
+"""``skybridge attempts`` shows delivery attempts and their results; ``skybridge parked`` shows
+parked keys.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli import printing
-from app.cli.admin_client import Service, Subscription
+from app.cli.admin_client import AdminClient, Subscription
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -23,51 +25,63 @@ if TYPE_CHECKING:
 )
 def attempts(
     subscription: Subscription = "",
-    event: Annotated[str, option("Only of the event with this id.", "-e")] = "",
-    outcome: Annotated[
-        str, option("Only with this outcome: delivered, retry, dead-letter, disable or unsent.")
+    event: Annotated[
+        str, option("Show only attempts of the event with this id; by default all.", "-e")
     ] = "",
-    limit: Annotated[int, option("Most rows, the newest first.", "-n", min=1, max=1000)] = 50,
+    outcome: Annotated[
+        str,
+        option(
+            "Show only this outcome: delivered, retry, dead-letter, disable or unsent; by default all."
+        ),
+    ] = "",
+    limit: Annotated[int, option("Show at most this many attempts.", "-n", min=1, max=1000)] = 50,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show delivery attempts, the newest first: time, duration, answer, time of the next attempt.
+    """Show delivery attempts, the newest first.
 
-    By default the store keeps failed attempts, and the last success of each subscription
-    (store.attempts.keep); the service also remembers its newest thousand of each. For an event
-    without an attempt, --event names the event of its key that it waits for."""
+    Each row has the time, the duration, the answer and the wait until the next attempt. By default
+    the store keeps failed attempts, and the last success of each subscription
+    (store.attempts.keep). The service also remembers its newest thousand of each. For an event
+    without an attempt, --event names the earlier event of its key that it waits for.
+    """
     query = {"subscription": subscription, "event_id": event, "outcome": outcome, "limit": limit}
     answer = service.get("/v1/attempts", query)
     waiting, found = answer["waiting"], answer["attempts"]
     shown = waiting if service.as_json else map(_as_attempt, waiting)
-    service.show_all([*shown, *found], _ATTEMPTS)  # what happens now is first
+    service.show_all([*shown, *found], _ATTEMPTS)  # waiting events come first
 
 
 @verb("parked", "skybridge parked", "skybridge parked --subscription billing --json")
 def parked(
     subscription: Subscription = "",
-    limit: Annotated[int, option("Most keys.", "-n", min=1, max=1000)] = 50,
+    limit: Annotated[int, option("Show at most this many keys.", "-n", min=1, max=1000)] = 50,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show the parked keys, the longest wait first: number of messages, cause, time of the next attempt.
+    """Show the parked keys, the longest wait first.
 
-    A key parks when its oldest message has used up its quick waits (retry.hold), so that all other keys
-    continue. Redriven dead letters are also listed until they are sent."""
+    Each row has the number of messages, the cause and the time of the next attempt. A key parks
+    when its oldest message has used up its short waits (retry.hold), so that all other keys
+    continue. Redriven dead letters are also listed until they are sent.
+    """
     query = {"subscription": subscription, "limit": limit}
     service.show_all(service.get("/v1/parked/keys", query)["keys"], _KEYS)
 
 
 def _as_attempt(waiting: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an event that waits in the form of an attempt row, with the outcome ``waits``."""
     where, behind = "parked" if waiting["parked"] else "held", waiting["behind"]
     if behind is not None:
-        where += f", behind event {behind['id']} of {behind['source']}"
+        where += f", after event {behind['id']} of {behind['source']}"
     none = dict.fromkeys(("started_ms", "number", "status", "duration_ms", "next_try_in"))
     return {**waiting, **none, "outcome": "waits", "detail": where}
 
 
 def _next_try(key: Mapping[str, Any]) -> str:
-    """A wait that is over is no moment to wait for: its endpoint is, or the events before it."""
+    """Return the time of the next attempt, or ``due`` if that time has passed: the key then waits
+    for its endpoint or for earlier events.
+    """
     from app.runtime.clock import SystemClock
 
     due_ms = key["due_ms"]

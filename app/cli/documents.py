@@ -1,4 +1,6 @@
-"""``skybridge init``, ``schema``, ``openapi`` and ``asyncapi``: documents that it prints, or writes to a file."""
+"""``skybridge init``, ``schema``, ``openapi`` and ``asyncapi`` write documents to a file or print
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,28 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Out = Annotated[Path | None, option("Write to this file instead.", "--out", "-o")]
+Out = Annotated[
+    Path | None, option("Write to this file; by default to standard output.", "--out", "-o")
+]
 
 
 @verb("init", "skybridge init", "skybridge init shop.yaml")
 def init(
-    file: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("skybridge.yaml"),
+    file: Annotated[Path, typer.Argument(help="Write the configuration to this new file.")] = Path(
+        "skybridge.yaml"
+    ),
 ) -> None:
-    """Write a commented configuration file. An existing file is never overwritten."""
+    """Write a commented configuration file.
+
+    An existing file is never overwritten.
+    """
     from importlib import resources
 
     try:
         with file.open("xb") as target:
             target.write(resources.files("app.config").joinpath("skybridge.yaml").read_bytes())
     except FileExistsError:
-        printing.fail(f"{file} exists already.", cure="Name another file.", code=exits.SETUP)
+        printing.fail(f"{file} already exists.", cure="Name another file.", code=exits.SETUP)
     except OSError as failure:
         printing.fail(f"{file} cannot be written: {failure.strerror}.", code=exits.SETUP)
     console = printing.err()
@@ -50,7 +59,10 @@ def schema() -> None:
 
 @verb("openapi", "skybridge openapi --out openapi/openapi.json")
 def openapi(out: Out = None) -> None:
-    """Print the OpenAPI 3.1 description of the events listener and the admin listener."""
+    """Print the OpenAPI document of both listeners.
+
+    It is an OpenAPI 3.1 description of the events listener and the admin listener.
+    """
     from app.api.app import document, skeleton
 
     _write(document(skeleton()), out)
@@ -63,15 +75,16 @@ def openapi(out: Out = None) -> None:
 )
 def asyncapi(
     config: Annotated[
-        Path | None, option("The configuration; by default that of serve without a file.", "-c")
+        Path | None,
+        option("Describe this configuration file; by default that of serve without a file.", "-c"),
     ] = None,
     out: Out = None,
 ) -> None:
-    """Print an AsyncAPI 3 document of the topics of a configuration: brokers as servers, topics as channels,
-    routes and subscriptions as operations, events in each content mode as messages.
+    """Print an AsyncAPI document of a configuration.
 
-    It leaves out subscriptions created by the API and all credentials. skybridge openapi describes the
-    HTTP interface.
+    In this AsyncAPI 3 document brokers are servers, topics are channels, routes and subscriptions
+    are operations, and events in each content mode are messages. It leaves out all credentials, and
+    subscriptions that the API created. skybridge openapi describes the HTTP interface.
     """
     from app.config.asyncapi import document
 

@@ -1,4 +1,4 @@
-"""Events to send: made from options, or read from a file in any of three forms."""
+"""Make events to send: from command-line options, or from a file in one of three forms."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from app.event.value import CloudEvent, DataForm
 from app.formats import json
 
 
-class Unreadable(SkybridgeError):
-    """What is wrong with a file of events, to be said right behind its name."""
+class UnreadableEvents(SkybridgeError):
+    """A file of events has invalid content. The message continues the file's name: a line number
+    and the fault.
+    """
 
 
 class Recipe(NamedTuple):
-    """What every event of one ``send`` has in common. Empty text: leave the attribute out."""
+    """The attributes and data that all events of one ``send`` share. An attribute with empty text
+    is left out.
+    """
 
     type: str
     source: str
@@ -35,7 +39,7 @@ class Recipe(NamedTuple):
 
 
 def make(recipe: Recipe, count: int) -> list[Decoded]:
-    """``count`` events; an id that was given is numbered where it serves for several."""
+    """Return ``count`` events. If an id is given and ``count`` is above 1, the ids are numbered."""
     return [
         Decoded(_event(recipe, _identity(recipe.id, number, count)), ContentMode.BINARY)
         for number in range(count)
@@ -43,12 +47,17 @@ def make(recipe: Recipe, count: int) -> list[Decoded]:
 
 
 def request(recipe: Recipe) -> HttpMessage:
-    """That posts one such event, in the binary mode."""
+    """Return the HTTP request that posts one such event in binary mode."""
     return http.encode(make(recipe, 1)[0], PLAIN)
 
 
 def read(content: bytes) -> list[Decoded]:
-    """One JSON event, a JSON batch, or JSON lines (one event a line). Raises Unreadable."""
+    """Return the events of a file: one JSON event, a JSON batch, or JSON lines with one event per
+    line.
+
+    Raises:
+        UnreadableEvents: If the content is not one of the three forms, or an event is invalid.
+    """
     try:
         if content.lstrip().startswith(b"["):
             found = json.read_batch(content)
@@ -57,7 +66,7 @@ def read(content: bytes) -> list[Decoded]:
         else:
             found = list(_lines(content))
     except InvalidEvent as error:
-        raise Unreadable(f": {error}") from error
+        raise UnreadableEvents(f": {error}") from error
     return [
         Decoded(event, ContentMode.STRUCTURED, document, JSON_DOCUMENT) for event, document in found
     ]
@@ -69,7 +78,7 @@ def _lines(content: bytes) -> Iterator[tuple[CloudEvent, bytes]]:
             try:
                 yield json.read_event(line), line
             except InvalidEvent as error:
-                raise Unreadable(f" line {number}: {error}") from error
+                raise UnreadableEvents(f" line {number}: {error}") from error
 
 
 def _event(recipe: Recipe, identity: str) -> CloudEvent:

@@ -1,4 +1,4 @@
-"""What the exit code of every verb says. ``skybridge --help`` prints this table too."""
+"""The exit codes of all commands and their meaning. ``skybridge --help`` prints this table too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MEANING = {
     OK: "done",
     FAILED: "refused, or an error was found: see the output",
     SETUP: "an option or a setting is wrong: the message names it and the cure",
-    UNREACHABLE: "nothing answers there",
+    UNREACHABLE: "the server does not answer",
     CHANGES: "plan: there are changes",
     RESTART: "plan: a change needs a restart",
 }

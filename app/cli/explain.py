@@ -1,4 +1,4 @@
-"""``skybridge explain``: what an event would meet, and why, without sending anything."""
+"""``skybridge explain`` shows what would happen to an event, and why, without sending it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import admin_client, exits, options, printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.options import Attributes, Data, EventType, Source, Subject
 from app.cli.verbs import option, verb
 
@@ -27,39 +27,46 @@ if TYPE_CHECKING:
 )
 def run(
     file: Annotated[
-        Path | None, typer.Argument(help="An event or a batch in JSON; - is stdin.")
+        Path | None,
+        typer.Argument(help="Explain this JSON event or batch; - reads standard input."),
     ] = None,
     config: Annotated[
-        Path | None, option("Use this configuration instead of a running service.", "-c")
+        Path | None, option("Use this configuration file instead of a running service.", "-c")
     ] = None,
-    route: Annotated[str, option("Explain a post to this route.")] = "",
+    route: Annotated[
+        str,
+        option("Explain a post to this route by name; by default the filters choose the route."),
+    ] = "",
     as_from: Annotated[
         str,
         option(
-            "Explain an event that another client wrote to this topic; no route applies.",
+            "Explain an event that another client wrote to this topic, so that no route applies.",
             metavar="BROKER/TOPIC",
         ),
     ] = "",
-    producer: Annotated[str, option("Explain it for this producer: what it may send.")] = "",
+    producer: Annotated[
+        str, option("Also check the rights of this producer; by default none are checked.")
+    ] = "",
     type_: EventType = "",
     source: Source = "/skybridge/explain",
-    id_: Annotated[str, option("Its id.")] = "1",
+    id_: Annotated[str, option("Set the id of the event.")] = "1",
     subject: Subject = "",
     attribute: Attributes = None,
     data: Data = "",
-    key: Annotated[str, option("The request's own record key.", "-k")] = "",
+    key: Annotated[str, option("Set the record key of the request; by default none.", "-k")] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Explain which route an event would take, under which key, to which topics and subscriptions.
+    """Explain what would happen to an event.
 
-    It shows the part of each filter that decided. Nothing is sent. Exits with 1 if the event would be
-    refused.
+    The output shows which route the event would take, its key, its topics and the subscriptions
+    that would get it. It names the part of each filter that decided. Nothing is sent. Exits with 1
+    if the event would be refused.
     """
     if (file is None) == (not type_):
         printing.fail(
-            "explain needs either a FILE with an event or --type.",
-            cure="skybridge explain --type com.example.order.created -a partitionkey=order-7",
+            "explain needs either a FILE with an event, or --type.",
+            cure="Run skybridge explain --type com.example.order.created -a partitionkey=order-7.",
             code=exits.SETUP,
         )
     if file is not None:
@@ -68,7 +75,7 @@ def run(
     else:
         body, headers = _made(type_, source, id_, subject, attribute or [], data)
     if key:
-        headers["skybridge-key"] = options.demanded_value("--key", key)
+        headers["skybridge-key"] = options.require_header_value("--key", key)
     journeys = (
         service.post(
             "/v1/explain",
@@ -82,7 +89,7 @@ def run(
         )
     )
     for journey in journeys:
-        service.show(journey, lambda found: printing.text_line("\n".join(told(found))))
+        service.show(journey, lambda found: printing.text_line("\n".join(text_lines(found))))
     if not all(journey["accepted"] for journey in journeys):
         raise typer.Exit(exits.FAILED)
 
@@ -113,7 +120,9 @@ def _by_configuration(
     as_from: str | None,
     producer: str | None,
 ) -> list[Any]:
-    """No broker is asked: how many partitions there are, and what runs, is not known."""
+    """Return the explanations by a configuration file alone. Partition numbers and running states
+    stay unknown, because no broker is asked.
+    """
     from app.api.explain import journeys
     from app.api.http import problems
     from app.bindings import http
@@ -127,7 +136,7 @@ def _by_configuration(
             [(name.encode(), text.encode()) for name, text in headers.items()], body
         )
     except SenderError as error:
-        admin_client.said(
+        admin_client.fail_with_problem(
             str(file), problems.document(error.status, error.code, str(error), error.faults)
         )
     guide, kinds = guide_of(settings), kinds_of(settings)
@@ -143,8 +152,8 @@ def _by_configuration(
     return [journeys.to_json(each, kinds, {}, {}) for each in found]
 
 
-def told(journey: Mapping[str, Any]) -> Iterator[str]:
-    """Lines for a person, indented as one thing leads to the next."""
+def text_lines(journey: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of an explanation for a person, indented by cause and effect."""
     event = journey["event"]
     yield f"event   {event['type']}  id {event['id']}  source {event['source']}"
     for route in journey["routes"]:
@@ -173,7 +182,9 @@ def _route(route: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _filter(verdict: Mapping[str, Any], indent: str) -> Iterator[str]:
-    """Where several decided together, each of them below it."""
+    """Yield the verdict of a filter and its reason, then those of its inner filters if several
+    decided together.
+    """
     word = "yes" if verdict["passes"] else "no "
     yield f"{indent}{word}  {verdict['decided_by']}  ({verdict['because']})"
     if all(inner["decided_by"] != verdict["decided_by"] for inner in verdict["inner"]):
@@ -217,18 +228,20 @@ def _subscription(each: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def show_verdict(text: str) -> None:
-    """Of ``tail --explain``: one record, and below it each filter with its reason."""
+    """Print one record of ``tail --explain``, and below it the verdict of each filter with its
+    reason.
+    """
     from app.event import json_text
 
-    told = json_text.loose(text.encode())
-    event = told["event"] or {"type": "(no event)", "id": "-", "source": "-"}
-    place = f"{told['topic']}/{told['partition']}@{told['position']}"
+    found = json_text.loose(text.encode())
+    event = found["event"] or {"type": "(no event)", "id": "-", "source": "-"}
+    place = f"{found['topic']}/{found['partition']}@{found['position']}"
     name = " ".join(str(event[part]) for part in ("type", "id", "source"))
-    printing.text_line(printing.one_line(f"{place}  {told['verdict']}  {name}"))
-    for verdict in told["filters"]:
+    printing.text_line(printing.one_line(f"{place}  {found['verdict']}  {name}"))
+    for verdict in found["filters"]:
         for line in _filter(verdict, "    "):
             printing.text_line(line)
-    if told["fault"]:
-        printing.text_line(f"    {told['fault']}")
-    if told["verdict"] == "wanted":
-        printing.text_line(f"    lane  {told['lane']}")
+    if found["fault"]:
+        printing.text_line(f"    {found['fault']}")
+    if found["verdict"] == "wanted":
+        printing.text_line(f"    lane  {found['lane']}")

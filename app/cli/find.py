@@ -1,4 +1,4 @@
-"""``skybridge find``: the whole way of an event."""
+"""``skybridge find`` shows what happened to an event, from its arrival to each subscription."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import exits, printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     "skybridge find A-1001 --json | jq '.events[].subscriptions[] | {subscription, fate}'",
 )
 def find(
-    event: Annotated[str, typer.Argument(metavar="ID", help="The id of the event.")],
-    source: Annotated[str, option("Its source; events of every source by default.")] = "",
+    event: Annotated[str, typer.Argument(metavar="ID", help="Find the event with this id.")],
+    source: Annotated[str, option("Find only events of this source; by default all sources.")] = "",
     since: Annotated[
         str,
         option(
-            "Only what came since: a duration as 1h, or RFC 3339. By default embedded logs are "
-            "searched from their beginning, Kafka for the last hour."
+            "Search from this time on: a duration such as 1h, or RFC 3339; by default the whole "
+            "embedded log, and one hour of Kafka."
         ),
     ] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Find an event: when it came and from which producer, its route, its place in each log, and what became
-    of it at each subscription.
+    """Find an event and show what happened to it.
 
-    A fate marked with * is worked out again from the filters and positions of the subscription. Exit code 1:
-    nothing was found; the last lines say how far the search went."""
+    The output has its arrival and producer, its route, its position in each log, and its fate at
+    each subscription. A fate marked with * is computed from the filters and the position of the
+    subscription. Exits with 1 if nothing was found; the last lines name the searched ranges.
+    """
     query = {"id": event, "source": source, "since": _moment(since)}
     found = service.get("/v1/events", query)
     service.show(found, _tell)
@@ -48,7 +49,9 @@ def find(
 
 
 def _moment(since: str) -> str:
-    """A duration ends now."""
+    """Return a time for the API. A duration means the time that long ago, in milliseconds since
+    1970.
+    """
     if not since or "T" in since or since.isdecimal():
         return since
     from app.model.duration import seconds
@@ -97,7 +100,7 @@ def _subscription(each: View) -> Iterator[str]:
     for attempt in each["attempts"]:
         yield from _attempt(attempt)
     if each["behind"] is not None:
-        yield f"    behind event {_clean(each['behind']['id'])} of {_clean(each['behind']['source'])}"
+        yield f"    after event {_clean(each['behind']['id'])} of {_clean(each['behind']['source'])}"
     if each["next_attempt_ms"] is not None:
         yield f"    {_at(each['next_attempt_ms'])}  next attempt"
     if each["consumer"]:

@@ -1,4 +1,6 @@
-"""What a person gives to a verb: files, data, attributes, addresses; and what is wrong with them."""
+"""Options that several commands share: files, data, attributes, addresses, credentials; and their
+checks.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +16,47 @@ if TYPE_CHECKING:
     from app.config.model.config import Config
 
 ConfigFile = Annotated[
-    Path | None, option("The configuration file.", "--config", "-c", envvar="SKYBRIDGE_CONFIG")
+    Path | None,
+    option(
+        "Use this configuration file; by default the embedded log in ./skybridge-data.",
+        "--config",
+        "-c",
+        envvar="SKYBRIDGE_CONFIG",
+    ),
 ]
 
-# Of an event that a verb makes.
-EventType = Annotated[str, option("The event's type.", "--type", "-t")]
-Source = Annotated[str, option("Its source.", "--source", "-s")]
-Subject = Annotated[str, option("Its subject.")]
+# Options of the commands that make an event.
+EventType = Annotated[str, option("Set the type of the event.", "--type", "-t")]
+Source = Annotated[str, option("Set the source of the event.", "--source", "-s")]
+Subject = Annotated[str, option("Set the subject of the event; by default none.")]
 Attributes = Annotated[
-    list[str] | None, option("An extension attribute.", "--attribute", "-a", metavar="NAME=VALUE")
+    list[str] | None,
+    option(
+        "Set an extension attribute; may be repeated.", "--attribute", "-a", metavar="NAME=VALUE"
+    ),
 ]
-Data = Annotated[str, option("Data of the event; @FILE reads a file.", "--data", "-d")]
+Data = Annotated[
+    str, option("Set the data of the event; @FILE reads a file; by default none.", "--data", "-d")
+]
 
 
 def attributes(pairs: Sequence[str]) -> dict[str, str]:
-    """``NAME=VALUE`` each."""
+    """Return the attributes of ``NAME=VALUE`` pairs. End the command if a pair is malformed."""
     from app.bindings.forwarding import is_field_name
 
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            printing.fail(f"--attribute {pair} is not NAME=VALUE.", code=exits.SETUP)
-        if not is_field_name(name):  # all else is for the service, which lists every fault
             printing.fail(
-                f"--attribute {pair} does not begin with a name that a header can have.",
-                cure="A name has only a-z and 0-9.",
+                f"--attribute {pair} is not of the form NAME=VALUE.",
+                cure="Write it as --attribute NAME=VALUE.",
+                code=exits.SETUP,
+            )
+        if not is_field_name(name):  # the service checks everything else and lists every fault
+            printing.fail(
+                f"--attribute {pair} has a name that no header can have.",
+                cure="Use only a-z and 0-9 in the name.",
                 code=exits.SETUP,
             )
         found[name] = value
@@ -47,17 +64,21 @@ def attributes(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def data(text: str) -> bytes | None:
-    """Of an event: text, ``@FILE``, or none."""
+    """Return the data of an event: the text itself, or the content of ``@FILE``; None for empty
+    text.
+    """
     return argument(text) if text else None
 
 
 def argument(text: str) -> bytes:
-    """The text itself, or what ``@FILE`` holds."""
+    """Return the text as bytes, or the content of the file for ``@FILE``."""
     return content(text[1:]) if text.startswith("@") else text.encode()
 
 
 def content(file: Path | str) -> bytes:
-    """Of a file; ``-`` is standard input."""
+    """Return the bytes of a file, or of standard input for ``-``. End the command if the file
+    cannot be read.
+    """
     if str(file) == "-":
         return sys.stdin.buffer.read()
     try:
@@ -67,7 +88,7 @@ def content(file: Path | str) -> bytes:
 
 
 def configuration(file: Path | None) -> Config:
-    """Raises SetupError with every line that is wrong."""
+    """Load the configuration, or raise SetupError with every finding."""
     import os
 
     from app.config.load.loader import load
@@ -75,8 +96,10 @@ def configuration(file: Path | None) -> Config:
     return load(file, os.environ).config
 
 
-def demand_address(option: str, address: str, example: str) -> None:
-    """Ends the verb for what is no http address at all: starting a service would not help."""
+def require_address(option: str, address: str, example: str) -> None:
+    """End the command if the address is not an HTTP URL, because starting a service would not help
+    then.
+    """
     from urllib.parse import urlsplit
 
     try:
@@ -86,18 +109,21 @@ def demand_address(option: str, address: str, example: str) -> None:
         fits = False
     if not fits:
         printing.fail(
-            f"{option} {address} is not the address of a server.",
-            cure=f"Write it as {example}",
+            f"{option} {address} is not the URL of a server.",
+            cure=f"Write it as {example}.",
             code=exits.SETUP,
         )
 
 
-def has_certificate(address: str) -> bool:
-    """Whether a request there has to look at one. To read the authorities takes longer than most requests."""
+def needs_certificates(address: str) -> bool:
+    """Return True if requests to the address must verify a certificate. Loading the authorities
+    takes longer than most requests.
+    """
     return not address.lower().startswith("http://")
 
 
 def now(timespec: str = "milliseconds") -> str:
+    """Return the present time in UTC as RFC 3339."""
     import datetime as dt
 
     return dt.datetime.now(dt.UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
@@ -106,7 +132,7 @@ def now(timespec: str = "milliseconds") -> str:
 Credential = Annotated[
     str,
     option(
-        "Key or token of a producer; best by its variable, which no list of processes shows.",
+        "Send this key or token of a producer; prefer the variable, which process lists do not show.",
         envvar="SKYBRIDGE_EVENTS_KEY",
         show_envvar=True,
     ),
@@ -114,19 +140,23 @@ Credential = Annotated[
 
 
 def authorization(credential: str, name: str = "--credential") -> dict[str, str]:
-    """The header of a request. White space around a credential comes from the file that it was in."""
-    credential = demanded_value(name, credential.strip())
+    """Return the Authorization header for a credential, without the white space that its file may
+    have.
+    """
+    credential = require_header_value(name, credential.strip())
     return {"authorization": f"Bearer {credential}"} if credential else {}
 
 
-def demanded_value(name: str, text: str) -> str:
-    """Ends the verb for what no header can carry; the message does not repeat it."""
+def require_header_value(name: str, text: str) -> str:
+    """Return the text if a header can carry it; otherwise end the command. The message does not
+    repeat the text.
+    """
     from app.bindings.forwarding import is_field_value
 
     if not is_field_value(text):
         printing.fail(
-            f"{name} holds a character that no header can carry, a line end for example.",
-            cure="Give it without.",
+            f"{name} has a character that no header can carry, such as a line end.",
+            cure="Remove that character.",
             code=exits.SETUP,
         )
     return text

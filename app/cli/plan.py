@@ -1,4 +1,4 @@
-"""``skybridge plan``: what a reload would change, by name, before anybody asks for it."""
+"""``skybridge plan`` shows what a reload would change, setting by setting, without reloading."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import exits, printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -21,20 +21,25 @@ if TYPE_CHECKING:
     "skybridge plan skybridge.yaml --server https://bridge.example:8081",
     "skybridge plan new.yaml --old skybridge.yaml        # two files, no service needed",
     "skybridge plan new.yaml --json | jq '.changes[].setting'",
-    json="One JSON object.",
+    json="Print one JSON object.",
 )
 def run(
-    file: Annotated[Path, typer.Argument(help="The new configuration.")],
-    old: Annotated[Path | None, option("Compare with this file instead of a service.")] = None,
+    file: Annotated[Path, typer.Argument(help="Compare this new configuration file.")],
+    old: Annotated[
+        Path | None, option("Compare with this file instead of a running service.")
+    ] = None,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show what a reload to FILE would change: the settings with old and new values, the subscriptions that
-    would end and continue at their position, and the changes that need a restart.
+    """Show what a reload to FILE would change.
 
-    Against a running service it shows the difference to the file. Secrets are never shown, and secrets of
-    a running service are not compared. Exits with 0 for no change, 4 for changes, 5 when one needs a restart (a
-    reload would be refused), 2 when FILE is invalid.
+    The output has changed settings with old and new values, and the subscriptions that would end
+    and continue at their position. It also names the changes that need a restart. By default FILE
+    is compared with a running service. Secrets are never shown, and those of a running service are
+    not compared.
+
+    Exits with 0 for no change and 4 for changes. Exits with 5 if a change needs a restart, because
+    a reload would be refused. Exits with 2 if FILE is invalid.
     """
     import os
 

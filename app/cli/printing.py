@@ -1,6 +1,6 @@
-"""How verbs speak: people get words on a terminal, machines get one JSON document a line.
+"""Output of the commands: text for people, one JSON document per line for machines.
 
-Results go to standard output, everything else to standard error, so that pipes stay clean.
+Results go to standard output and everything else to standard error, so a pipe gets results alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def err() -> Console:
 
 
 def _console(*, to_stderr: bool) -> Console:
-    """Return a console that prints names from outside escaped; only its own styles steer the terminal."""
+    """Return a console that escapes text from outside; only its own styles control the terminal."""
     from rich.console import Console
 
     class SafeConsole(Console):
@@ -41,7 +41,9 @@ def _console(*, to_stderr: bool) -> Console:
 
 
 def counting(*fields: str, quiet: bool = False) -> Progress:
-    """Bars of work that is counted, with the time it has taken and will; ``fields`` of a task are shown."""
+    """Return progress bars with counts, elapsed and remaining time. ``fields`` are the task fields
+    to show.
+    """
     from rich import progress
 
     return progress.Progress(
@@ -63,14 +65,15 @@ def json_line(value: Any) -> None:
 
 
 def text_line(text: str) -> None:
-    """Print lines at once, because the reader of a pipe is waiting. What a terminal would obey is escaped; JSON
-    on one line keeps its meaning."""
-    if sys.stdout is None:  # the shell closed it
+    """Print lines at once, because the reader of a pipe waits for them. Control characters of a
+    terminal are escaped, which keeps the meaning of JSON on one line.
+    """
+    if sys.stdout is None:  # the shell closed standard output
         _unwritten("it is closed")
     try:
         sys.stdout.write(lines_of(text) + "\n")
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has read enough: the command ends without a word
+    except BrokenPipeError:  # the reader stopped reading: end without a message
         raise
     except OSError as fault:
         _forget_output()
@@ -79,20 +82,22 @@ def text_line(text: str) -> None:
 
 def _unwritten(why: str) -> NoReturn:
     fail(
-        f"standard output cannot be written: {why}",
-        cure="redirect it to a file or a pipe with room",
+        f"standard output cannot be written: {why}.",
+        cure="Redirect it to a file or pipe that has room.",
     )
 
 
 def _forget_output() -> None:
-    """Let Python drop what it could not write: it would try again at its end, and complain."""
+    """Point standard output to the null device, because Python would retry the failed write at exit
+    and complain.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Plain columns: they are also read by awk."""
+    """Print plain columns, padded with spaces, which awk can read too."""
     lines = [[name.upper().replace(" ", "_") for name in columns], *map(_texts, rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
     for line in lines:
@@ -101,8 +106,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def listing(columns: Sequence[Column], found: Iterable[Any]) -> None:
-    """A table with a row of each object. A column is its heading, and what stands below it: the name of a
-    field, ``event.id`` where it is further in, or a function of the object; the heading itself by default.
+    """Print a table with one row per object.
+
+    A column is a heading, or a heading with the name of a field or a function of the object.
+    ``event.id`` names a nested field. Without a field, the heading itself names it.
     """
     named = [(each, each) if isinstance(each, str) else each for each in columns]
     rows = [[_of(each, what) for _, what in named] for each in found]
@@ -122,14 +129,14 @@ def _texts(row: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A cell: keys of records, which anybody may have written, stand in some."""
+    """Return the text of a cell. Text is escaped, because record keys come from outside."""
     if isinstance(value, list):
         return one_line(",".join(map(str, value))) or "-"
     return "-" if value is None else one_line(str(value))
 
 
 def moment(milliseconds: int) -> str:
-    """RFC 3339, to the second."""
+    """Return milliseconds since 1970 as RFC 3339 in UTC, to the second."""
     import datetime as dt
 
     at = dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
@@ -137,32 +144,35 @@ def moment(milliseconds: int) -> str:
 
 
 def moment_of(field: str) -> Callable[[Any], str | None]:
-    """For a column: RFC 3339 of a field in milliseconds, where it has a value."""
+    """Return a column function: RFC 3339 of a field in milliseconds, or None if the field is None."""
     return lambda found: None if found[field] is None else moment(found[field])
 
 
 def rounded(field: str, form: str = "{:.0f}") -> Callable[[Any], str | None]:
-    """For a column: a number, where the field has one."""
+    """Return a column function: the formatted number of a field, or None if the field is None."""
     return lambda found: None if found[field] is None else form.format(found[field])
 
 
 def one_line(text: str) -> str:
-    """Return text from outside on one line; what a terminal would obey is escaped."""
+    """Return text from outside on one line, with the control characters of a terminal escaped."""
     from app.telemetry.printable import printable
 
     return printable(text.strip())
 
 
 def lines_of(text: str) -> str:
-    """Return text from outside with its line ends; what a terminal would obey is escaped."""
+    """Return text from outside with its line ends, with other control characters of a terminal
+    escaped.
+    """
     from app.telemetry.printable import printable_lines
 
     return printable_lines(text)
 
 
 def print_error(message: str, cure: str = "", details: Iterable[str] = ()) -> None:
-    """Print what is wrong and how to mend it on standard error. Each argument is one line: names in it, which may come
-    from outside, begin no other."""
+    """Print an error and its cure on standard error. Each argument stays on one line, because names
+    in it may come from outside.
+    """
     from rich.markup import escape
 
     console = err()
@@ -174,18 +184,16 @@ def print_error(message: str, cure: str = "", details: Iterable[str] = ()) -> No
 
 
 def fail(message: str, *, cure: str = "", code: int = exits.FAILED) -> NoReturn:
-    """``print_error``, then leave with ``code``."""
+    """Print an error and its cure, then exit with ``code``."""
     print_error(message, cure)
     import typer
 
     raise typer.Exit(code)
 
 
-def nobody(address: str, fault: Exception, cure: str) -> NoReturn:
-    """Leaves because nothing usable answers there."""
-    fail(
-        f"nothing usable answers at {address}: {reason(fault)}.", cure=cure, code=exits.UNREACHABLE
-    )
+def fail_unreachable(address: str, fault: Exception, cure: str) -> NoReturn:
+    """End the command because no usable server answers at ``address``."""
+    fail(f"{address} does not answer: {reason(fault)}.", cure=cure, code=exits.UNREACHABLE)
 
 
 def reason(fault: Exception) -> str:

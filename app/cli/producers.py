@@ -1,4 +1,4 @@
-"""``skybridge producers``: who may send, a new key, and whose a credential is."""
+"""``skybridge producers`` lists producers, generates a key, and tests a credential."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from app.cli import exits, options, printing, verbs
-from app.cli.admin_client import Service
-from app.cli.options import Source
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -20,17 +19,21 @@ if TYPE_CHECKING:
     from app.gateway.answers import Answer
     from app.gateway.door import Door
 
-app = verbs.group("producers", "Producers: the known senders of events, their keys and rights.")
-key = verbs.group("key", "Keys of producers.")
+app = verbs.group("producers", "List producers, and generate or test their keys.")
+key = verbs.group("key", "Generate keys of producers.")
 app.add_typer(key)
 
 _BYTES = 32
-_PREFIX = "sky_"  # by which scanners of source code find a key that was left there
+_PREFIX = "sky_"  # lets secret scanners find a key in source code
 
 
 @app.verb("list", "skybridge producers list", "skybridge producers list --json")
-def list_(*, service: Service) -> None:
-    """List the producers of a running service: events, rate, refusals and last event of each."""
+def list_(*, service: AdminClient) -> None:
+    """List the producers of a running service.
+
+    Each row has the number of events, their rate per second, the refusals and the age of the last
+    event.
+    """
     service.show_all(service.get("/status")["producers"], _PRODUCERS)
 
 
@@ -51,12 +54,12 @@ def _ago(seconds: float | None) -> str:
     "new", "skybridge producers key new > /run/secrets/shop", "skybridge producers key new --json"
 )
 def new(
-    as_json: Annotated[bool, option("One JSON document.", "--json")] = False,
+    as_json: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
-    """Generate a key for a producer, alone on its line: 256 bits of chance.
+    """Generate a key for a producer: 256 random bits.
 
-    Nothing is stored. Write it into a file, name that file in producers[].keys, and give the key to the
-    sender.
+    The key is printed alone on its line, and nothing is stored. Write it into a file, name that
+    file in producers[].keys, and give the key to the sender.
     """
     import secrets
 
@@ -74,20 +77,36 @@ def new(
     "skybridge producers key new | skybridge producers test - --config skybridge.yaml",
 )
 def try_(
-    file: Annotated[Path, typer.Argument(help="A file with a key or token; - is stdin.")],
-    config: Annotated[Path, option("The configuration.", "-c", envvar="SKYBRIDGE_CONFIG")],
-    header: Annotated[str, option("The header that carries it.")] = "Authorization",
-    source: Source = "",
-    type_: Annotated[str, option("A type that it would send.", "-t")] = "",
-    route: Annotated[str, option("A route that it would post to.")] = "",
-    key: Annotated[str, option("A record key that its event would have.")] = "",
-    as_json: Annotated[bool, option("One JSON document.", "--json")] = False,
+    file: Annotated[
+        Path, typer.Argument(help="Test the key or token in this file; - reads standard input.")
+    ],
+    config: Annotated[
+        Path,
+        option("Read the producers of this configuration file.", "-c", envvar="SKYBRIDGE_CONFIG"),
+    ],
+    header: Annotated[
+        str, option("Expect the credential in this request header.")
+    ] = "Authorization",
+    source: Annotated[
+        str, option("Check the right to send from this source; by default not checked.", "-s")
+    ] = "",
+    type_: Annotated[
+        str, option("Check the right to send this type; by default not checked.", "-t")
+    ] = "",
+    route: Annotated[
+        str, option("Check the right to post to this route; by default not checked.")
+    ] = "",
+    key: Annotated[
+        str, option("Check the right to use this record key; by default not checked.")
+    ] = "",
+    as_json: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
-    """Tell which producer a key or token is of, and whether it may send to a route, from a source, of a type, with
-    a record key.
+    """Show which producer a key or token belongs to.
 
-    Nothing is sent, and the credential is never printed. Keys of token issuers are fetched, as the service
-    does it. Exits with 1 if the credential would be refused, or the producer may not.
+    The command also checks whether that producer may send to a route, from a source, of a type,
+    with a record key. Nothing is sent, and the credential is never printed. The keys of token
+    issuers are fetched, as the service does it. Exits with 1 if the credential is refused or the
+    producer has no right.
     """
     import asyncio
 
@@ -106,6 +125,7 @@ def try_(
 
 
 def _door(config: Path) -> Door:
+    """Return the authenticator of the producers in a configuration file."""
     from app.access.who import ProducerDirectory
     from app.gateway.door import Door
     from app.gateway.issuers import Issuers
@@ -117,6 +137,7 @@ def _door(config: Path) -> Door:
 
 
 async def _judged(door: Door, header: str, credential: bytes) -> EventSender | Answer:
+    """Return the producer that the credential belongs to, or the refusal."""
     from app.gateway.request import Pending
 
     name = header.lower().encode()
@@ -125,7 +146,7 @@ async def _judged(door: Door, header: str, credential: bytes) -> EventSender | A
     if isinstance(verdict, Pending):
         await verdict.asking
         return door.judge_again(verdict)
-    assert verdict is not None  # noqa: S101 - this door is not open
+    assert verdict is not None  # noqa: S101 - access is not open here
     return verdict
 
 
@@ -137,7 +158,7 @@ def _details(answer: Answer) -> list[str]:
 
 
 def _tell(as_json: bool, found: dict[str, Any]) -> NoReturn:
-    """Ends the verb."""
+    """Print the producer and the refusals, and end the command with the exit code."""
     if as_json:
         printing.json_line(found)
     else:

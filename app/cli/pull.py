@@ -1,4 +1,6 @@
-"""``skybridge pull``: fetches events of a pull subscription, and acknowledges what was dealt with."""
+"""``skybridge pull`` fetches events of a pull subscription and acknowledges those that were
+processed.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import options, printing
-from app.cli.admin_client import SERVER, Service
+from app.cli.admin_client import SERVER, AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from app.cli.pull_consumer import Consumer, Deal
+    from app.cli.pull_consumer import Handler, PullConsumer
 
 
 @verb(
@@ -26,62 +28,70 @@ if TYPE_CHECKING:
 )
 def run(
     subscription: Annotated[
-        str, typer.Argument(help="Id of a subscription with sink: {pull: {}}.")
+        str, typer.Argument(help="Fetch events of the subscription with this id.")
     ],
     command: Annotated[
         str,
         option(
-            "Run this shell command for each event instead of printing it. Its "
+            "Run this shell command for each event instead of printing the event. Its "
             "standard input is the event in the JSON format. Exit code 0 "
             "acknowledges, 65 rejects (a dead letter), any other code releases.",
             "--exec",
         ),
     ] = "",
-    most: Annotated[int, option("Most events of one request.", "--max", min=1, max=1000)] = 10,
-    limit: Annotated[int, option("End after this number; 0: never.", min=0)] = 0,
+    most: Annotated[
+        int, option("Fetch at most this many events per request.", "--max", min=1, max=1000)
+    ] = 10,
+    limit: Annotated[int, option("End after this many events; 0: never.", min=0)] = 0,
     follow: Annotated[
-        bool, option("Wait for more events, or end when none waits.", "--follow/--no-follow")
+        bool, option("Wait for more events, or end when none is waiting.", "--follow/--no-follow")
     ] = True,
     delay: Annotated[
-        float, option("Seconds before a released event is handed out again.", min=0, max=3600)
+        float, option("Hand out a released event again after this many seconds.", min=0, max=3600)
     ] = 10.0,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Fetch events of a subscription with sink: {pull: {}}, and acknowledge each after it is printed or processed.
+    """Fetch events of a pull subscription.
 
-    An event that is not acknowledged, because this or the command ended, is handed out again."""
+    The sink of the subscription is {pull: {}}. Each event is acknowledged after it is printed or
+    processed. An event that is not acknowledged, because this command or the one of --exec ended,
+    is handed out again.
+    """
     import asyncio
 
-    from app.cli.pull_consumer import Consumer, Wishes, in_shell
+    from app.cli.pull_consumer import PullConsumer, PullOptions, in_shell
 
-    options.demand_address("--server", service.server, SERVER)
+    options.require_address("--server", service.server, SERVER)
     show = printing.json_line if service.as_json else _show
-    deal = in_shell(command) if command else _printed(show)
-    wishes = Wishes(most, limit, follow, delay)
-    counts = asyncio.run(_pull(Consumer(service.server, service.token, subscription, deal, wishes)))
+    handler = in_shell(command) if command else _printed(show)
+    choices = PullOptions(most, limit, follow, delay)
+    consumer = PullConsumer(service.server, service.token, subscription, handler, choices)
+    counts = asyncio.run(_pull(consumer))
     if not service.as_json:
-        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        printing.err().print(told or "nothing waits", markup=False)
+        summary = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        printing.err().print(summary or "no event waits", markup=False)
 
 
-async def _pull(consumer: Consumer) -> Counter[str]:
+async def _pull(consumer: PullConsumer) -> Counter[str]:
     from app.runtime.signals import Signals
 
     with Signals() as signals:
         return await consumer.run(signals.asked)
 
 
-def _printed(show: Callable[[dict[str, Any]], None]) -> Deal:
-    async def deal(received: dict[str, Any]) -> int:
+def _printed(show: Callable[[dict[str, Any]], None]) -> Handler:
+    """Return a handler that prints each event and acknowledges it."""
+
+    async def handle(received: dict[str, Any]) -> int:
         show(received)
         return 0
 
-    return deal
+    return handle
 
 
 def _show(received: dict[str, Any]) -> None:
-    """For a person: the event in a few words."""
+    """Print the event in a few words for a person."""
     from rich.markup import escape
 
     from app.cli.tail import summary

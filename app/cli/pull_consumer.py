@@ -1,4 +1,6 @@
-"""A consumer of a pull subscription: receives, has each event dealt with, and says what became of it."""
+"""A consumer of a pull subscription: it receives events, passes each to a handler, and reports the
+result.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,27 @@ import msgspec
 from app.cli import admin_client, options, printing
 from app.libraries.httpx_client import httpx
 
-Deal = Callable[[dict[str, Any]], Awaitable[int]]
-"""What is done with what was received; its exit code: 0, ``REJECT``, or any other for not now."""
+Handler = Callable[[dict[str, Any]], Awaitable[int]]
+"""Process one received event and return an exit code: 0 acknowledges, ``REJECT`` rejects, any other
+code releases.
+"""
 
-REJECT = 65  # EX_DATAERR of sysexits.h: the input was wrong, and will be
+REJECT = 65  # EX_DATAERR of sysexits.h: the input is wrong for good
 WAIT = 30.0  # seconds that one request waits for events
-PAUSE = 2.0  # seconds before a service that does not answer now is asked again
+PAUSE = 2.0  # seconds between requests to a service that is busy or away
 BUSY = frozenset({429, 502, 503, 504})
 _DONE = {"acknowledge": "acknowledged", "release": "released", "reject": "rejected"}
 _AWAY = "Start the service, or name its admin listener with --server."
 _CURES = {404: "`skybridge subscriptions list` lists all subscriptions.", 409: ""}
 
 
-class Wishes(NamedTuple):
-    """``most`` events of a request; ``limit`` in all, 0 for no end; ``delay``: seconds of what is
-    released."""
+class PullOptions(NamedTuple):
+    """The settings of one ``skybridge pull``.
+
+    ``most`` is the number of events per request, and ``limit`` the total, 0 for no limit.
+    ``follow`` waits for more events. ``delay`` is the time in seconds before a released event is
+    handed out again.
+    """
 
     most: int
     limit: int
@@ -35,12 +43,15 @@ class Wishes(NamedTuple):
     delay: float
 
 
-class Consumer:
-    """One event after the other, in the order they came; the locks of those that wait their turn are
-    renewed meanwhile."""
+class PullConsumer:
+    """A client that handles the events of a pull subscription one after another, in the order of
+    their arrival.
+
+    Meanwhile it renews the locks of the events that wait.
+    """
 
     def __init__(
-        self, server: str, token: str, subscription: str, deal: Deal, wishes: Wishes
+        self, server: str, token: str, subscription: str, handler: Handler, choices: PullOptions
     ) -> None:
         self._server = server
         self._path = admin_client.subscription_path(subscription)
@@ -49,32 +60,36 @@ class Consumer:
             headers=httpx.Headers(admin_client.authorization(token), encoding="utf-8"),
             timeout=httpx.Timeout(WAIT + 10, connect=10),
             trust_env=False,
-            verify=options.has_certificate(server),
+            verify=options.needs_certificates(server),
         )
-        self._deal = deal
-        self._wishes = wishes
+        self._handle = handler
+        self._options = choices
         self._held: list[str] = []
         self._asked = asyncio.Event()
         self._counts: Counter[str] = Counter()
 
     async def run(self, asked: asyncio.Event) -> Counter[str]:
-        """What became of how many, until ``asked`` to end, or nothing is left to do. What is still held
-        then is released."""
+        """Consume until ``asked`` is set or no event is left, then release the events that are
+        still locked.
+
+        Returns:
+            The number of events by result, such as ``acknowledged``.
+        """
         self._asked = asked
         async with self._http:
             try:
                 while not asked.is_set() and await self._page():
                     pass
             except (httpx.TransportError, httpx.InvalidURL) as fault:
-                printing.nobody(self._server, fault, _AWAY)
+                printing.fail_unreachable(self._server, fault, _AWAY)
             finally:
                 await self._give_back()
         return self._counts
 
     async def _page(self) -> bool:
-        """Whether there may be more to do."""
-        left = self._wishes.limit - sum(self._counts.values())
-        wanted = min(self._wishes.most, left) if self._wishes.limit else self._wishes.most
+        """Receive and handle one page of events. Return True if there may be more."""
+        left = self._options.limit - sum(self._counts.values())
+        wanted = min(self._options.most, left) if self._options.limit else self._options.most
         if wanted <= 0:
             return False
         answer = await self._receive(wanted)
@@ -86,24 +101,24 @@ class Consumer:
         try:
             for each in events:
                 if not self._asked.is_set():
-                    await self._settle(_token(each), await self._deal(each))
+                    await self._settle(_token(each), await self._handle(each))
         finally:
             renewing.cancel()
-        return bool(events) or self._wishes.follow
+        return bool(events) or self._options.follow
 
     async def _receive(self, wanted: int) -> dict[str, Any] | None:
-        """None where it is to be asked again."""
-        body = {"max_events": wanted, "max_wait": WAIT if self._wishes.follow else 0}
+        """Return one page of events, or None if the caller must ask again."""
+        body = {"max_events": wanted, "max_wait": WAIT if self._options.follow else 0}
         request = asyncio.create_task(self._post("receive", body))
         asked = asyncio.create_task(self._asked.wait())
         await asyncio.wait((request, asked), return_when=asyncio.FIRST_COMPLETED)
         asked.cancel()
-        if not request.done():  # the service notices that we hang up, and hands out nothing
+        if not request.done():  # the service notices the closed connection and hands out no event
             request.cancel()
             await asyncio.wait((request,))
             return None
         answer = request.result()
-        if answer.status_code in BUSY and self._wishes.follow:
+        if answer.status_code in BUSY and self._options.follow:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), PAUSE)
             return None
@@ -114,22 +129,26 @@ class Consumer:
         verb = {0: "acknowledge", REJECT: "reject"}.get(code, "release")
         body: dict[str, Any] = {"tokens": [token]}
         if verb == "release":
-            body["delay"] = self._wishes.delay
+            body["delay"] = self._options.delay
         fates = self._read(await self._post(verb, body))
         self._held.remove(token)
         self._counts[_DONE[verb] if fates["succeeded"] else "lost"] += 1
         for each in fates["failed"]:
-            printing.print_error(f"{verb} failed: {each['detail']}")
+            printing.print_error(f"The service could not {verb} an event: {each['detail']}")
 
     async def _renew(self, every: float) -> None:
-        """A failure is no matter here: what becomes of the event says it."""
+        """Renew the locks every ``every`` seconds. A failed renewal shows later, when the event is
+        settled.
+        """
         while True:
             await asyncio.sleep(every)
             with contextlib.suppress(httpx.TransportError):
                 await self._post("renew", {"tokens": self._held})
 
     async def _give_back(self) -> None:
-        """What nobody dealt with, at once: others need not wait for its lock to run out."""
+        """Release the unhandled events at once, so that other consumers need not wait until the
+        locks expire.
+        """
         if self._held:
             with contextlib.suppress(httpx.TransportError):
                 await self._post("release", {"tokens": self._held})
@@ -141,20 +160,22 @@ class Consumer:
 
     def _read(self, answer: httpx.Response) -> Any:
         if not answer.is_success:
-            admin_client.refused(self._server, answer, _CURES)
+            admin_client.fail_with_answer(self._server, answer, _CURES)
         return admin_client.read(self._server, answer)
 
 
-def in_shell(command: str) -> Deal:
-    """The event, or where there is none the record, is the command's standard input."""
+def in_shell(command: str) -> Handler:
+    """Return a handler that runs a shell command with the event, or the undecoded record, as its
+    standard input.
+    """
 
-    async def deal(received: dict[str, Any]) -> int:
+    async def handle(received: dict[str, Any]) -> int:
         event = received["event"] if received["event"] is not None else received["record"]
         process = await asyncio.create_subprocess_shell(command, stdin=asyncio.subprocess.PIPE)
         await process.communicate(msgspec.json.encode(event))
         return process.returncode or 0
 
-    return deal
+    return handle
 
 
 def _token(received: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``skybridge receive``: a webhook that prints what comes, and misbehaves when told to."""
+"""``skybridge receive`` runs a webhook that prints its requests, and fails on demand."""
 
 from __future__ import annotations
 
@@ -20,39 +20,54 @@ if TYPE_CHECKING:
     "skybridge receive --status 415  # everything becomes a dead letter",
 )
 def run(
-    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("Port; 0 takes a free one.", "-p", min=0, max=65535)] = 9000,
-    status: Annotated[int, option("What to answer.", min=200, max=599)] = 204,
-    fail_first: Annotated[int, option("Answer the first N with --fail-status.", min=0)] = 0,
-    fail_status: Annotated[int, option("For --fail-first.", min=300, max=599)] = 503,
+    host: Annotated[str, option("Listen on this address.")] = "127.0.0.1",
+    port: Annotated[
+        int, option("Listen on this port; 0 takes a free one.", "-p", min=0, max=65535)
+    ] = 9000,
+    status: Annotated[int, option("Answer with this HTTP status.", min=200, max=599)] = 204,
+    fail_first: Annotated[
+        int, option("Answer this many first requests with --fail-status.", min=0)
+    ] = 0,
+    fail_status: Annotated[
+        int, option("Set the HTTP status of --fail-first.", min=300, max=599)
+    ] = 503,
     retry_after: Annotated[
-        str, option("Send Retry-After with every answer outside 2xx: seconds or an HTTP date.")
+        str,
+        option(
+            "Send this Retry-After with each failure: seconds or an HTTP date; by default none."
+        ),
     ] = "",
-    limit: Annotated[int, option("Stop after N requests; 0: never.", min=0)] = 0,
-    show_data: Annotated[bool, option("Print the data too.", "--data/--no-data")] = True,
+    limit: Annotated[int, option("Stop after this many requests; 0: never.", min=0)] = 0,
+    show_data: Annotated[
+        bool, option("Print the data of each event, or its attributes alone.", "--data/--no-data")
+    ] = True,
     as_json: Annotated[bool, option("Print one JSON object per request.", "--json")] = False,
 ) -> None:
-    """Run a webhook receiver that prints the requests."""
+    """Run a webhook that prints the requests it receives.
+
+    It accepts every handshake. The options let it fail, so that retries, pauses and dead letters
+    can be tried.
+    """
     import asyncio
 
     if retry_after and not (fail_first or not is_success(status)):
         printing.print_error(
-            "--retry-after has no effect: every answer is a success.",
+            "--retry-after has no effect, because every answer is a success.",
             "Add --fail-first N, or --status 429.",
         )
-    answer = behaviour(status, fail_first, fail_status, retry_after)
+    answer = reply_function(status, fail_first, fail_status, retry_after)
     show = _show_json if as_json else _show(show_data)
     asyncio.run(_listen(host, port, answer, show, limit, as_json=as_json))
 
 
 def is_success(status: int) -> bool:
-    return 200 <= status < 300  # noqa: PLR2004 - the class of success
+    return 200 <= status < 300  # noqa: PLR2004 - 2xx
 
 
-def behaviour(
+def reply_function(
     status: int, fail_first: int, fail_status: int, retry_after: str
 ) -> Callable[[int], Reply]:
-    """What to answer to request number N, counted from 1."""
+    """Return the function that chooses the reply to request number N, counted from 1."""
     from app.cli.receiver import Reply
 
     def answer(number: int) -> Reply:

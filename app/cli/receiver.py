@@ -1,6 +1,7 @@
-"""A webhook receiver: a plain ASGI callable that reads each event and asks what to answer.
+"""A webhook receiver: an ASGI application that decodes each request and sends the reply that a
+callback chooses.
 
-``receive`` prints with it; ``demo`` keeps the account with it.
+``skybridge receive`` prints the requests, and ``skybridge demo`` counts them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from app.bindings import http
 from app.bindings.record import Decoded
 from app.errors import SenderError
 
-BODY_BOUND = 16 * 1024 * 1024  # bytes; a receiver on loopback still takes no endless body
+BODY_BOUND = 16 * 1024 * 1024  # bytes of one request
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Arrival(NamedTuple):
-    """One request. ``events`` is empty and ``fault`` says why when it carries no CloudEvent."""
+    """A request that the receiver got. Without a CloudEvent, ``events`` is empty and ``fault`` has
+    the reason.
+    """
 
     path: str
     headers: tuple[tuple[bytes, bytes], ...]
@@ -29,12 +32,14 @@ class Arrival(NamedTuple):
 
 
 class Reply(NamedTuple):
+    """The status and headers that the receiver answers with. The body is empty."""
+
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Receiver:
-    """The ASGI application. ``answer`` is called once a request, in the order they arrive."""
+    """The ASGI application. It calls ``answer`` once per request, in the order of their arrival."""
 
     def __init__(self, answer: Callable[[Arrival], Reply]) -> None:
         self._answer = answer
@@ -54,6 +59,7 @@ class Receiver:
 
 
 def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
+    """Decode a request. A request without a valid CloudEvent keeps its headers and body."""
     headers = tuple((bytes(name), bytes(value)) for name, value in scope["headers"])
     try:
         events = tuple(http.decode(headers, body))
@@ -63,8 +69,9 @@ def read(scope: Mapping[str, Any], body: bytes) -> Arrival:
 
 
 def consent(headers: list[tuple[bytes, bytes]]) -> Reply:
-    """The webhook handshake: every sender that asks may send, at any rate (W1-W8: consent is the
-    requested origin itself)."""
+    """Return the answer to a webhook handshake: the sender may send at any rate (webhook
+    specification 4.2).
+    """
     origin = next((value for name, value in headers if name == b"webhook-request-origin"), b"*")
     return Reply(
         200,
@@ -77,7 +84,7 @@ def consent(headers: list[tuple[bytes, bytes]]) -> Reply:
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """None when it is larger than the bound; it is read to its end all the same."""
+    """Read the whole body. Return None if it is larger than BODY_BOUND bytes."""
     parts: list[bytes] = []
     size = 0
     while True:

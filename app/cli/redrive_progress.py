@@ -1,4 +1,4 @@
-"""A redrive from the command line: in portions, and followed until its rows are delivered or dead again."""
+"""Order a redrive in portions, and follow it until its events are delivered or dead-lettered again."""
 
 from __future__ import annotations
 
@@ -10,52 +10,59 @@ from app.cli import printing
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from app.cli.admin_client import Service
+    from app.cli.admin_client import AdminClient
 
 PATH = "/v1/dead-letters"
-LOOK = 0.5  # seconds between looks
-PORTION = 1_000  # letters of one request
+POLL = 0.5  # seconds between requests for the progress
+PORTION = 1_000  # dead letters per request
 
 
-class Standing(NamedTuple):
-    """``left``: rows on their way. ``dead``: letters since the beginning, of the same subscriptions."""
+class RedriveProgress(NamedTuple):
+    """The progress of a redrive.
+
+    ``left`` is the number of events that are not delivered yet. ``dead`` is the number of dead
+    letters since the redrive began, for the same subscriptions.
+    """
 
     left: int
     dead: int
 
 
 def order(
-    service: Service, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
+    service: AdminClient, choice: Mapping[str, Any], *, dry_run: bool, **more: Any
 ) -> dict[str, Any]:
+    """Post a redrive request and return its answer. A dry run only counts."""
     found: dict[str, Any] = service.post(f"{PATH}:redrive", {**choice, **more, "dry_run": dry_run})
     return found
 
 
 def warn(found: Mapping[str, Any]) -> None:
-    """What will not go, or not now."""
+    """Print which dead letters are skipped, and which subscriptions deliver nothing now."""
     console = printing.err()
     for each in found["skipped"]:
-        text = f"{each['count']} of {each['subscription']} are not redriven: {each['why']}"
+        text = (
+            f"{each['subscription']}: {each['count']} dead letters are not redriven: {each['why']}"
+        )
         console.print(text, style="yellow", markup=False)
     for name, why in found["waiting"].items():
-        text = f"{name} delivers nothing now ({why}): its letters wait until it does"
+        text = f"{name} delivers nothing now ({why}): its dead letters wait until it does"
         console.print(text, style="yellow", markup=False)
 
 
 def run(
-    service: Service,
+    service: AdminClient,
     choice: Mapping[str, Any],
     found: Mapping[str, Any],
     *,
     rate: float,
     wait: bool,
 ) -> None:
-    """``found``: by the dry run."""
+    """Redrive what the dry run ``found``, follow the progress with ``wait``, and print the result."""
     begun = found["at_ms"]
-    bounded = {"until": begun, **choice}  # what fails again meanwhile is left alone
+    bounded = {"until": begun, **choice}  # skips events that fail again meanwhile
     moved = _all(service, bounded, found["left"], rate)
     followed = {each["subscription"] for each in found["counts"]} - {*found["waiting"]}
-    standing = Standing(moved, 0)
+    standing = RedriveProgress(moved, 0)
     if wait and moved and followed:
         whole = None if found["waiting"] else moved
         standing = _follow(service, followed, whole, begun)
@@ -65,22 +72,22 @@ def run(
         _conclude(moved, standing, begun)
 
 
-def _all(service: Service, choice: Mapping[str, Any], total: int, rate: float) -> int:
-    """Portion after portion; how many went."""
+def _all(service: AdminClient, choice: Mapping[str, Any], total: int, rate: float) -> int:
+    """Redrive portion after portion, and return how many events were redriven."""
     moved = 0
     while moved < total:
         limit = min(PORTION, total - moved)
         found = order(service, choice, dry_run=False, rate=rate, limit=limit)
-        if not found["redriven"]:  # somebody else was faster
+        if not found["redriven"]:  # another redrive took them
             break
         moved += found["redriven"]
     return moved
 
 
 def _follow(
-    service: Service, subscriptions: Collection[str], total: int | None, begun: int
-) -> Standing:
-    """Until none is on its way, or the person has seen enough."""
+    service: AdminClient, subscriptions: Collection[str], total: int | None, begun: int
+) -> RedriveProgress:
+    """Show the progress until no event is left or the user presses Ctrl+C, and return it."""
     standing = _standing(service, subscriptions, begun)
     total = standing.left if total is None else total
     with printing.counting("said", quiet=service.as_json) as bar:
@@ -88,7 +95,7 @@ def _follow(
         since = time.monotonic()
         try:
             while standing.left:
-                time.sleep(LOOK)
+                time.sleep(POLL)
                 standing = _standing(service, subscriptions, begun)
                 done = max(0, total - standing.left)
                 speed = done / (time.monotonic() - since)
@@ -96,20 +103,20 @@ def _follow(
                 bar.update(task, completed=done, said=said)
             bar.update(task, completed=total)
         except KeyboardInterrupt:
-            pass  # they go on without being looked at
+            pass  # the redrive continues in the service
     return standing
 
 
-def _standing(service: Service, subscriptions: Collection[str], begun: int) -> Standing:
+def _standing(service: AdminClient, subscriptions: Collection[str], begun: int) -> RedriveProgress:
     waiting = service.get("/v1/parked/count")["counts"]
     dead = service.get(f"{PATH}/count", {"since": begun})["counts"]
-    return Standing(
+    return RedriveProgress(
         sum(each["redriven"] for each in waiting if each["subscription"] in subscriptions),
         sum(each["count"] for each in dead if each["subscription"] in subscriptions),
     )
 
 
-def _conclude(moved: int, standing: Standing, begun: int) -> None:
+def _conclude(moved: int, standing: RedriveProgress, begun: int) -> None:
     printing.text_line(f"redriven {moved}")
     if standing.left:
         printing.text_line(f"{standing.left} are in delivery: skybridge parked")

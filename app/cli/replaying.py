@@ -1,4 +1,4 @@
-"""``skybridge subscriptions replay``: a range once more, and how far it is."""
+"""``skybridge subscriptions replay`` delivers a range of a topic again and shows the progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from app.cli import exits, printing, subscriptions
-from app.cli.admin_client import Service, subscription_path
+from app.cli.admin_client import AdminClient, subscription_path
 from app.cli.subscriptions import Name
 from app.cli.verbs import option
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-LOOK = 0.5  # seconds between looks
+POLL = 0.5  # seconds between requests for the progress
 
 
 @subscriptions.app.verb(
@@ -28,31 +28,45 @@ LOOK = 0.5  # seconds between looks
 def replay(
     name: Name,
     begin: Annotated[
-        str, option("Start: earliest, a time as 2026-01-01T00:00:00Z, or 0@42,3@17.", "--from")
+        str,
+        option(
+            "Start at earliest, at a time such as 2026-01-01T00:00:00Z, or at positions 0@42,3@17 "
+            "(partition@position).",
+            "--from",
+        ),
     ] = "",
-    until: Annotated[str, option("End of the range, exclusive; same form.")] = "latest",
+    until: Annotated[str, option("End before this point, in the same form as --from.")] = "latest",
     topic: Annotated[
-        str, option("Only this topic; by default all topics of the subscription.")
+        str, option("Replay only this topic; by default all topics of the subscription.")
     ] = "",
-    rate: Annotated[float, option("Events a second; 0: no limit.", min=0)] = 0.0,
-    dry_run: Annotated[bool, option("Only show the range.")] = False,
+    rate: Annotated[
+        float, option("Send at most this many events per second; 0: no limit.", min=0)
+    ] = 0.0,
+    dry_run: Annotated[
+        bool, option("Show the range and count its records, without delivering.")
+    ] = False,
     wait: Annotated[
         bool, option("Show the progress until the end, or return at once.", "--wait/--no-wait")
     ] = True,
-    cancel: Annotated[bool, option("Cancel the running replay.")] = False,
+    cancel: Annotated[bool, option("End the running replay of the subscription.")] = False,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Deliver a range of the log to one subscription again, beside new events.
+    """Deliver a range of a topic to a subscription again.
 
-    Filters, order per key and retries are those of the subscription; its position does not move.
+    New events are delivered meanwhile. The filters, the order per key and the retries of the
+    subscription apply, and its position does not move.
     """
     if cancel:
         service.request("DELETE", subscription_path(name, "/replays"))
         printing.text_line("ended")
         return
     if not begin:
-        printing.fail("from where?", cure="--from earliest, a time, or 0@42", code=exits.SETUP)
+        printing.fail(
+            "--from is missing: a replay needs a start.",
+            cure="Add --from earliest, a time such as 2026-01-01T00:00:00Z, or positions such as 0@42.",
+            code=exits.SETUP,
+        )
     asked: dict[str, Any] = {"from": _place(begin), "until": _place(until), "rate": rate}
     asked |= {"dry_run": dry_run} | ({"topic": topic} if topic else {})
     plan = service.post(subscription_path(name, ":replay"), asked)
@@ -63,13 +77,13 @@ def replay(
     if service.as_json:
         printing.json_line({**plan, "replays": left})
     elif left:
-        printing.text_line(f"under way: {subscriptions.PATH}/{name}/replays")
+        printing.text_line(f"running: {subscriptions.PATH}/{name}/replays")
     else:
         printing.text_line("done")
 
 
 def _place(text: str) -> Any:
-    """As the API takes it: a word, a time, or positions by partition."""
+    """Return a start or end in the form of the API: a word, a time, or positions by partition."""
     if text in {"earliest", "latest"}:
         return text
     if "@" not in text:
@@ -84,20 +98,22 @@ def _show(plan: Mapping[str, Any]) -> None:
     printing.err().print(total, markup=False)
 
 
-def _follow(service: Service, name: str, plan: Mapping[str, Any]) -> Sequence[Any]:
-    """Until nothing is left, or the person has seen enough."""
+def _follow(service: AdminClient, name: str, plan: Mapping[str, Any]) -> Sequence[Any]:
+    """Show the progress until the replay is done or the user presses Ctrl+C, and return what is
+    left.
+    """
     left: Sequence[Any] = plan["replays"]
     with _progress(service.as_json) as bar:
         task = bar.add_task("replaying", total=plan["total"])
         try:
             while left:
-                time.sleep(LOOK)
+                time.sleep(POLL)
                 left = service.get(subscription_path(name, "/replays"))
                 if plan["total"] is not None:
                     remaining = sum(each["remaining"] for each in left)
                     bar.update(task, completed=max(0, plan["total"] - remaining))
         except KeyboardInterrupt:
-            pass  # it goes on without being looked at
+            pass  # the replay continues in the service
     return left
 
 

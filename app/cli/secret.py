@@ -1,4 +1,4 @@
-"""``skybridge secret``: keys for signatures, and of the store."""
+"""``skybridge secret`` generates keys for signatures and the key of the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from app.cli.verbs import option, verb
 _BYTES = 32
 
 
-class Kind(StrEnum):
+class SecretKind(StrEnum):
+    """The purpose of a generated secret."""
+
     signing = "signing"
     store = "store"
 
@@ -23,17 +25,26 @@ class Kind(StrEnum):
     "skybridge secret --kind store > store.key",
 )
 def run(
-    ed25519: Annotated[bool, option("A key pair: whsk_ signs, whpk_ is for receivers.")] = False,
-    kind: Annotated[Kind, option("Purpose: signatures, or the store's encryption.")] = Kind.signing,
-    json_output: Annotated[bool, option("One JSON document.", "--json")] = False,
+    ed25519: Annotated[
+        bool, option("Generate a key pair: whsk_ signs, whpk_ is for receivers.")
+    ] = False,
+    kind: Annotated[
+        SecretKind, option("Choose the purpose: signatures, or encryption of the store.")
+    ] = SecretKind.signing,
+    json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
-    """Generate a secret that signs requests to a webhook (Standard Webhooks), or the key of the store.
+    """Generate a signing secret, or the key of the store.
 
-    Without options it is a shared secret, whsec_. The secret goes to standard output, alone on its line; a
-    public key goes to standard error. --kind store generates a key for store.encryption.key.
+    By default it is a shared secret (whsec_) that signs requests to a webhook by Standard Webhooks.
+    The secret goes to standard output, alone on its line; a public key goes to standard error.
+    --kind store generates a key for store.encryption.key.
     """
-    if kind is Kind.store and ed25519:
-        printing.fail("the key of the store is not a key pair.", code=exits.SETUP)
+    if kind is SecretKind.store and ed25519:
+        printing.fail(
+            "--ed25519 does not apply to --kind store: the key of the store is not a key pair.",
+            cure="Remove --ed25519.",
+            code=exits.SETUP,
+        )
     made = _made(kind, ed25519=ed25519)
     if json_output:
         printing.json_line(made)
@@ -43,8 +54,8 @@ def run(
         printing.err().print(f"for receivers: {made['public']}")
 
 
-def _made(kind: Kind, *, ed25519: bool) -> dict[str, str]:
-    if kind is Kind.store:
+def _made(kind: SecretKind, *, ed25519: bool) -> dict[str, str]:
+    if kind is SecretKind.store:
         from app.store.encryption import new_key
 
         return {"secret": new_key()}
@@ -60,7 +71,9 @@ def _shared() -> str:
 
 
 def _pair() -> dict[str, str]:
-    """The private key with its public half behind it, as libsodium has them."""
+    """Return a new Ed25519 pair. The secret has the private key followed by the public key, as in
+    libsodium.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from app.model.signing_key import KeyKind, SigningKey, write_key

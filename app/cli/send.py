@@ -1,4 +1,4 @@
-"""``skybridge send``: make and post one event, or post a file of them."""
+"""``skybridge send`` makes and posts one event, or posts the events of a file."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from app.bindings.record import Decoded
-    from app.cli.client import EventsClient, Fate
+    from app.cli.client import EventsClient, SendResult
 
-PROGRESS_FROM = 20  # events; fewer are there before a bar is drawn
+PROGRESS_FROM = 20  # events; fewer are printed one by one
 
 
-class Mode(StrEnum):
+class SendMode(StrEnum):
+    """The content modes of ``skybridge send``."""
+
     binary = "binary"
     structured = "structured"
     batch = "batch"
 
 
-class Format(StrEnum):
+class DocumentFormat(StrEnum):
+    """The formats of structured and batch documents."""
+
     json = "json"
     protobuf = "protobuf"
     avro = "avro"
@@ -45,53 +49,68 @@ def run(
     file: Annotated[
         Path | None,
         typer.Argument(
-            help="Events to post: a JSON event, a JSON batch, or JSON lines; - is stdin."
+            help="Post the events of this file: a JSON event, a JSON batch, or JSON lines; - reads standard input."
         ),
     ] = None,
     url: Annotated[
-        str, option("The events listener.", envvar="SKYBRIDGE_EVENTS_URL")
+        str, option("Post to this events listener.", envvar="SKYBRIDGE_EVENTS_URL")
     ] = "http://127.0.0.1:8080/events",
     credential: options.Credential = "",
-    route: Annotated[str, option("Post to this route by name.")] = "",
+    route: Annotated[
+        str, option("Post to this route by name; by default the filters choose the route.")
+    ] = "",
     type_: EventType = "",
     source: Source = "/skybridge/send",
-    id_: Annotated[str, option("Its id; a new UUID by default.")] = "",
+    id_: Annotated[str, option("Set the id of the event; by default a new UUID.")] = "",
     subject: Subject = "",
-    time: Annotated[str, option("Its time (RFC 3339); now by default.")] = "",
+    time: Annotated[str, option("Set the time of the event, as RFC 3339; by default now.")] = "",
     attribute: Attributes = None,
     data: Data = "",
     content_type: Annotated[
-        str, option("Content type of the data; JSON is recognised, everything else is text/plain.")
+        str,
+        option(
+            "Set the content type of the data; by default application/json for JSON, else text/plain."
+        ),
     ] = "",
-    count: Annotated[int, option("Make so many.", "-n", min=1)] = 1,
-    key: Annotated[str, option("The record key (order is kept per key).", "-k")] = "",
-    mode: Annotated[Mode, option("Content mode on the wire.", "-m")] = Mode.binary,
+    count: Annotated[int, option("Create this many events.", "-n", min=1)] = 1,
+    key: Annotated[
+        str, option("Set the record key, by which order is kept; by default none.", "-k")
+    ] = "",
+    mode: Annotated[
+        SendMode, option("Use this content mode for the requests.", "-m")
+    ] = SendMode.binary,
     format_: Annotated[
-        Format | None, option("Format of documents, in mode structured or batch.", "-f")
+        DocumentFormat | None,
+        option("Use this format in mode structured or batch; by default json.", "-f"),
     ] = None,
-    batch_size: Annotated[int, option("Events of one batch request.", min=1)] = 100,
-    retries: Annotated[int, option("Retries after a 503; Retry-After is honoured.", min=0)] = 5,
+    batch_size: Annotated[
+        int, option("Put this many events into a request of mode batch.", min=1)
+    ] = 100,
+    retries: Annotated[
+        int, option("Retry a request this many times after 429, 502, 503 or 504.", min=0)
+    ] = 5,
     as_json: Annotated[bool, option("Print one JSON object per event.", "--json")] = False,
 ) -> None:
     """Create and post one event, or post a file of events.
 
-    Events go one request after another, so their order is kept. The receipt names the position of each.
+    Requests go one after another, so the events keep their order. The receipt names the position of
+    each event.
     """
     from app.cli import event_input
 
     if (file is None) == (not type_):
         printing.fail(
-            "send needs either a FILE of events or --type.",
-            cure='skybridge send --type com.example.hello --data \'{"hello": "world"}\'',
+            "send needs either a FILE of events, or --type.",
+            cure='Run skybridge send --type com.example.hello --data \'{"hello": "world"}\'.',
             code=exits.SETUP,
         )
-    if format_ is not None and mode is Mode.binary:
+    if format_ is not None and mode is SendMode.binary:
         printing.fail(
-            f"--format {format_} needs documents, but the mode is binary.",
-            cure=f"Add --mode structured{'' if format_ is Format.avro else ' or --mode batch'}.",
+            f"--format {format_} has no effect in mode binary, which sends no documents.",
+            cure=f"Add --mode structured{'' if format_ is DocumentFormat.avro else ' or --mode batch'}.",
             code=exits.SETUP,
         )
-    options.demand_address("--url", url, "http://127.0.0.1:8080/events")
+    options.require_address("--url", url, "http://127.0.0.1:8080/events")
     if file is not None:
         events = _events(file)
     else:
@@ -100,8 +119,8 @@ def run(
             options.attributes(attribute or []), options.data(data),
         )  # fmt: skip
         events = event_input.make(recipe, count)
-    options.demanded_value("--key", key)
-    options.demanded_value("--content-type", content_type)
+    options.require_header_value("--key", key)
+    options.require_header_value("--content-type", content_type)
     _post(events, url=url if not route else f"{url}/{route}", key=key, credential=credential, mode=mode, format_=format_,
           batch_size=batch_size, retries=retries, as_json=as_json)  # fmt: skip
 
@@ -112,8 +131,8 @@ def _post(
     url: str,
     key: str,
     credential: str,
-    mode: Mode,
-    format_: Format | None,
+    mode: SendMode,
+    format_: DocumentFormat | None,
     batch_size: int,
     retries: int,
     as_json: bool,
@@ -145,10 +164,8 @@ def _post(
         accepted, refused = asyncio.run(post_all())
     except (httpx.HTTPError, httpx.InvalidURL) as fault:
         cure = "Start the service with `skybridge serve`, or name its events listener with --url."
-        printing.nobody(url, fault, cure)
-    except (
-        SenderError
-    ) as fault:  # no document of this format can hold them, or its library is missing
+        printing.fail_unreachable(url, fault, cure)
+    except SenderError as fault:  # the format cannot hold the events, or its library is missing
         printing.fail(f"{fault}.")
     if not as_json and not shows_each:
         printing.err().print(f"{accepted} accepted, {refused} refused")
@@ -159,16 +176,18 @@ def _post(
 async def _each_request(
     client: EventsClient,
     events: Sequence[Decoded],
-    mode: Mode,
+    mode: SendMode,
     batch_size: int,
-    show: Callable[[Fate], None],
+    show: Callable[[SendResult], None],
     *,
     bar: bool,
 ) -> tuple[int, int]:
-    """How many were accepted and how many refused."""
+    """Send the events one request after another. Return how many were accepted and how many
+    refused.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    size = batch_size if mode is Mode.batch else 1
+    size = batch_size if mode is SendMode.batch else 1
     columns = ("sending", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     accepted = 0
     with Progress(*columns, console=printing.err(), disable=not bar) as progress:
@@ -182,7 +201,7 @@ async def _each_request(
     return accepted, len(events) - accepted
 
 
-def _show(fate: Fate) -> None:
+def _show(fate: SendResult) -> None:
     from rich.markup import escape
 
     event = fate.event.event
@@ -194,7 +213,7 @@ def _show(fate: Fate) -> None:
     printing.out().print(f"[green]accepted[/]  {name}  {places}")
 
 
-def _show_refused(fate: Fate) -> None:
+def _show_refused(fate: SendResult) -> None:
     from rich.markup import escape
 
     if fate.accepted:
@@ -214,13 +233,13 @@ def _show_refused(fate: Fate) -> None:
 
 
 def _show_wait(why: str, seconds: float) -> None:
-    """Silence would look like a hang."""
+    """Print why the client waits and for how long, because silence would look like a hang."""
     from rich.markup import escape
 
-    printing.err().print(f"[yellow]{escape(why)}; again in {seconds:g} s[/]")
+    printing.err().print(f"[yellow]{escape(why)}; retry in {seconds:g} s[/]")
 
 
-def _show_json(fate: Fate) -> None:
+def _show_json(fate: SendResult) -> None:
     event = fate.event.event
     printing.json_line(
         {
@@ -236,17 +255,20 @@ def _show_json(fate: Fate) -> None:
 
 
 def place(receipt: Mapping[str, object]) -> str:
-    """``log/events/3@42``: broker, topic, partition, position."""
+    """Return the position of a receipt as text: ``log/events/3@42`` for broker, topic, partition,
+    position.
+    """
     return "{broker}/{topic}/{partition}@{position}".format_map(receipt)
 
 
 def _events(file: Path) -> Sequence[Decoded]:
+    """Return the events of a file, or end the command if there are none or one is invalid."""
     from app.cli import event_input
 
     try:
         events = event_input.read(options.content(file))
-    except event_input.Unreadable as fault:
+    except event_input.UnreadableEvents as fault:
         printing.fail(f"{file}{fault}")
     if not events:
-        printing.fail(f"{file} holds no event.")
+        printing.fail(f"{file} has no event.", cure="Write one JSON event per line into it.")
     return events

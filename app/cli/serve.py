@@ -1,4 +1,4 @@
-"""``skybridge serve``: the service itself."""
+"""``skybridge serve`` runs the service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.serving import ROLES, Given, console_url, serve
+from app.cli.serving import ROLES, ServeArguments, console_url, serve
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class RoleName(StrEnum):
+    """The roles that ``--role`` accepts."""
+
     gateway = "gateway"
     worker = "worker"
 
@@ -29,22 +31,20 @@ class RoleName(StrEnum):
 )
 def run(
     config: ConfigFile = None,
-    role: Annotated[
-        list[RoleName] | None, option("Run only this role (may be given twice); both by default.")
-    ] = None,
+    role: Annotated[list[RoleName] | None, option("Run only this role; by default both.")] = None,
     as_json: Annotated[
         bool, option("Print the addresses of the listeners as one JSON object.", "--json")
     ] = False,
 ) -> None:
     """Accept events, store them, deliver them.
 
-    SIGTERM or Ctrl+C stops it in order: not ready, nothing new, finish or release, commit. A second
-    signal stops it at once; no acknowledged event is lost in both cases. SIGHUP, or a change of the
-    file, reloads the configuration without a restart; skybridge plan shows what a reload would
-    change.
+    SIGTERM or Ctrl+C stops the service in order: it reports not ready, accepts nothing new,
+    finishes or releases deliveries, and commits. A second signal stops it at once; no acknowledged
+    event is lost in either case. SIGHUP, or a change of the file, reloads the configuration without
+    a restart. skybridge plan shows what a reload would change.
     """
     roles = tuple(each for each in ROLES if RoleName(each) in (role or [*RoleName]))
-    serve(Given(config, roles), _announce_json if as_json else None)
+    serve(ServeArguments(config, roles), _announce_json if as_json else None)
 
 
 def _announce_json(service: Service) -> None:

@@ -1,5 +1,7 @@
-"""The service behind ``skybridge serve``, and its usual command line read without typer, which the service would keep:
-four megabytes and a tenth of a start."""
+"""Run the service of ``skybridge serve``, and parse its usual command line without typer.
+
+The service would keep typer loaded: 4 MB of memory and a tenth of the start time.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,17 @@ CONFIG = "SKYBRIDGE_CONFIG"
 ROLES: tuple[Role, ...] = ("gateway", "worker")
 
 
-class Given(NamedTuple):
+class ServeArguments(NamedTuple):
+    """The options of ``skybridge serve``: the configuration file and the roles."""
+
     config: Path | None
     roles: tuple[Role, ...]
 
 
-def plain(words: Sequence[str]) -> Given | None:
-    """What this command line says. None for one that typer has to read: with another option, or a mistake."""
+def parse_plain_arguments(words: Sequence[str]) -> ServeArguments | None:
+    """Parse a command line of --config and --role. Return None for any other, which typer has to
+    parse.
+    """
     file, left = os.environ.get(CONFIG) or None, iter(words)
     roles: list[Role] = []
     for word in left:
@@ -44,15 +50,17 @@ def plain(words: Sequence[str]) -> Given | None:
             return None
         else:
             roles.append(role)
-    return Given(None if file is None else Path(file), tuple(roles) or ROLES)
+    return ServeArguments(None if file is None else Path(file), tuple(roles) or ROLES)
 
 
 def _role(text: str) -> Role | None:
     return next((each for each in ROLES if each == text), None)
 
 
-def serve(given: Given, announce: Callable[[Service], None] | None = None) -> None:
-    """Until it is told to leave. ``announce``: in place of words for a person."""
+def serve(given: ServeArguments, announce: Callable[[Service], None] | None = None) -> None:
+    """Run the service until a signal stops it. ``announce`` replaces the start message for a
+    person.
+    """
     from app.config.check.source import Source
     from app.runtime.run import run
 
@@ -63,20 +71,23 @@ def serve(given: Given, announce: Callable[[Service], None] | None = None) -> No
 
 
 def _warn(findings: Sequence[Finding]) -> None:
+    """Print the warnings of the configuration."""
     for finding in findings:
         print(_styled(str(finding), "33"), file=sys.stderr)
 
 
 def console_url(service: Service) -> str | None:
-    """None where there is none, or it is not built."""
+    """Return the URL of the console, or None if it is switched off or not built."""
     if not service.console.shown or service.console.missing:
         return None
     return f"{service.admin_url}/console/"
 
 
 def _announce(service: Service) -> None:
-    """Without rich, as all else here: the service would keep its memory for these lines."""
-    from app.cli.trying import example
+    """Print the addresses, routes and subscriptions. Rich is not used, because the service would
+    keep its memory.
+    """
+    from app.cli.example_request import example_command
 
     config = service.config
     if service.events_url:
@@ -90,7 +101,7 @@ def _announce(service: Service) -> None:
         print(printable(line), file=sys.stderr)
     for line in _subscriptions(config) if "worker" in service.roles else ():
         print(printable(line), file=sys.stderr)
-    if service.events_url and (request := example(config, service.events_url)):
+    if service.events_url and (request := example_command(config, service.events_url)):
         print(file=sys.stderr)
         _tell("try", f"{request}\n")
 
@@ -100,7 +111,9 @@ def _tell(name: str, text: str) -> None:
 
 
 def _styled(text: str, style: str) -> str:
-    """On a terminal. ``style``: bold, or a colour, by its number."""
+    """Return the text with a terminal style, given by its SGR number, if standard error is a
+    terminal.
+    """
     plainly = not sys.stderr.isatty() or os.environ.get("NO_COLOR")
     return text if plainly else f"\x1b[{style}m{text}\x1b[0m"
 

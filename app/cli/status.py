@@ -1,4 +1,6 @@
-"""``skybridge status``: one screen of a running service, and what of it needs a person."""
+"""``skybridge status`` shows a running service on one screen, with the problems that need a person
+first.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import exits, printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.verbs import option, verb
 
 if TYPE_CHECKING:
@@ -16,36 +18,37 @@ if TYPE_CHECKING:
     from app.cli.printing import Column
 
 Found = dict[str, Any]
-LOOK = 0.5  # seconds between looks at spools
+POLL = 0.5  # seconds between requests for the spools
 
 
 @verb(
     "status",
     "skybridge status",
-    "skybridge status --interval 0                       # one look, no rates",
+    "skybridge status --interval 0                       # one request, no rates",
     "skybridge status --json | jq .attention",
-    "skybridge status > /dev/null || echo 'somebody must look'",
-    "skybridge status --drained 60                       # before a spool's volume goes",
+    "skybridge status > /dev/null || echo 'needs a person'",
+    "skybridge status --drained 60                       # before a spool's volume is removed",
 )
 def run(
     interval: Annotated[
-        float, option("Seconds between two looks, for the rates; 0: one look.", min=0, max=60)
+        float, option("Measure the rates over this many seconds; 0: no rates.", min=0, max=60)
     ] = 1.0,
     *,
     drained: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="Wait for so many seconds, at most, until every spool is empty. No screen; with events left the exit "
-            "code is 1.",
+            help="Wait at most this many seconds until every spool is empty, and show no screen; exit with 1 if "
+            "events are left.",
         ),
     ] = None,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show brokers, routes, subscriptions, parked events, dead letters and disks on one screen.
+    """Show the state of a running service on one screen.
 
-    What needs a person comes first, each with the command that repairs it; then the exit code is 1. Rates are
-    of the seconds between two looks, and of the process that answers.
+    The screen has brokers, routes, subscriptions, parked events, dead letters and disks. Problems
+    that need a person come first, each with the command that repairs it; then the exit code is 1.
+    Rates are those of the answering process between two requests.
     """
     if drained is not None:
         _wait(service, drained)
@@ -56,8 +59,10 @@ def run(
         raise typer.Exit(exits.FAILED)
 
 
-def _wait(service: Service, within: float) -> None:
-    """Until the spools are empty. Events that still come in keep one from being so."""
+def _wait(service: AdminClient, within: float) -> None:
+    """Wait until every spool is empty, or fail after ``within`` seconds. New events can keep a
+    spool from being empty.
+    """
     import time
 
     deadline = time.monotonic() + within
@@ -65,15 +70,17 @@ def _wait(service: Service, within: float) -> None:
         if time.monotonic() >= deadline:
             waiting = ", ".join(f"{each['records']} of route {each['route']}" for each in left)
             printing.fail(
-                f"events still wait in spools after {within:g} s: {waiting}",
-                cure="keep the volume: the next start on it drains them",
+                f"Spools still hold events after {within:g} s: {waiting}.",
+                cure="Keep the volume: the next start with it drains the spools.",
             )
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
-def _looked(service: Service, interval: float) -> Found:
-    """The answer of the last look, with ``per_second`` at each route and subscription: null after one look, or where
-    the service restarted in between."""
+def _looked(service: AdminClient, interval: float) -> Found:
+    """Return the last answer, with the rate ``per_second`` of each route and subscription.
+
+    The rate is None after a single request, and if the service restarted between the two.
+    """
     import time
 
     before = service.get("/status") if interval else {}
@@ -113,7 +120,7 @@ def _show(found: Found) -> None:
     if "worker" in found["roles"]:
         _table(_SUBSCRIPTIONS, found["subscriptions"])
     else:
-        printing.text_line("\nsubscriptions run in another process: ask the worker with --server")
+        printing.text_line("\nsubscriptions run in another process: name the worker with --server")
     _table(_SENDERS, [*found["producers"], *found["intakes"]])
     _table(_SPOOLS, found["spools"])
     _table(_DISKS, [{"disk": path, **volume} for path, volume in sorted(found["disks"].items())])
@@ -143,7 +150,7 @@ def _cause(each: Mapping[str, Any]) -> str | None:
 
 
 def _span(seconds: float) -> str:
-    """In the largest unit that it fills twice."""
+    """Return seconds as text, in the largest unit of which there are at least two."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f}{unit}"

@@ -1,4 +1,4 @@
-"""``skybridge store``: look after what the store keeps."""
+"""``skybridge store`` shows, migrates, backs up and restores the store."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "store",
-    "The store: parked messages, dead letters, attempts, subscriptions of the API.\n\n"
-    "These commands work on the file or database that the configuration names, without a service. A service "
+    "Inspect, migrate, back up or restore the store.\n\n"
+    "The store has parked messages, dead letters, attempts and subscriptions of the API. These commands work on the file or database that the configuration names, without a service. A service "
     "upgrades an older store when it starts; `migrate` upgrades it beforehand.",
 )
 
-Json = Annotated[bool, option("One JSON object.", "--json")]
+Json = Annotated[bool, option("Print one JSON object.", "--json")]
 
 
 @app.verb(
     "status", "skybridge store status", "skybridge store status --config skybridge.yaml --json"
 )
 def status(config: ConfigFile = None, as_json: Json = False) -> None:
-    """Show where the store is, its schema and its number of rows. Nothing is changed."""
+    """Show the place, schema and row counts of the store.
+
+    Nothing is changed.
+    """
     from app.config.model.store import PostgresStore
     from app.store import upkeep
 
@@ -43,10 +46,10 @@ def status(config: ConfigFile = None, as_json: Json = False) -> None:
 
 @app.verb("migrate", "skybridge store migrate --config skybridge.yaml")
 def migrate(config: ConfigFile = None) -> None:
-    """Upgrade the store to the schema of this release, or create it.
+    """Create the store, or upgrade it to this release.
 
-    SQLite: the old file is kept beside it; stop all processes with workers first. PostgreSQL:
-    processes that start meanwhile wait.
+    SQLite: stop all processes with workers first; the old file is kept in the same folder.
+    PostgreSQL: processes that start meanwhile wait.
     """
     import asyncio
 
@@ -64,50 +67,51 @@ def migrate(config: ConfigFile = None) -> None:
 
 @app.verb("backup", "skybridge store backup backup-2026-01-31 --config skybridge.yaml")
 def backup(
-    folder: Annotated[Path, typer.Argument(help="A new folder.")],
+    folder: Annotated[Path, typer.Argument(help="Write the backup into this new folder.")],
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Copy the store and every embedded log into one folder, also while services run.
+    """Copy the store and every embedded log into one folder.
 
-    Each file is checked; its SHA-256 is printed and written to SHA256SUMS. Back up a PostgreSQL store and other
-    brokers with their own tools: run pg_dump after this command.
+    Services may run meanwhile. Each file is checked; its SHA-256 is printed and written to
+    SHA256SUMS. Back up a PostgreSQL store and other brokers with their own tools: run pg_dump after
+    this command.
     """
     from app.features.storage import backup as backups
 
     with printing.counting(quiet=as_json) as bars:
         tasks: dict[str, Any] = {}
 
-        def told(name: str, done: int, of: int) -> None:
+        def show(name: str, done: int, of: int) -> None:
             if name not in tasks:
                 tasks[name] = bars.add_task(f"copying {name}", total=of)
             bars.update(tasks[name], completed=done, total=of)
 
-        copied, absent = backups.back_up(options.configuration(config), folder, told)
+        copied, absent = backups.back_up(options.configuration(config), folder, show)
     if as_json:
         printing.json_line({"folder": str(folder), "files": copied})
         return
     rows = [(each.name, each.file, str(each.bytes), each.sha256) for each in copied]
     printing.table(("what", "file", "bytes", "sha256"), rows)
     for part in absent:
-        printing.text_line(f"{part.name} is not there yet: {part.place}")
+        printing.text_line(f"{part.name} does not exist yet: {part.place}")
 
 
 @app.verb("restore", "skybridge store restore backup-2026-01-31 --config skybridge.yaml")
 def restore(
-    folder: Annotated[Path, typer.Argument(help="A folder made by backup.")],
+    folder: Annotated[Path, typer.Argument(help="Restore the backup in this folder.")],
     config: ConfigFile = None,
 ) -> None:
-    """Replace the store and the embedded logs by a backup. The present files are kept beside them.
+    """Replace the store and embedded logs by a backup.
 
-    Stop the service first. Events accepted since the backup are lost; events delivered since are delivered
-    again.
+    Stop the service first. The present files are kept in their folders. Events accepted since the
+    backup are lost; events delivered since are delivered again.
     """
     from app.features.storage import backup as backups
 
     for each in backups.restore(options.configuration(config), folder):
         if each.kept:
-            printing.text_line(f"the old file is {each.kept}")
+            printing.text_line(f"{each.name}: the old file is kept as {each.kept}")
         printing.text_line(f"{each.name}: {each.place} is restored from {folder}")
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions in files: the same YAML as in the configuration, either way."""
+"""Read and write subscriptions in YAML files, in the same form as in the configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 
 
 def read(file: str) -> list[dict[str, Any]]:
-    """Of a file, or of standard input for ``-``: one subscription, or a ``subscriptions`` list, as in a
-    configuration. ``${env:}`` and ``${file:}`` are resolved here, where the caller may read them."""
+    """Return the subscriptions of a YAML file, or of standard input for ``-``.
+
+    The file has one subscription, or a ``subscriptions`` list as in the configuration. ``${env:…}``
+    and ``${file:…}`` are resolved here with the rights of the caller. If the file is invalid, the
+    command ends.
+    """
     import os
 
     from app.config.load.document import parse
@@ -34,18 +38,23 @@ def read(file: str) -> list[dict[str, Any]]:
         _refuse(file, document.findings)
     read_ones = document.root["subscriptions"]
     if not isinstance(read_ones, list) or not all(isinstance(each, dict) for each in read_ones):
-        printing.fail(f"{file} holds no subscriptions.", code=exits.SETUP)
+        printing.fail(
+            f"{file} has no subscriptions.",
+            cure="Write one subscription, or a list under subscriptions.",
+            code=exits.SETUP,
+        )
     return [_escaped(each) for each in read_ones]
 
 
 def _refuse(file: str, findings: Iterable[Finding]) -> NoReturn:
+    """Print the findings and end the command."""
     for finding in findings:
         printing.print_error(f"{file}: {finding}")
     raise typer.Exit(exits.SETUP)
 
 
 def _escaped(value: Any) -> Any:
-    """What was resolved is a value, and no reference any more."""
+    """Escape all text in a resolved value, because the API would take ``${`` as a new reference."""
     from app.config.load.secrets import escaped
 
     match value:
@@ -59,8 +68,11 @@ def _escaped(value: Any) -> Any:
 
 
 def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """YAML to be pasted into a configuration, and the environment variables that it asks for: a secret
-    is never shown: a reference is shown in its place."""
+    """Return subscriptions as YAML for a configuration, and the environment variables that it
+    refers to.
+
+    Each secret is replaced by a reference to a variable.
+    """
     from app.config.load.yaml_core import dump
 
     missing: list[str] = []
@@ -69,6 +81,9 @@ def write(documents: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
 
 
 def _with_references(value: Any, at: tuple[str, ...], missing: list[str]) -> Any:
+    """Return the value with each hidden secret replaced by a reference. The variables are appended
+    to ``missing``.
+    """
     from app.model.secret import HIDDEN
 
     match value:
@@ -89,11 +104,14 @@ def _variable(at: tuple[str, ...]) -> str:
 
 
 def documents_of(listed: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> Iterator[Any]:
-    """Those named, or all that the API made."""
+    """Yield the documents of the named subscriptions, or of all that the API created."""
     known = {each["id"]: each for each in listed}
     for name in wanted:
         if name not in known:
-            printing.fail(f"there is no subscription {name}.", cure="skybridge subscriptions list")
+            printing.fail(
+                f"Subscription {name} does not exist.",
+                cure="skybridge subscriptions list shows all subscriptions.",
+            )
         yield known[name]["document"]
     if not wanted:
         yield from (each["document"] for each in listed if each["origin"] == "api")

@@ -1,4 +1,6 @@
-"""``skybridge subscriptions``: which events go where, made and changed while the service runs."""
+"""``skybridge subscriptions`` lists, creates, changes, pauses and tests subscriptions of a running
+service.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import admin_client, exits, options, printing, subscription_files, verbs
-from app.cli.admin_client import Service, Yes, subscription_path
+from app.cli.admin_client import AdminClient, Yes, subscription_path
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -17,18 +19,29 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "subscriptions",
-    "Subscriptions: created, changed, paused and tested while the service runs.\n\n"
+    "List, create, change, pause or test subscriptions.\n\n"
     "Subscriptions of the configuration file can be listed, paused, tested and replayed here; change them "
     "in the file. Others are in the store, and every worker applies a change within a second. The file and "
     "the API use the same document: `export` writes the form of the file, and `create --file` reads it.",
 )
 
 PATH = "/v1/subscriptions"
-Name = Annotated[str, typer.Argument(help="Id of the subscription.", metavar="ID")]
+Name = Annotated[str, typer.Argument(help="Use the subscription with this id.", metavar="ID")]
 
-File = Annotated[str, option("YAML as in the configuration; - is standard input.", "--file", "-f")]
+File = Annotated[
+    str,
+    option(
+        "Read this YAML file, in the form of the configuration; - reads standard input.",
+        "--file",
+        "-f",
+    ),
+]
 Etag = Annotated[
-    str, option("Only if the subscription has this ETag; by default its present one.", "--if-match")
+    str,
+    option(
+        "Change the subscription only if it has this ETag; by default its present one.",
+        "--if-match",
+    ),
 ]
 
 
@@ -39,15 +52,24 @@ Etag = Annotated[
     "skybridge subscriptions list --broker main --json | jq .health.lag",
 )
 def list_(
-    broker: Annotated[str, option("Only subscriptions that read from this broker.", "-b")] = "",
-    state: Annotated[str, option("Only in this state: running, paused, disabled, broken ...")] = "",
+    broker: Annotated[
+        str, option("List only subscriptions that read from this broker; by default all.", "-b")
+    ] = "",
+    state: Annotated[
+        str,
+        option(
+            "List only this state, such as running, paused, disabled or broken; by default all."
+        ),
+    ] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """List the subscriptions of the file and of the API with their state.
+    """List all subscriptions with their state.
 
-    OLDEST is the age of the oldest event that was read or parked and is not delivered. ANSWERS counts the
-    attempts of this process by status, or by fault where no answer came: the three most frequent."""
+    These are the subscriptions of the file and those of the API. OLDEST is the age of the oldest
+    event that was read or parked and is not delivered. ANSWERS counts the attempts of this process
+    by status, or by fault if no answer came: the three most frequent.
+    """
     service.show_all(service.get(PATH, {"broker": broker, "state": state}), _SUBSCRIPTIONS)
 
 
@@ -58,13 +80,15 @@ def _oldest(each: Mapping[str, Any]) -> str | None:
 
 
 def _cause(each: Mapping[str, Any]) -> str | None:
-    """Why it is paused, disabled or broken."""
+    """Return why the subscription is paused, disabled or broken, or None."""
     health = each["health"]
     return printing.one_line(health["cause"].removeprefix(f"{health['state']}: ")) or None
 
 
 def _answers(counts: Mapping[str, int]) -> str | None:
-    """The three that were given most often, without spaces: the line is also read by awk."""
+    """Return the three most frequent answers with their counts, without spaces, because awk reads
+    the line too.
+    """
     most = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:3]
     return ",".join(f"{answer}:{count}" for answer, count in most) or None
 
@@ -88,7 +112,7 @@ _SUBSCRIPTIONS: Sequence[Column] = (
 @app.verb(
     "show", "skybridge subscriptions show billing", "skybridge subscriptions show billing --json"
 )
-def show(name: Name, *, service: Service) -> None:
+def show(name: Name, *, service: AdminClient) -> None:
     """Show the status of a subscription and its document."""
     document = service.get(subscription_path(name))
     status = service.get(subscription_path(name, "/status"))
@@ -97,7 +121,7 @@ def show(name: Name, *, service: Service) -> None:
 
 def _show(status: Mapping[str, Any]) -> None:
     health = status["health"]
-    told = {
+    rows = {
         "made by": status["place"] or status["origin"],
         "state": health["state"],
         "cause": health["cause"] or "; ".join(status["faults"]),
@@ -109,7 +133,7 @@ def _show(status: Mapping[str, Any]) -> None:
         "answers": _answers(health["answers"]),
         "etag": status["etag"],
     }
-    for word, value in told.items():
+    for word, value in rows.items():
         if value not in ("", None):
             printing.text_line(f"{word:<13} {printing.one_line(str(value))}")
     for warning in status["warnings"]:
@@ -127,18 +151,28 @@ def _show(status: Mapping[str, Any]) -> None:
 )
 def create(
     file: File = "",
-    id_: Annotated[str, option("Id; generated by default.")] = "",
-    sink: Annotated[str, option("URL that events are posted to.")] = "",
-    topic: Annotated[list[str] | None, option("Topic to read; may be repeated.")] = None,
-    broker: Annotated[str, option("Its broker.", "-b")] = admin_client.BROKER,
-    type_: Annotated[list[str] | None, option("Only events of this type.", "-t")] = None,
-    start: Annotated[str, option("earliest or latest.")] = "latest",
+    id_: Annotated[str, option("Set the id; by default a generated one.")] = "",
+    sink: Annotated[str, option("Post events to this URL.")] = "",
+    topic: Annotated[list[str] | None, option("Read this topic; may be repeated.")] = None,
+    broker: Annotated[str, option("Read the topics of this broker.", "-b")] = admin_client.BROKER,
+    type_: Annotated[
+        list[str] | None,
+        option("Deliver only events of this type; may be repeated; by default all.", "-t"),
+    ] = None,
+    start: Annotated[str, option("Start with the earliest or the latest events.")] = "latest",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Create the subscriptions of a file, or one subscription from options."""
+    """Create subscriptions from a file or from options.
+
+    The file has one subscription or a list, in the form of the configuration.
+    """
     if bool(file) == bool(sink):
-        printing.fail("create needs either --file or --sink.", code=exits.SETUP)
+        printing.fail(
+            "create needs either --file or --sink.",
+            cure="Add --file FILE, or --sink URL with --topic.",
+            code=exits.SETUP,
+        )
     documents = subscription_files.read(file) if file else [
         {
             **({"id": id_} if id_ else {}),
@@ -149,15 +183,18 @@ def create(
         }
     ]  # fmt: skip
     for document in documents:
-        _change(service, "POST", PATH, "made", json=document)
+        _change(service, "POST", PATH, "created", json=document)
 
 
 @app.verb("replace", "skybridge subscriptions replace billing --file billing.yaml")
-def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) -> None:
+def replace(name: Name, file: File, if_match: Etag = "", *, service: AdminClient) -> None:
     """Replace the document of a subscription."""
     documents = subscription_files.read(file)
     if len(documents) != 1:
-        printing.fail(f"{file} holds {len(documents)} subscriptions, and one is replaced.")
+        printing.fail(
+            f"{file} has {len(documents)} subscriptions, and replace takes one.",
+            cure="Write one subscription into the file.",
+        )
     headers = {"if-match": if_match or _etag(service, name)}
     document = {"id": name, **documents[0]}
     _change(service, "PUT", subscription_path(name), "replaced", json=document, headers=headers)
@@ -171,12 +208,14 @@ def replace(name: Name, file: File, if_match: Etag = "", *, service: Service) ->
 )
 def patch(
     name: Name,
-    change: Annotated[str, typer.Argument(help="A JSON merge patch (RFC 7396); @FILE reads one.")],
+    change: Annotated[
+        str, typer.Argument(help="Apply this JSON merge patch (RFC 7396); @FILE reads a file.")
+    ],
     if_match: Etag = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Change some settings."""
+    """Change some settings of a subscription."""
     etag = if_match or _etag(service, name)
     headers = {"content-type": "application/merge-patch+json", "if-match": etag}
     content = options.argument(change)
@@ -184,19 +223,22 @@ def patch(
 
 
 @app.verb("delete", "skybridge subscriptions delete billing --yes")
-def delete(name: Name, yes: Yes = False, *, service: Service) -> None:
-    """Delete a subscription and its waiting events; its dead letters stay."""
+def delete(name: Name, yes: Yes = False, *, service: AdminClient) -> None:
+    """Delete a subscription and its waiting events.
+
+    Its dead letters stay.
+    """
     if not yes:
-        typer.confirm(f"delete {name} and its waiting events?", abort=True, err=True)
+        typer.confirm(f"Delete {name} and its waiting events?", abort=True, err=True)
     _change(service, "DELETE", subscription_path(name), "deleted")
 
 
-def _etag(service: Service, name: str) -> str:
+def _etag(service: AdminClient, name: str) -> str:
     return str(service.request("GET", subscription_path(name)).headers["etag"])
 
 
-def _change(service: Service, method: str, path: str, done: str, **sent: Any) -> None:
-    """Say the document of the answer, and beside it what the change does to events that wait."""
+def _change(service: AdminClient, method: str, path: str, done: str, **sent: Any) -> None:
+    """Send a change. Print the document of the answer, and the warning about events that wait."""
     answer = service.request(method, path, **sent)
     if warning := answer.headers.get("skybridge-warning"):
         printing.err().print(f"warning {warning}", markup=False)
@@ -207,17 +249,25 @@ def _change(service: Service, method: str, path: str, done: str, **sent: Any) ->
 @app.verb("pause", "skybridge subscriptions pause billing --cause 'until the migration is done'")
 def pause(
     name: Name,
-    cause: Annotated[str, option("Reason, shown with the paused subscription.")] = "",
+    cause: Annotated[
+        str, option("Set the reason that is shown with the subscription; by default none.")
+    ] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Pause a subscription: deliver nothing until it is resumed, and keep its position."""
+    """Pause a subscription, and keep its position.
+
+    Nothing is delivered until the subscription is resumed.
+    """
     service.show(service.post(subscription_path(name, ":pause"), {"cause": cause}), _show_state)
 
 
 @app.verb("resume", "skybridge subscriptions resume billing")
-def resume(name: Name, *, service: Service) -> None:
-    """Resume a subscription after a pause, or after its target answered 410."""
+def resume(name: Name, *, service: AdminClient) -> None:
+    """Resume a paused or disabled subscription.
+
+    A subscription is disabled after its target answered 410.
+    """
     service.show(service.post(subscription_path(name, ":resume")), _show_state)
 
 
@@ -236,14 +286,18 @@ def _show_state(standing: Mapping[str, Any]) -> None:
 def try_(
     name: Name,
     event: Annotated[
-        str, option("The event in the JSON format, or @FILE; generated by default.")
+        str,
+        option(
+            "Send this event in the JSON format; @FILE reads a file; by default a generated one."
+        ),
     ] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Send one event to the target now, without filters, lanes and pauses, and print its answer.
+    """Send one test event to the target of a subscription.
 
-    Exits with 1 if the target refuses the event.
+    The event is sent now, past filters, lanes and pauses. The command prints the answer, and exits
+    with 1 if the target refuses the event.
     """
     sent: dict[str, Any] = {}
     if event:
@@ -270,10 +324,13 @@ def _show_attempt(found: Mapping[str, Any]) -> None:
 def export(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Only these; by default all that the API created.", metavar="ID"),
+        typer.Argument(
+            help="Print only these subscriptions; by default all that the API created.",
+            metavar="ID",
+        ),
     ] = None,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
     """Print subscriptions as YAML for the configuration file.
 
@@ -287,4 +344,4 @@ def export(
     text, missing = subscription_files.write(documents)
     printing.text_line(text.rstrip())
     for variable in missing:
-        printing.err().print(f"set {variable} to the secret", markup=False)
+        printing.err().print(f"Set the variable {variable} to the secret.", markup=False)

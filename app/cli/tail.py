@@ -1,4 +1,4 @@
-"""``skybridge tail``: the messages of a topic as they come."""
+"""``skybridge tail`` prints the messages of a topic as they arrive."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EXAMPLES = (
 Begin = Annotated[
     str,
     option(
-        "earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of one "
-        "partition, or partition@position of several.",
+        "Start at earliest, latest, latest-20, a time such as 2026-01-01T00:00:00Z, a position of "
+        "--partition, or partition@position of several.",
         "--from",
     ),
 ]
@@ -39,32 +39,40 @@ Begin = Annotated[
 
 @verb("tail", *EXAMPLES)
 def run(
-    topic: Annotated[str, typer.Argument(help="The topic to read.", show_default=False)] = "",
+    topic: Annotated[str, typer.Argument(help="Read this topic.", show_default=False)] = "",
     subscription: Annotated[
-        str, option("Instead of a topic: the id of a subscription, whose filters apply.")
+        str, option("Read the events that the subscription with this id gets, instead of a topic.")
     ] = "",
     broker: Broker = BROKER,
     begin: Begin = "latest",
     partition: Partition = None,
     follow: Annotated[
-        bool, option("Wait for new messages, or stop at the end.", "--follow/--no-follow")
+        bool, option("Wait for new messages, or stop at the present end.", "--follow/--no-follow")
     ] = True,
     explain: Annotated[
-        bool, option("With --subscription: every event, with what each filter says of it and why.")
+        bool,
+        option(
+            "With --subscription, print every event with the verdict of each filter and its reason."
+        ),
     ] = False,
-    limit: Annotated[int, option("End after this number; 0: never.", min=0)] = 0,
+    limit: Annotated[int, option("End after this many messages; 0: never.", min=0)] = 0,
     server: Server = SERVER,
     token: Token = "",
     config: Annotated[
-        Path | None, option("Read the broker directly, as this file configures it.", "-c")
+        Path | None,
+        option(
+            "Read the broker of this configuration file directly; by default ask a service.", "-c"
+        ),
     ] = None,
     raw: Raw = False,
     as_json: Annotated[bool, option("Print one JSON object per message.", "--json")] = False,
 ) -> None:
-    """Print the messages of a topic as they arrive. It changes no consumer group.
+    """Print the messages of a topic as they arrive.
 
-    By default it asks a running service, which owns the embedded log. With --config it reads the broker
-    directly: Kafka always, an embedded log only while no service runs."""
+    The command changes no consumer group. By default it asks a running service, which owns the
+    embedded log. With --config it reads the broker directly: Kafka always, an embedded log only
+    while no service runs.
+    """
     import asyncio
 
     display = printing.text_line if as_json else explaining.show_verdict if explain else _show
@@ -78,8 +86,8 @@ def run(
     _demand_one(topic, subscription, begin, alone=partition is None and config is None and not raw)
     if explain and not subscription:
         printing.fail(
-            "--explain needs a subscription, whose filters it explains.",
-            cure="skybridge tail --subscription billing --explain",
+            "--explain needs --subscription, whose filters it explains.",
+            cure="Add --subscription ID.",
             code=exits.SETUP,
         )
     if config is not None:
@@ -87,7 +95,7 @@ def run(
             options.configuration(config), broker, topic, begin, partition, follow=follow, raw=raw
         )
     else:
-        options.demand_address("--server", server, SERVER)
+        options.require_address("--server", server, SERVER)
         if subscription:
             path = admin_client.subscription_path(subscription, "/events")
         else:
@@ -119,6 +127,7 @@ async def _print(
 async def _from_service(
     url: str, server: str, token: str, query: dict[str, str]
 ) -> AsyncGenerator[str, None]:
+    """Yield the messages of the service's event stream as JSON."""
     from app.libraries.httpx_client import httpx
 
     headers = httpx.Headers(admin_client.authorization(token), encoding="utf-8")
@@ -127,13 +136,13 @@ async def _from_service(
             httpx.AsyncClient(
                 timeout=httpx.Timeout(40, read=None),
                 trust_env=False,
-                verify=options.has_certificate(server),
+                verify=options.needs_certificates(server),
             ) as client,
             client.stream("GET", url, params=query, headers=headers) as answer,
         ):
             if not answer.is_success:
                 await answer.aread()
-                admin_client.refused(server, answer)
+                admin_client.fail_with_answer(server, answer)
             async for name, data in _events(_lines(answer.aiter_bytes())):
                 if name == "problem":
                     _ended(server, data)
@@ -149,11 +158,13 @@ async def _from_service(
             "Start the service, name its admin listener with --server, or read the "
             "broker directly with --config FILE."
         )
-        printing.nobody(server, fault, cure)
+        printing.fail_unreachable(server, fault, cure)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
-    """Ends of lines are those of server-sent events: an event may hold U+0085 and U+2028, which end lines for httpx."""
+    """Yield lines that end as in server-sent events. Data may hold U+0085 and U+2028, which end
+    lines for httpx.
+    """
     rest = b""
     async for part in parts:
         *whole, rest = (rest + part).split(b"\n")
@@ -162,7 +173,7 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
 
 
 async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
-    """Name and data of each server-sent event that has data."""
+    """Yield the name and data of each server-sent event that has data."""
     name = ""
     async for line in lines:
         if line.startswith("event: "):
@@ -174,9 +185,10 @@ async def _events(lines: AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], 
 
 
 def _ended(server: str, data: str) -> None:
+    """End the command with the problem that ended the stream."""
     import msgspec
 
-    admin_client.said(server, msgspec.json.decode(data))
+    admin_client.fail_with_problem(server, msgspec.json.decode(data))
 
 
 async def _from_broker(
@@ -189,6 +201,7 @@ async def _from_broker(
     follow: bool,
     raw: bool,
 ) -> AsyncGenerator[str, None]:
+    """Yield the messages of a topic as JSON, read from the broker directly."""
     import asyncio
 
     from app.api.http import start_points
@@ -203,8 +216,8 @@ async def _from_broker(
     if broker not in config.brokers:
         known = ", ".join(config.brokers)
         printing.fail(
-            f"there is no broker {broker}.",
-            cure=f"--broker takes one of: {known}",
+            f"--broker {broker} is not a broker of the configuration.",
+            cure=f"Use one of: {known}.",
             code=exits.SETUP,
         )
     kind = config.brokers[broker].kind
@@ -226,17 +239,19 @@ async def _from_broker(
 
 
 def _demand_one(topic: str, subscription: str, begin: str, *, alone: bool) -> None:
-    """A topic, or a subscription, which is read whole and from one of its ends."""
+    """Require a topic or a subscription. A subscription is read whole, from its earliest or latest
+    event.
+    """
     if bool(topic) == bool(subscription):
         printing.fail(
-            "name a topic, or a subscription with --subscription.",
-            cure="skybridge tail events",
+            "tail needs either a TOPIC, or --subscription.",
+            cure="Run skybridge tail TOPIC.",
             code=exits.SETUP,
         )
     if subscription and (begin not in {"earliest", "latest"} or not alone):
         printing.fail(
-            "--subscription takes --from earliest or latest, and no --partition, --raw or --config.",
-            cure="skybridge tail TOPIC reads a topic from any position",
+            "--subscription allows --from earliest or latest alone, and no --partition, --raw or --config.",
+            cure="Run skybridge tail TOPIC, which reads a topic from any position.",
             code=exits.SETUP,
         )
 
@@ -247,13 +262,14 @@ def _show(text: str) -> None:
     message = json_text.loose(text.encode())
     if "position" in message:
         show(message)
-    else:  # an event of a subscription: it alone
+    else:  # an event of a subscription, without a position
         printing.out().print(summary({"event": message}))
 
 
 def show(message: dict[str, Any]) -> None:
-    """For a person: place, key, and the event in a few words; the record below it, where it was asked
-    for."""
+    """Print position, key and the event in a few words for a person, and below them the record if
+    it is present.
+    """
     from rich.markup import escape
 
     place = f"{message['topic']}/{message['partition']}@{message['position']}"
@@ -275,7 +291,7 @@ def _value(header: dict[str, Any]) -> Any:
 
 
 def summary(message: dict[str, Any]) -> str:
-    """The event in a few words; a document that is not read is told by its content type."""
+    """Return the event in a few words. A document that was not decoded shows its content type."""
     import base64
 
     from rich.markup import escape
@@ -285,7 +301,9 @@ def summary(message: dict[str, Any]) -> str:
         return f"[red]{escape(message['fault'])}[/]"
     if event is None:
         size = len(base64.b64decode(message["body_base64"]))
-        told = " ".join(message["attributes"].values())
-        return f"[yellow]{escape(message['content_type'])}[/] {size} bytes, not read {escape(told)}"
+        known = " ".join(message["attributes"].values())
+        return (
+            f"[yellow]{escape(message['content_type'])}[/] {size} bytes, not read {escape(known)}"
+        )
     kind, name = event.get("type", event.get("eventType")), event.get("id", event.get("eventID"))
     return f"[bold]{escape(kind)}[/] {escape(name)} {escape(event['source'])}"

@@ -1,4 +1,4 @@
-"""``skybridge test``: unit tests of one's own routes."""
+"""``skybridge test`` runs test cases against the routes and subscriptions of a configuration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     "test",
     "skybridge test cases.yaml --config skybridge.yaml",
     "skybridge test cases.yaml                     # the file names its configuration",
-    "skybridge test cases.yaml --only orders       # cases with that in their name",
+    "skybridge test cases.yaml --only orders       # cases with this text in their name",
     "# a case, in YAML:",
     "#   configuration: skybridge.yaml",
     "#   cases:",
@@ -33,20 +33,31 @@ if TYPE_CHECKING:
     "#       expect: {refused: no-route}",
 )
 def run(
-    file: Annotated[Path, typer.Argument(help="The cases, in YAML.")],
+    file: Annotated[Path, typer.Argument(help="Run the cases of this YAML file.")],
     config: Annotated[
-        Path | None, option("The configuration under test.", "-c", envvar="SKYBRIDGE_CONFIG")
+        Path | None,
+        option(
+            "Test this configuration file; by default the one that the cases name.",
+            "-c",
+            envvar="SKYBRIDGE_CONFIG",
+        ),
     ] = None,
-    only: Annotated[str, option("Only cases with this text in their name.")] = "",
+    only: Annotated[
+        str, option("Run only cases with this text in their name; by default all.")
+    ] = "",
     as_json: Annotated[bool, option("Print one JSON object per case.", "--json")] = False,
 ) -> None:
-    """Test routes and subscriptions of a configuration: each case has an event and the expected result.
+    """Test routes and subscriptions with cases from a file.
 
-    Nothing is sent and no broker is asked. A case has name, event (attributes and data; specversion,
-    id and source are filled in) and expect. Only the written members of expect are compared: route, to
-    (broker/topic), key (null for none), content_mode, subscriptions (all that would deliver it), or
-    refused (a problem's code or status). A case may have mode (binary or structured), key (of the
-    request), route (posted to /events/{route}) and producer (the sender). Exits with 1 if a case fails.
+    Nothing is sent and no broker is asked. A case has name, event (attributes and data;
+    specversion, id and source are filled in) and expect.
+
+    Only the members that expect has are compared: route, to (broker/topic), key (null for none),
+    content_mode, subscriptions and refused. The member subscriptions lists all that would deliver
+    the event; refused is the code or status of a problem.
+
+    A case may also have mode (binary or structured), key (of the request), route (posted to
+    /events/{route}) and producer (the sender). Exits with 1 if a case fails.
     """
     import os
 
@@ -68,7 +79,7 @@ def run(
         else:
             _print(case.name, f"{file}:{line}", found)
     if not total:
-        printing.fail(f"no case has {only!r} in its name.", code=exits.SETUP)
+        printing.fail(f"--only {only} matches no case.", code=exits.SETUP)
     if not as_json:
         printing.err().print(f"{total - failed} passed, {failed} failed")
     if failed:
@@ -81,8 +92,8 @@ def _configuration(file: Path, suite: Suite, given: Path | None) -> Path:
     named = suite.cases.configuration
     if named is None:
         printing.fail(
-            "no configuration is given.",
-            cure="name it with --config, or write configuration: FILE into the file of the cases.",
+            "The configuration under test is missing.",
+            cure="Add --config FILE, or write configuration: FILE into the file of the cases.",
             code=exits.SETUP,
         )
     return file.parent / named

@@ -1,4 +1,6 @@
-"""``skybridge topics``: the four operations of the protocol guide, for every broker alike."""
+"""``skybridge topics`` reads and publishes to topics of any broker by the four operations of the
+protocol guide.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import admin_client, options, printing, tail, verbs
-from app.cli.admin_client import BROKER, Broker, Partition, Raw, Service
+from app.cli.admin_client import BROKER, AdminClient, Broker, Partition, Raw
 from app.cli.verbs import option
 
 if TYPE_CHECKING:
@@ -18,26 +20,31 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "topics",
-    "Topics of every broker: partitions, records, positions of groups.\n\n"
-    "Metadata (list, show), Fetch (peek, tail), Offset (offsets) and Produce (publish) of the Kafka "
-    "protocol guide, asked of a running service. It changes no consumer group and creates no topic.",
+    "Inspect topics of every broker, or publish to them.\n\n"
+    "These commands ask a running service for Metadata (list, show), Fetch (peek, tail), Offset (offsets) "
+    "and Produce (publish) of the Kafka protocol guide. They change no consumer group and create no topic.",
 )
 
-TopicName = Annotated[str, typer.Argument(help="The topic, by its name on the broker.")]
+TopicName = Annotated[str, typer.Argument(help="Use the topic with this name on the broker.")]
 
 
-class Mode(StrEnum):
+class PublishMode(StrEnum):
+    """The content modes of a published record."""
+
     binary = "binary"
     structured = "structured"
 
 
 @app.verb("list", "skybridge topics list", "skybridge topics list --broker main --json")
 def list_(
-    broker: Annotated[str, option("Only this broker; all by default.", "-b")] = "",
+    broker: Annotated[str, option("List only topics of this broker; by default all.", "-b")] = "",
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """List the topics of every broker, and name the brokers that do not answer."""
+    """List the topics of all brokers.
+
+    Brokers that do not answer are named on standard error.
+    """
     service.show_all(service.get("/v1/topics", {"broker": broker}), _TOPICS)
     if not broker:
         _miss(service.get("/status")["brokers"])
@@ -52,15 +59,19 @@ _TOPICS: Sequence[Column] = (
 
 
 def _miss(brokers: Mapping[str, Mapping[str, Any]]) -> None:
-    """Say whose topics are not in the list."""
+    """Print the brokers whose topics are missing in the list, because they do not answer."""
     for name, health in brokers.items():
         if not health["healthy"]:
             printing.err().print(f"broker {name} does not answer: {health['cause']}", markup=False)
 
 
 @app.verb("show", "skybridge topics show events", "skybridge topics show orders -b main --json")
-def show(topic: TopicName, broker: Broker = BROKER, *, service: Service) -> None:
-    """Show a topic's partitions: leader, replicas, in-sync replicas, both ends."""
+def show(topic: TopicName, broker: Broker = BROKER, *, service: AdminClient) -> None:
+    """Show the partitions of a topic.
+
+    Each row has the leader, the replicas, the in-sync replicas, and the earliest and latest
+    position.
+    """
     columns = ("number", "leader", "replicas", "isr", "earliest", "latest")
     found = service.get(admin_client.topic_path(broker, topic))
     service.show(found, lambda found: printing.listing(columns, found["partitions"]))
@@ -78,12 +89,15 @@ def peek(
     broker: Broker = BROKER,
     begin: tail.Begin = "earliest",
     partition: Partition = None,
-    limit: Annotated[int, option("Most messages.", "-n", min=1)] = 10,
+    limit: Annotated[int, option("Print at most this many messages.", "-n", min=1)] = 10,
     raw: Raw = False,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Print some messages of a topic, partition after partition, and the position of the next ones."""
+    """Print some messages of a topic.
+
+    They come partition after partition, with the position of the next ones.
+    """
     query = {"from": begin, "partition": partition, "limit": limit, "raw": raw}
     page = service.get(admin_client.topic_path(broker, topic, "/records"), query)
     for message in page["messages"]:
@@ -101,16 +115,21 @@ def peek(
 def offsets(
     topic: TopicName,
     broker: Broker = BROKER,
-    time: Annotated[str, option("Also the position at this time: RFC 3339, or milliseconds.")] = "",
+    time: Annotated[
+        str, option("Also show the position at this time: RFC 3339, or milliseconds since 1970.")
+    ] = "",
     group: Annotated[
         list[str] | None,
-        option("Position and lag of this group; by default of the subscriptions' groups.", "-g"),
+        option("Show this group; may be repeated; by default the groups of subscriptions.", "-g"),
     ] = None,
     partition: Partition = None,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Show positions: earliest, latest, at a time; and the positions of groups with their lag."""
+    """Show the positions of a topic and of its groups.
+
+    The positions are earliest, latest and at a time; groups have their committed position and lag.
+    """
     query = {"time": time, "group": group, "partition": partition}
     found = service.get(admin_client.topic_path(broker, topic, "/offsets"), query)
     columns = ("number", "earliest", "latest", *(("at_time",) if time else ()))
@@ -131,23 +150,30 @@ def offsets(
 )
 def publish(
     topic: TopicName,
-    type_: Annotated[str, option("The event's type.", "-t")],
+    type_: Annotated[str, option("Set the type of the event.", "-t")],
     broker: Broker = BROKER,
-    source: Annotated[str, option("Its source.", "-s")] = "/skybridge/topics",
-    id_: Annotated[str, option("Id of the event; a new UUID by default.")] = "",
-    subject: Annotated[str, option("Its subject.")] = "",
-    data: Annotated[str, option("Data of the event; @FILE reads a file.", "-d")] = "",
-    key: Annotated[str, option("The record key.", "-k")] = "",
-    mode: Annotated[Mode, option("Content mode of the record.", "-m")] = Mode.binary,
+    source: Annotated[str, option("Set the source of the event.", "-s")] = "/skybridge/topics",
+    id_: Annotated[str, option("Set the id of the event; by default a new UUID.")] = "",
+    subject: Annotated[str, option("Set the subject of the event; by default none.")] = "",
+    data: Annotated[
+        str, option("Set the data of the event; @FILE reads a file; by default none.", "-d")
+    ] = "",
+    key: Annotated[str, option("Set the record key; by default none.", "-k")] = "",
+    mode: Annotated[
+        PublishMode, option("Use this content mode for the record.", "-m")
+    ] = PublishMode.binary,
     *,
-    service: Service,
+    service: AdminClient,
 ) -> None:
-    """Publish one event to an existing topic, without routes; the receipt names its position."""
+    """Publish one event to an existing topic.
+
+    No route applies. The receipt names the position of the event.
+    """
     from app.cli import event_input
 
     recipe = event_input.Recipe(type_, source, id_, subject, data=options.data(data))
     message = event_input.request(recipe)
-    key = options.demanded_value("--key", key)
+    key = options.require_header_value("--key", key)
     headers = {**dict(message.headers), **({"skybridge-key": key} if key else {})}
     path, query = admin_client.topic_path(broker, topic, "/records"), {"content_mode": mode.value}
     receipt = service.post(path, query=query, content=message.body, headers=headers)

@@ -1,6 +1,7 @@
-"""How a verb is registered: in the root or in a group, with its docstring and its examples as help.
+"""Registration of commands, in the root or in a group, with the docstring and the examples as help.
 
-Options that several verbs share are a NamedTuple, which such a verb takes as one parameter.
+Options that several commands share are fields of a NamedTuple, which such a command has as one
+parameter.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ _OPTION = type(typer.Option())
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
-    """An option with its help. ``names``: its short name, or others than that of its parameter, which is
-    ``--limit`` for ``limit``."""
+    """Return a typer option with its help.
+
+    ``names`` are a short name, or long names that replace the one made from the parameter
+    (``--limit`` for ``limit``). ``more`` is passed to typer.
+    """
     return typer.Option(*names, help=text or None, **more)
 
 
-class _Verb(TyperCommand):
-    """A verb that looks at its parameters when they are asked for: a command line names one of sixty verbs, and
-    looking at all of them takes longer than most verbs run. It is registered by what makes its function."""
+class _LazyCommand(TyperCommand):
+    """A command that reads the parameters of its function only when they are needed.
+
+    There are sixty commands, and reading the parameters of all of them takes longer than most
+    commands run. The command is registered with a factory of its function.
+    """
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -48,34 +55,45 @@ class _Verb(TyperCommand):
         return get_command(alone)
 
     @functools.cached_property
-    def params(self) -> Any:  # type: ignore[override]  # as it was set
+    def params(self) -> Any:  # type: ignore[override]
         return self._whole.params
 
     @functools.cached_property
-    def callback(self) -> Any:  # type: ignore[override]  # likewise
+    def callback(self) -> Any:  # type: ignore[override]
         return self._whole.callback
 
 
-class Group(typer.Typer):
+class CommandGroup(typer.Typer):
+    """A typer application whose commands have examples and shared options."""
+
     def verb(self, name: str, *examples: str, json: str = "") -> Callable[[F], F]:
-        """Registers a verb. ``json``: what its --json prints, where that is not what other verbs print."""
+        """Return a decorator that registers a function as a command.
+
+        Args:
+            name: The name of the command.
+            examples: Command lines for the help.
+            json: The help of --json, if it differs from that of other commands.
+        """
 
         def register(run: F) -> F:
-            # Examples must not be wrapped.
+            # \b keeps click from wrapping the examples.
             text = f"{inspect.cleandoc(run.__doc__ or '')}\n\n\b\nExamples:\n  "
-            added = self.command(name=name, cls=_Verb, help=text + "\n  ".join(examples))
+            added = self.command(name=name, cls=_LazyCommand, help=text + "\n  ".join(examples))
             added(lambda: _expanded(run, json))
             return run
 
         return register
 
 
-def group(name: str, text: str, **more: Any) -> Group:
-    return Group(
+def group(name: str, text: str, **more: Any) -> CommandGroup:
+    """Return a command group. ``text`` is its help; the first sentence is the summary in the list
+    of commands.
+    """
+    return CommandGroup(
         name=name,
         help=text,
         no_args_is_help=True,
-        rich_markup_mode=None,  # plain help: importing what draws boxes takes longer than helping
+        rich_markup_mode=None,  # importing rich would take longer than printing the help
         context_settings={"help_option_names": ["-h", "--help"]},
         **more,
     )
@@ -93,6 +111,7 @@ verb = root.verb
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, if ``--version`` is given."""
     if wanted:
         print(f"skybridge {__version__}")
         raise typer.Exit
@@ -102,15 +121,17 @@ def _version(wanted: bool) -> None:
 def _root_options(
     version: Annotated[
         bool,
-        option("Print the version.", "--version", callback=_version, is_eager=True),
+        option("Print the version and exit.", "--version", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
     del version
 
 
 def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
-    """The verb with the options of each of its groups. A group is a parameter whose type is a NamedTuple,
-    with an option for each field."""
+    """Return the function with one parameter per option, for typer.
+
+    A parameter whose type is a NamedTuple is replaced by one option per field.
+    """
     signature = inspect.signature(run, eval_str=True)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type[Any]] = {}
@@ -132,7 +153,7 @@ def _expanded(run: Callable[..., None], json: str) -> Callable[..., None]:
 
 
 def _named(parameter: inspect.Parameter) -> Any:
-    """Its type, with the long name of the option where that was left out."""
+    """Return the type of the parameter, with the long option name added if it was left out."""
     kind, *about = get_args(parameter.annotation) or (parameter.annotation,)
     if not about or not isinstance(about[0], _OPTION):
         return parameter.annotation
@@ -147,6 +168,7 @@ def _named(parameter: inspect.Parameter) -> Any:
 
 
 def _options(group: type[Any], json: str) -> Iterator[inspect.Parameter]:
+    """Yield one parameter per field of an option group. ``json`` replaces the help of --json."""
     kinds = get_type_hints(group, include_extras=True)
     if json:
         kinds["as_json"] = Annotated[bool, option(json, "--json")]

@@ -1,4 +1,4 @@
-"""``skybridge verify``: whether a request that arrived was signed by the one we think."""
+"""``skybridge verify`` checks the signature of a webhook request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.model.signing_key import SigningKey
 
 _STDIN = Path("-")
-_WITHOUT_END = 300.0
+_TOLERANCE = 300.0
 
 
 @verb(
@@ -25,26 +25,44 @@ _WITHOUT_END = 300.0
 )
 def run(
     request: Annotated[
-        Path, typer.Argument(help="A request: header lines, an empty line, the body. - is stdin.")
+        Path,
+        typer.Argument(
+            help="Verify the request in this file: header lines, an empty line, the body; - reads standard input."
+        ),
     ] = _STDIN,
-    headers: Annotated[Path | None, option("Only header lines, instead of a request.")] = None,
-    body: Annotated[Path | None, option("Only the body, byte for byte; with --headers.")] = None,
-    key: Annotated[
-        list[str] | None, option("whsec_ or whpk_; may be repeated while keys are rotated.")
+    headers: Annotated[
+        Path | None, option("Read the header lines from this file, instead of a whole request.")
     ] = None,
-    key_file: Annotated[list[Path] | None, option("A file that holds only a key.")] = None,
+    body: Annotated[
+        Path | None, option("Read the body from this file, byte for byte; requires --headers.")
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        option("Verify with this key, whsec_ or whpk_; may be repeated while keys are rotated."),
+    ] = None,
+    key_file: Annotated[
+        list[Path] | None, option("Verify with the key in this file; may be repeated.")
+    ] = None,
     tolerance: Annotated[
-        float, option("Seconds by which clocks may differ.", min=0)
-    ] = _WITHOUT_END,
-    at: Annotated[float | None, option("Check as of this time, seconds since 1970.")] = None,
-    json_output: Annotated[bool, option("One JSON document.", "--json")] = False,
+        float, option("Allow clocks to differ by this many seconds.", min=0)
+    ] = _TOLERANCE,
+    at: Annotated[
+        float | None, option("Verify as of this time, in seconds since 1970; by default now.")
+    ] = None,
+    json_output: Annotated[bool, option("Print one JSON document.", "--json")] = False,
 ) -> None:
-    """Verify the signature of a webhook request (Standard Webhooks v1 and v1a), and print the reason."""
+    """Verify the signature of a webhook request.
+
+    Signatures are those of Standard Webhooks, v1 and v1a. The command prints the reason of its
+    verdict, and exits with 1 if the signature is invalid.
+    """
     from app.delivery.verifying import verify
     from app.runtime.clock import SystemClock
 
     if (headers is None) != (body is None):
-        printing.fail("give --headers and --body together.", code=exits.SETUP)
+        printing.fail(
+            "--headers and --body work only together.", cure="Add the other one.", code=exits.SETUP
+        )
     if headers is not None and body is not None:
         lines, content = _lines(options.content(headers)), options.content(body)
     else:
@@ -60,6 +78,7 @@ def run(
 
 
 def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
+    """Return the verification keys of the options, or end the command if one is malformed."""
     from app.model.signing_key import read_key
 
     texts_of: Mapping[str, str] = {
@@ -69,7 +88,9 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
         },
     }
     if not texts_of:
-        printing.fail("no key to verify with is given.", cure="--key whsec_...", code=exits.SETUP)
+        printing.fail(
+            "--key is missing.", cure="Add --key whsec_... or --key-file FILE.", code=exits.SETUP
+        )
     keys = []
     for name, text in texts_of.items():
         try:
@@ -80,17 +101,23 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
 
 
 def _parted(whole: bytes) -> tuple[list[tuple[str, str]], bytes]:
-    """Head and body of a request as it was on the wire, or with plain line ends."""
+    """Split a request into header lines and body. Line ends are CRLF or LF."""
     ends = [(whole.find(end), end) for end in (b"\r\n\r\n", b"\n\n") if end in whole]
     if not ends:
-        printing.fail("The request has no empty line between headers and body.", code=exits.SETUP)
+        printing.fail(
+            "The request has no empty line between headers and body.",
+            cure="Insert one, or use --headers and --body.",
+            code=exits.SETUP,
+        )
     _, end = min(ends)
     head, _, body = whole.partition(end)
     return _lines(head), body
 
 
 def _lines(head: bytes) -> list[tuple[str, str]]:
-    """A line without a colon, such as the request line, is no header."""
+    """Return names and values of header lines. A line without a colon, such as the request line, is
+    skipped.
+    """
     found = []
     for line in head.decode("latin-1").splitlines():
         name, colon, value = line.partition(":")

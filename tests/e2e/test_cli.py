@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from app.cli import exits
-from app.cli.trying import example
+from app.cli.example_request import example_command
 from app.config.load.loader import load
 from child_service import Child, run, running
 from configuration import configuration, route, written
@@ -241,7 +241,7 @@ async def test_the_printed_curl_works_as_pasted(tmp_path: Path) -> None:
         lacking("curl is not there")
     async with running(tmp_path, "serve", "--config", write(tmp_path)) as service:
         configuration = load(tmp_path / "skybridge.yaml", {}).config
-        pasted = example(configuration, service.said["events"].removesuffix("/events"))
+        pasted = example_command(configuration, service.said["events"].removesuffix("/events"))
         process = await asyncio.create_subprocess_shell(
             pasted, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
         )

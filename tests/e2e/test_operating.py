@@ -93,7 +93,7 @@ async def test_tail_explains_each_event_of_a_subscription(
     code, said, _ = await run(tmp_path, *words, *server)
     assert "DATA('/status') is 'open'" in said
     code, _, errors = await run(tmp_path, "tail", "events", "--explain", *server)
-    assert (code, "--explain needs a subscription" in errors) == (exits.SETUP, True)
+    assert (code, "--explain needs --subscription" in errors) == (exits.SETUP, True)
 
 
 async def test_headers_of_a_subscription_are_sent_and_never_shown(

@@ -410,7 +410,7 @@ def test_notes_are_kept_by_hadoops_file_systems_too(spark: SparkSession, tmp_pat
 
 
 REFUSED: Sequence[tuple[list[str], str]] = (
-    ([], "the target is missing"),
+    ([], "The target is missing"),
     (["--to", "orders"], "'orders' is not a target"),
     (["--to", "main/x", "--as", "0.3"], "'0.3' is not a form"),
     (["--to", "main/x", "--from", "yesterday"], "'yesterday' is not a time"),

@@ -49,7 +49,7 @@ MODULES = (
     ),
     *(
         "jsonschema_rs",
-        "app.cli.trying",
+        "app.cli.example_request",
         "typer._adapters",
         "encodings.idna",
         "uvicorn.lifespan.off",

@@ -1,7 +1,7 @@
-"""Shell. Events to try the bridge with: GitHub's example webhooks, or a generator of our own.
+"""Shell. Events for the demo and for tests: example webhooks of GitHub, or generated events.
 
-The generator is for machines without npm: orders of an imaginary shop. The same seed gives the same feed.
-Order matters per customer: an order is placed, paid, then sent.
+The generator is for machines without npm. It makes the orders of an imaginary shop: an order is
+placed, paid, then sent, so order matters per customer. The same seed gives the same feed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from app.event.value import CloudEvent, DataForm
 _STEPS = ("created", "paid", "packed", "shipped")
 CUSTOMERS = 20
 DISPUTED = 0.04  # share of payments that are disputed instead
-SECRET = "a-secret-of-the-demo"  # noqa: S105 - signs examples, of anybody's
+SECRET = "a-secret-of-the-demo"  # noqa: S105 - signs public examples
 
 
 class Feed(NamedTuple):
-    """``origin`` says in words where the events come from. ``webhooks``: of each event, the request that its
-    publisher sends, signed with SECRET; none where the events come as CloudEvents."""
+    """Events to send, with a description of their origin.
+
+    ``webhooks`` has the signed request of the publisher for each event. It is empty if the events
+    are sent as CloudEvents.
+    """
 
     origin: str
     events: list[CloudEvent]
@@ -33,7 +36,12 @@ class Feed(NamedTuple):
 
 
 def github_feed(environ: Mapping[str, str], received: str) -> Feed:
-    """Every example payload of the npm package. Raises SetupError when it cannot be had."""
+    """Return an event for every example webhook of the npm package. ``received`` is an RFC 3339
+    time.
+
+    Raises:
+        SetupError: If the package is not in the cache and npm cannot fetch it.
+    """
     found = [
         (name, body, github.delivery_of(name, index, body))
         for index, (name, body) in enumerate(payloads.payloads(payloads.cache_folder(environ)))
@@ -48,7 +56,7 @@ def github_feed(environ: Mapping[str, str], received: str) -> Feed:
 
 
 def load_feed(environ: Mapping[str, str], received: str, count: int) -> Feed:
-    """GitHub's payloads where npm or the cache has them, else ``count`` generated events."""
+    """Return GitHub's examples, or ``count`` generated events if the npm package cannot be fetched."""
     try:
         return github_feed(environ, received)
     except SetupError as why:
@@ -60,14 +68,14 @@ def generated_feed(count: int, received: str, why: str = "") -> Feed:
 
 
 def orders(count: int, *, received: str, seed: int = 329) -> list[CloudEvent]:
-    """``count`` events; ``received`` is the RFC 3339 time they all carry."""
-    chance = random.Random(seed)  # noqa: S311 - a feed, not a secret
+    """Return ``count`` generated events. ``received`` is the RFC 3339 time of each."""
+    chance = random.Random(seed)  # noqa: S311 - not a secret
     feed = _steps(chance)
     return [_event(number, *next(feed), received=received) for number in range(count)]
 
 
 def _steps(chance: random.Random) -> Iterator[tuple[int, int, str]]:
-    """Customer, order and step; orders of all customers interleave."""
+    """Yield customer, order and step without end. The orders of all customers interleave."""
     open_orders: list[tuple[int, int, int]] = []
     number = 0
     while True:

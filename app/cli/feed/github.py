@@ -1,4 +1,6 @@
-"""GitHub's webhooks as GitHub sends them, and the events that the intake makes of them."""
+"""Make the request that GitHub sends for a webhook, and the event that the intake makes of that
+request.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,20 @@ _JSON = "application/json"
 
 
 def to_event(name: str, payload: bytes, *, delivery: str, received: str) -> CloudEvent:
-    """The webhook ``name`` with body ``payload`` as an event.
+    """Return the webhook ``name`` with the body ``payload`` as an event.
 
-    ``delivery``  the ``X-GitHub-Delivery`` header: the event's id.
-    ``received``  RFC 3339 text: its time where the payload has none.
+    Args:
+        name: The kind of webhook, from the header ``X-GitHub-Event``.
+        payload: The JSON body.
+        delivery: The header ``X-GitHub-Delivery``, which becomes the event's id.
+        received: An RFC 3339 time, for payloads that have none.
     """
     found = attributes(name, delivery, msgspec.json.decode(payload), received)
     return CloudEvent({**found, "datacontenttype": _JSON}, payload, DataForm.JSON)
 
 
 def webhook(name: str, payload: bytes, *, delivery: str, secret: str) -> HttpMessage:
-    """The request, signed over its body."""
+    """Return the request that GitHub sends, signed over its body with ``secret``."""
     signature = hmac.digest(secret.encode(), payload, "sha256").hex()
     headers = (
         ("Content-Type", _JSON),
@@ -38,6 +43,6 @@ def webhook(name: str, payload: bytes, *, delivery: str, secret: str) -> HttpMes
 
 
 def delivery_of(name: str, index: int, payload: bytes) -> str:
-    """Example payloads come without their delivery header: a digest stands in, equal every time."""
+    """Return a delivery id made of a digest, always the same, because example payloads have none."""
     digest = hashlib.sha256(b"%s/%d/" % (name.encode(), index) + payload).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-{digest[12:16]}-{digest[16:20]}-{digest[20:32]}"

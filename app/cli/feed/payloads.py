@@ -1,6 +1,7 @@
-"""GitHub's example webhook payloads, from npm: fetched once into a cache folder, never committed.
+"""Example webhook payloads of GitHub, fetched from npm once into a cache folder, and never
+committed.
 
-The package is one JSON document; each payload in it is kept as the very bytes it has there.
+The package is one JSON document. Each payload keeps the bytes that it has there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SHA512 = (
     "0dee94dd707a3b70ed09aedb2a008ccd31dd7a8a6aa99e92362bcc6099caeb98"
     "9eaca2f5027348034b644580914bb970193efdd9df8fb3559b7c796ca3a3329d"
 )
-FETCH_WITHIN = 60.0  # seconds
+FETCH_TIMEOUT = 60.0  # seconds
 _DOCUMENT = "package/api.github.com/index.json"
 
 
@@ -33,16 +34,17 @@ class _Kind(msgspec.Struct):
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """``SKYBRIDGE_CACHE``, or the user's own cache folder."""
+    """Return the folder ``SKYBRIDGE_CACHE``, or the cache folder of the user."""
     if own := environ.get("SKYBRIDGE_CACHE"):
         return Path(own)
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "skybridge"
 
 
 def payloads(folder: Path) -> list[tuple[str, bytes]]:
-    """Event name and payload bytes, in the order of the package.
+    """Return the event name and the bytes of each payload, in the order of the package.
 
-    Raises SetupError when the package is not in ``folder`` and npm cannot bring it.
+    Raises:
+        SetupError: If the package is not in ``folder`` and npm cannot fetch it.
     """
     tarball = folder / TARBALL
     if not tarball.exists():
@@ -51,7 +53,7 @@ def payloads(folder: Path) -> list[tuple[str, bytes]]:
 
 
 def read(tarball: Path) -> list[tuple[str, bytes]]:
-    """What ``payloads`` gives, from a file whose digest must be the known one."""
+    """Return the event names and payloads of a package file, after its SHA-512 digest was checked."""
     if hashlib.sha512(tarball.read_bytes()).hexdigest() != SHA512:
         raise SetupError(f"{tarball} is not {PACKAGE}.", cure="Delete it and retry.")
     with tarfile.open(tarball) as archive:
@@ -68,8 +70,11 @@ def _fetch(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "pack", PACKAGE, "--silent", "--pack-destination", os.fspath(folder)]
     try:
-        subprocess.run(  # noqa: S603 - fixed words, found by which
-            command, check=True, capture_output=True, timeout=FETCH_WITHIN, cwd=folder
+        subprocess.run(  # noqa: S603 - fixed arguments; the path comes from which
+            command, check=True, capture_output=True, timeout=FETCH_TIMEOUT, cwd=folder
         )
     except (subprocess.SubprocessError, OSError) as failure:
-        raise SetupError(f"npm could not fetch {PACKAGE}: {failure}") from failure
+        raise SetupError(
+            f"npm could not fetch {PACKAGE}: {failure}.",
+            cure="Connect to the npm registry, and retry.",
+        ) from failure

@@ -1,8 +1,10 @@
-"""``skybridge pipeline``: events in a lake of Iceberg tables, and back again. One module a verb."""
+"""``skybridge pipeline`` copies events into a lake of Iceberg tables, and sends them from there.
+One module per command.
+"""
 
 from __future__ import annotations
 
-from app.cli.pipeline import (  # noqa: F401 - each registers its verb
+from app.cli.pipeline import (  # noqa: F401 - each registers its command
     archive,
     erase,
     maintain,

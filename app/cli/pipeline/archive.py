@@ -1,4 +1,4 @@
-"""``skybridge pipeline archive``: a log into the lake."""
+"""``skybridge pipeline archive`` copies the records of a log into the lake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, open_lake, read, verb
 from app.cli.verbs import option
 
@@ -28,19 +28,22 @@ if TYPE_CHECKING:
 def run(
     config: ConfigFile = None,
     once: Annotated[
-        bool, option("Copy the records stored now, then end; by default run until stopped.")
+        bool, option("Copy the present records, then end; by default run until stopped.")
     ] = False,
     skip_lost: Annotated[
-        bool, option("Continue after records that retention dropped unread.")
+        bool, option("Continue after a gap, where retention removed records that were not copied.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Copy every record of a log into the lake and decode the events, each exactly once.
+    """Copy a log into the lake and decode its events.
 
-    Reads Kafka, or an embedded log through its Kafka listener (a service must be serving it), and writes
-    three tables: events_raw with the unchanged records, events with one row per source and id, quarantine with
-    the invalid records and their faults. After a kill it continues where it stopped. SIGTERM and Ctrl-C end it
-    after the current batch. A lake has one archive at a time.
+    The source is Kafka, or an embedded log through the Kafka listener of a running service. Every
+    record is copied exactly once. The command writes three tables. events_raw has the unchanged
+    records, and events has one row per source and id. quarantine has the invalid records and their
+    faults.
+
+    After a kill it continues where it stopped. SIGTERM and Ctrl-C end it after the current batch. A
+    lake has one archive at a time.
     """
     settings = read(config)
     from app.pipeline.archive import run as archive
@@ -60,10 +63,11 @@ def run(
     session.stop()
     _conclude(outcome, as_json=as_json)
     if not as_json:
-        telling.after(lake, config)
+        next_step.print_next_step(lake, config)
 
 
 def _plan(config: Config, *, skip_lost: bool) -> Plan:
+    """Return the plan of the archive from the configuration."""
     from datetime import datetime
 
     from app.features.lake.settings import archived_place, archived_topics, checkpoint_of
@@ -86,16 +90,18 @@ def _plan(config: Config, *, skip_lost: bool) -> Plan:
 
 @contextmanager
 def _stopping() -> Iterator[threading.Event]:
-    """Set by SIGTERM and SIGINT. A second SIGINT leaves at once, which loses nothing either."""
+    """Yield an event that SIGTERM or SIGINT sets. A second SIGINT ends the process at once, which
+    loses nothing either.
+    """
     import signal
 
     stop = threading.Event()
 
-    def told(number: int, _frame: object) -> None:
+    def stop_soon(number: int, _frame: object) -> None:
         stop.set()
         signal.signal(number, signal.default_int_handler)
 
-    before = {each: signal.signal(each, told) for each in (signal.SIGTERM, signal.SIGINT)}
+    before = {each: signal.signal(each, stop_soon) for each in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
@@ -105,6 +111,7 @@ def _stopping() -> Iterator[threading.Event]:
 
 @contextmanager
 def _telling(*, once: bool, quiet: bool) -> Iterator[Callable[[Told], None]]:
+    """Yield the function that shows the progress: nothing, bars, or a line per batch."""
     if quiet:
         yield lambda _: None
     elif once:
@@ -127,9 +134,11 @@ def _bars() -> Iterator[Callable[[Told], None]]:
 
 
 def _line(told: Told) -> None:
-    """One a batch, for a log."""
+    """Print one line per batch, for a log."""
     if told.trouble:
-        printing.print_error(f"events are not made now: {told.trouble}", "it will be retried")
+        printing.print_error(
+            f"Events could not be decoded: {told.trouble}", "None needed: the next batch retries."
+        )
     elif told.derived is not None:
         found = told.derived
         printing.text_line(

@@ -1,4 +1,4 @@
-"""``skybridge pipeline erase``: one subject or source, out of everything."""
+"""``skybridge pipeline erase`` removes all events of a subject or a source from the lake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, open_lake, read, verb
 from app.cli.verbs import option
 
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
 )
 def run(
     config: ConfigFile = None,
-    subject: Annotated[str, option("All events with this subject.")] = "",
-    source: Annotated[str, option("All events of this source.")] = "",
+    subject: Annotated[str, option("Remove all events with this subject.")] = "",
+    source: Annotated[str, option("Remove all events of this source.")] = "",
     dry_run: Annotated[bool, option("Only count the rows.")] = False,
-    yes: Annotated[bool, option("Do not ask.")] = False,
+    yes: Annotated[bool, option("Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove all events of a subject or a source: rows, older snapshots, and the files that hold them.
+    """Remove all events of a subject or source from the lake.
 
-    It first counts the rows, and asks unless --yes is given. Erased rows cannot be restored, except from the
-    log, whose own retention removes them there. Older snapshots of the tables are removed too. No archive,
-    redrive or maintain may run meanwhile.
+    The command removes rows, older snapshots, and the files that hold them. It first counts the
+    rows, and asks for confirmation unless --yes is given. Erased rows cannot be restored, except
+    from the log, whose own retention removes them there. No archive, redrive or maintain may run
+    meanwhile.
     """
     attribute, text = _chosen(subject, source)
     if not (dry_run or yes or sys.stdin.isatty()):
         printing.fail(
-            "rows would be removed for good, and there is no terminal to ask for confirmation.",
-            cure="add --yes to confirm, or inspect first with --dry-run",
+            "The command would remove rows for good, and there is no terminal to ask for confirmation.",
+            cure="Add --yes to confirm, or inspect first with --dry-run.",
             code=exits.SETUP,
         )
     settings = read(config)
@@ -59,14 +60,17 @@ def run(
     if not as_json:
         again = ("erase", f"--{attribute}", text)
         then = again if dry_run else (*again, "--dry-run")
-        telling.after(lake, config, *then, look="" if dry_run else "to see that nothing is left")
+        next_step.print_next_step(
+            lake, config, *then, look="" if dry_run else "to see that nothing is left"
+        )
 
 
 def _chosen(subject: str, source: str) -> tuple[Attribute, str]:
+    """Return the attribute and its value, or end the command unless exactly one option is given."""
     if bool(subject) == bool(source):
         printing.fail(
-            "give either --subject or --source",
-            cure="skybridge pipeline erase --subject TEXT --dry-run",
+            "erase needs either --subject or --source.",
+            cure="Run skybridge pipeline erase --subject TEXT --dry-run.",
             code=exits.SETUP,
         )
     return ("subject", subject) if subject else ("source", source)
@@ -80,7 +84,9 @@ def _counted(session: SparkSession, lake: Lake, attribute: Attribute, text: str)
 
 
 def _ask(found: list[Erased], attribute: Attribute, text: str, *, yes: bool, quiet: bool) -> None:
-    """The count is printed in any case: a user that gave --yes sees it too, before it is too late to stop."""
+    """Print the row counts, and ask for confirmation unless ``yes``. With --yes the user can still
+    stop the command in time.
+    """
     counts = ", ".join(f"{each.rows} of {each.table}" for each in found)
     if not quiet:
         printing.err().print(f"{attribute} {text}: rows to remove: {counts}", markup=False)

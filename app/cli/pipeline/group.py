@@ -1,4 +1,6 @@
-"""The group, and what its verbs share. A verb's module registers itself: ``@verb("archive", ...)``."""
+"""The group ``skybridge pipeline`` and what its commands share. Each module registers its command
+with ``@verb(...)``.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,21 @@ if TYPE_CHECKING:
 
 app = verbs.group(
     "pipeline",
-    "Events into a lake of Apache Iceberg tables and out of it, on Spark.\n\n"
-    "Needs the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 or 21; query and "
-    "report need no Java. "
-    "The section pipeline of the configuration says where the lake is; without it, in ./skybridge-data/lake.",
+    "Copy events into an Iceberg lake, query and replay them.\n\n"
+    "These commands need the extra `pipeline` (make install installs it, the image `pipeline` has it) and Java 17 "
+    "or 21; query and report need no Java. The section pipeline of the configuration names the place of the lake; "
+    "by default it is ./skybridge-data/lake.",
 )
 verb = app.verb
 
-Json = Annotated[bool, option("One JSON object, and no progress bar.", "--json")]
+Json = Annotated[bool, option("Print one JSON object and no progress bar.", "--json")]
 
 
 def read(file: Path | None) -> Config:
-    """The configuration. Raises SetupError with every line that is wrong, and where Spark cannot run: before
-    a verb imports what needs it.
+    """Load the configuration, before the command imports its heavy modules.
+
+    Raises:
+        SetupError: With every finding, or if Spark cannot run here.
     """
     from app.pipeline.session import requirements
 
@@ -40,8 +44,12 @@ def read(file: Path | None) -> Config:
 def open_lake(
     config: Config, name: str, *, quiet: bool = False, brief: bool = False, fills: bool = False
 ) -> tuple[SparkSession, Lake]:
-    """A session for a verb, with the lake of the configuration. ``fills``: the verb makes a lake that is missing.
-    Raises as ``open_spark`` does, and SetupError, before Spark starts, where there was never a lake.
+    """Start Spark and return its session and the lake of the configuration.
+
+    ``fills`` is True for a command that creates a missing lake.
+
+    Raises:
+        SetupError: As ``open_spark``; or before Spark starts, if the lake does not exist.
     """
     from app.features.lake.settings import lake_of
     from app.pipeline.query.opening import demand_catalog
@@ -55,9 +63,12 @@ def open_lake(
 def open_spark(
     config: Config, name: str, lake: Lake | None = None, *, quiet: bool = False, brief: bool = False
 ) -> SparkSession:
-    """A session for a verb; the jars are fetched where they are missing.
+    """Start Spark and return its session. Missing jars are downloaded first.
 
-    ``name``: of the verb. ``brief``: as ``open_session`` has it. Raises SetupError without the extra, Java or jars.
+    ``name`` is that of the command, and ``brief`` is passed to ``open_session``.
+
+    Raises:
+        SetupError: If the extra ``pipeline``, Java or a jar is missing.
     """
     from app.features.lake.settings import engine_of
     from app.pipeline.session import open_session
@@ -69,7 +80,11 @@ def open_spark(
 
 
 def bring_jars(*, quiet: bool = False) -> list[Path]:
-    """The files, fetched first where they are missing. Raises SetupError, which names the cure."""
+    """Download the missing jars and return the paths of all.
+
+    Raises:
+        SetupError: If a jar cannot be downloaded.
+    """
     import os
 
     from rich import progress as bar
@@ -92,8 +107,11 @@ def bring_jars(*, quiet: bool = False) -> list[Path]:
 
 
 def moment(option: str, text: str) -> datetime | None:
-    """A time on the command line, in UTC, which is also meant where no zone is said; None for none. Raises
-    SetupError."""
+    """Return the time of an option in UTC, or None for empty text. A time without a zone means UTC.
+
+    Raises:
+        SetupError: If the text is not an ISO 8601 time.
+    """
     from datetime import UTC, datetime
 
     from app.errors import SetupError
@@ -105,5 +123,5 @@ def moment(option: str, text: str) -> datetime | None:
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise SetupError(
-            f"{text!r} is not a time", setting=option, cure="write it as 2026-01-01T00:00:00Z"
+            f"{text!r} is not a time.", setting=option, cure="Write it as 2026-01-01T00:00:00Z."
         ) from None

@@ -1,4 +1,6 @@
-"""``skybridge pipeline maintain``: compaction and expiry."""
+"""``skybridge pipeline maintain`` compacts the tables of the lake and removes old snapshots and
+files.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, open_lake, read, verb
 from app.cli.verbs import option
 
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
     from app.pipeline.session import SparkSession
     from app.pipeline.settings import Lake
 
-Age = Annotated[float, option("Days for which a replaced snapshot can still be read.", min=0)]
+Age = Annotated[float, option("Keep replaced snapshots readable for this many days.", min=0)]
 OrphanAge = Annotated[
-    float, option("Days after which a file that no snapshot names is removed.", min=1)
+    float, option("Remove files that no snapshot names after this many days.", min=1)
 ]
 
 
@@ -33,10 +35,10 @@ def run(
     dry_run: Annotated[bool, option("Only show what would be done.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compact the tables of the lake, and remove old snapshots and files. Run it about once a day.
+    """Compact the lake, and remove old snapshots and files.
 
-    It rewrites small files as large ones, events sorted by type and source. It may run beside an archive: it keeps
-    the snapshots that the archive needs.
+    Run it about once a day. It rewrites small files as large ones, with events sorted by type and
+    source. It may run while an archive runs, because it keeps the snapshots that the archive needs.
     """
     settings = read(config)
     session, lake = open_lake(settings, "maintain", quiet=as_json)
@@ -51,7 +53,7 @@ def run(
     gone = "old snapshots" if dry_run else "expired snapshots"
     rows = [(t.table, t.files, t.rewritten, t.expired, t.deleted, t.orphans) for t in found]
     printing.table(("table", "files", made, gone, "deleted files", "orphans"), rows)
-    telling.after(lake, config, "maintain" if dry_run else "report")
+    next_step.print_next_step(lake, config, "maintain" if dry_run else "report")
 
 
 def _kept(

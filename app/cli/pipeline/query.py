@@ -1,4 +1,4 @@
-"""``skybridge pipeline query``: a question to the lake, in SQL."""
+"""``skybridge pipeline query`` runs an SQL query on the lake."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import open_lake, read, verb
 from app.cli.verbs import option
 
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from app.pipeline.query.answer import Answer
     from app.pipeline.settings import Lake
 
-WIDEST: Final = 60  # characters of a value in a table
+MAX_WIDTH: Final = 60  # characters of a value in a table
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
+    """The output formats of a query."""
+
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
 
-class By(StrEnum):
+class SqlEngine(StrEnum):
+    """The engines that run a query."""
+
     DUCKDB = "duckdb"
     SPARK = "spark"
 
@@ -42,39 +46,43 @@ class By(StrEnum):
     'skybridge pipeline query "SELECT * FROM lake.skybridge.events.snapshots" --engine spark',
 )
 def run(
-    sql: Annotated[str, typer.Argument(help="One statement; - reads it from standard input.")],
+    sql: Annotated[str, typer.Argument(help="Run this SQL statement; - reads standard input.")],
     config: ConfigFile = None,
     form: Annotated[
-        Format, option("Format: table, json (an object a line) or csv.", "--format", "-f")
-    ] = Format.TABLE,
-    limit: Annotated[int, option("Most rows; 0 for all.", min=0)] = 1000,
+        OutputFormat, option("Print a table, json (one object per line) or csv.", "--format", "-f")
+    ] = OutputFormat.TABLE,
+    limit: Annotated[int, option("Print at most this many rows; 0: all.", min=0)] = 1000,
     engine: Annotated[
-        By, option("Whose SQL it is: duckdb, or spark, which needs Java.")
-    ] = By.DUCKDB,
+        SqlEngine, option("Run the query on this engine; spark needs Java.")
+    ] = SqlEngine.DUCKDB,
 ) -> None:
-    """Query the lake in DuckDB's SQL. The tables are events, events_raw and quarantine.
+    """Query the lake in SQL.
 
-    It only reads: a statement that would change anything is refused, and so are files, the network and
-    extensions. Binary values are shown as text if they are UTF-8, and as base64 in json. Spark also has
-    Iceberg's own tables, under long names: lake.skybridge.events.snapshots.
+    The tables are events, events_raw and quarantine. The SQL is DuckDB's, or Spark's with --engine
+    spark. The command only reads. It refuses a statement that would change anything, or that uses
+    files, the network or extensions. Binary values are shown as text if they are UTF-8, and as
+    base64 in json. Spark also has Iceberg's own tables, under long names:
+    lake.skybridge.events.snapshots.
     """
     text = sys.stdin.read() if sql == "-" else sql
-    quiet = form is not Format.TABLE
-    if engine is By.SPARK:
+    quiet = form is not OutputFormat.TABLE
+    if engine is SqlEngine.SPARK:
         lake, answer = _by_spark(config, text, limit, quiet=quiet)
     else:
         lake, answer = _by_duckdb(config, text, limit)
     _tell(answer, form)
     if answer.more:
-        printing.err().print(f"only the first {limit} rows; --limit 0 gives all", style="yellow")
-    if not quiet and sys.stderr.isatty():  # a pipe or a file gets the answer alone
-        telling.after(lake, config, "report", look="on one page")
+        printing.err().print(
+            f"These are the first {limit} rows; --limit 0 prints all.", style="yellow"
+        )
+    if not quiet and sys.stderr.isatty():  # a pipe or a file gets only the answer
+        next_step.print_next_step(lake, config, "report", look="on one page")
 
 
 def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]:
-    from app.cli.pipeline.signals import apart, ending
+    from app.cli.pipeline.signals import exit_on_signal, run_in_thread
 
-    def asked() -> tuple[Lake, Answer]:
+    def answered() -> tuple[Lake, Answer]:
         from app.features.lake.settings import lake_of
         from app.pipeline.query.duck import ask
 
@@ -86,8 +94,8 @@ def _by_duckdb(config: Path | None, sql: str, limit: int) -> tuple[Lake, Answer]
 
     opening.requirements()
     settings = options.configuration(config)
-    with ending(), _asking():
-        return apart(asked)
+    with exit_on_signal(), _asking():
+        return run_in_thread(answered)
 
 
 def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tuple[Lake, Answer]:
@@ -103,18 +111,20 @@ def _by_spark(config: Path | None, sql: str, limit: int, *, quiet: bool) -> tupl
 
 
 def _asking() -> AbstractContextManager[object]:
-    """For a user at a terminal: what draws it takes a while to import."""
+    """Return a spinner for a user at a terminal. Without a terminal rich is not imported, which
+    takes a while.
+    """
     if not sys.stderr.isatty():
         return nullcontext()
     return printing.err().status("asking", spinner="line")
 
 
-def _tell(answer: Answer, form: Format) -> None:
+def _tell(answer: Answer, form: OutputFormat) -> None:
     match form:
-        case Format.JSON:
+        case OutputFormat.JSON:
             for row in answer.rows:
                 printing.json_line(dict(zip(answer.columns, row, strict=True)))
-        case Format.CSV:
+        case OutputFormat.CSV:
             import csv
 
             writer = csv.writer(_Lines(), lineterminator="")
@@ -126,7 +136,7 @@ def _tell(answer: Answer, form: Format) -> None:
 
 
 class _Lines:
-    """A file for ``csv``, which writes a row at a time."""
+    """A file object for ``csv`` that prints each row as a line."""
 
     write = staticmethod(printing.text_line)
 
@@ -135,11 +145,11 @@ def _short(value: Any) -> str | None:
     if value is None:
         return None
     text = printing.one_line(_text(value))
-    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"
+    return text if len(text) <= MAX_WIDTH else f"{text[: MAX_WIDTH - 1]}…"
 
 
 def _text(value: Any) -> str:
-    """Empty for none, as CSV has it."""
+    """Return a value as text. None is empty text, as usual in CSV."""
     match value:
         case None:
             return ""

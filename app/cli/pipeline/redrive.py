@@ -1,4 +1,4 @@
-"""``skybridge pipeline redrive``: quarantined records that decode now."""
+"""``skybridge pipeline redrive`` decodes quarantined records again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from app.cli import printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, open_lake, read, verb
 from app.cli.verbs import option
 
@@ -32,21 +32,25 @@ _OWN = "topic"
 def run(
     config: ConfigFile = None,
     only_rule: Annotated[
-        list[str] | None, option("Records that broke this rule; may be repeated.")
+        list[str] | None,
+        option("Redrive only records that broke this rule; may be repeated; by default all."),
     ] = None,
-    limit: Annotated[int, option("Most records to redrive; 0: all.", min=0)] = 0,
+    limit: Annotated[int, option("Redrive at most this many records; 0: all.", min=0)] = 0,
     to: Annotated[
-        str, option("Also send the records: topic, each to its own topic; or BROKER/TOPIC.")
+        str,
+        option(
+            "Also send the records: to their own topics with topic, or to BROKER/TOPIC; by default not."
+        ),
     ] = "",
-    dry_run: Annotated[bool, option("Only count.")] = False,
-    yes: Annotated[bool, option("Do not ask before sending.")] = False,
+    dry_run: Annotated[bool, option("Only count the records.")] = False,
+    yes: Annotated[bool, option("Do not ask for confirmation before sending.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Decode quarantined records again, and make events of those that are valid now.
+    """Decode quarantined records again.
 
-    A record may be valid now because a newer Skybridge accepts it or decodes it correctly. Existing events are not
-    duplicated. With --to the original records are also sent, at least once, with a header skybridge-redrive.
-    Stop the archive meanwhile.
+    Records that are valid now become events, for example because a newer Skybridge accepts or
+    decodes them. Existing events are not duplicated. With --to the original records are also sent,
+    at least once, with a header skybridge-redrive. Stop the archive meanwhile.
     """
     from app.pipeline.redrive import Wanted
 
@@ -63,12 +67,13 @@ def run(
         from app.features.lake.settings import lake_of
 
         then = ("redrive",) if dry_run and found.taken else ()
-        telling.after(lake_of(settings), config, *then)
+        next_step.print_next_step(lake_of(settings), config, *then)
 
 
 def _done(
     config: Config, wanted: Wanted, send: Send | None, *, dry_run: bool, quiet: bool
 ) -> Redriven:
+    """Redrive the wanted records, or only count them with ``dry_run``, and return the result."""
     from app.pipeline.redrive import look, redrive
 
     session, lake = open_lake(config, "redrive", quiet=quiet, brief=True)
@@ -88,7 +93,11 @@ def _named(to: str) -> str:
 
 
 def _send(config: Config, to: str) -> Send:
-    """Raises SetupError for a place that is none, before anything starts."""
+    """Return the function that sends the redriven records to ``to``.
+
+    Raises:
+        SetupError: If ``to`` is not a target, before Spark starts.
+    """
     import asyncio
 
     from app.errors import SetupError
@@ -98,9 +107,9 @@ def _send(config: Config, to: str) -> Send:
     if to != _OWN:
         if not (broker and topic):
             raise SetupError(
-                f"{to!r} is not a target",
+                f"{to!r} is not a target.",
                 setting="--to",
-                cure="--to topic, or --to BROKER/TOPIC",
+                cure="Write --to topic, or --to BROKER/TOPIC.",
             )
         target_log(config, broker)
 
@@ -113,6 +122,7 @@ def _send(config: Config, to: str) -> Send:
 async def _all(
     config: Config, batches: Iterable[Batch], place: tuple[str, str] | None
 ) -> Mapping[str, int]:
+    """Send the records to ``place``, or to their own topics, and return the refused ones by reason."""
     from app.features.lake.replay import target_log
     from app.pipeline.replay.topic import REDRIVEN, Topic, writer
     from app.runtime.clock import SystemClock

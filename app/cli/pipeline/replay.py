@@ -1,4 +1,4 @@
-"""``skybridge pipeline replay``: records of the lake once more."""
+"""``skybridge pipeline replay`` sends records of the lake again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from app.cli import exits, options, printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, moment, open_lake, read, verb
 from app.cli.verbs import option
 
@@ -26,24 +26,29 @@ if TYPE_CHECKING:
     from app.pipeline.settings import Lake
 
 _URL = "http://127.0.0.1:8080/events"
-_MANY = "TEXT, or a prefix followed by *; may be repeated."
+_MANY = "Send only events with this {}, or a prefix followed by *; may be repeated; by default all."
 
 
-class Records(NamedTuple):
-    """Which records of the lake are meant; all of them by default."""
+class RecordSelection(NamedTuple):
+    """The options that select records of the lake; by default all."""
 
     since: Annotated[
-        str, option("From this time of the log, as 2026-01-01T00:00:00Z.", "--from")
+        str,
+        option(
+            "Send records from this time of the log on, such as 2026-01-01T00:00:00Z.", "--from"
+        ),
     ] = ""
-    until: Annotated[str, option("End of the range, exclusive; same form.")] = ""
+    until: Annotated[str, option("Send records before this time, in the same form as --from.")] = ""
     topics: Annotated[
-        list[str] | None, option("Only records of this topic; may be repeated.", "--topic")
+        list[str] | None,
+        option("Send only records of this topic; may be repeated; by default all.", "--topic"),
     ] = None
-    types: Annotated[list[str] | None, option(_MANY, "--type")] = None
-    sources: Annotated[list[str] | None, option(_MANY, "--source")] = None
-    subjects: Annotated[list[str] | None, option(_MANY, "--subject")] = None
+    types: Annotated[list[str] | None, option(_MANY.format("type"), "--type")] = None
+    sources: Annotated[list[str] | None, option(_MANY.format("source"), "--source")] = None
+    subjects: Annotated[list[str] | None, option(_MANY.format("subject"), "--subject")] = None
     sql: Annotated[
-        str, option("Only records for which this CloudEvents SQL expression is true.", "--filter")
+        str,
+        option("Send only records for which this CloudEvents SQL expression is true.", "--filter"),
     ] = ""
 
 
@@ -57,40 +62,54 @@ class Records(NamedTuple):
 def run(
     *,
     config: ConfigFile = None,
-    to: Annotated[str, option("BROKER/TOPIC, or gateway: the events listener at --url.")] = "",
-    records: Records,
+    to: Annotated[
+        str, option("Send to BROKER/TOPIC, or to the events listener of --url with gateway.")
+    ] = "",
+    records: RecordSelection,
     form: Annotated[
-        str, option("recorded: byte for byte; or 1.0: convert older versions.", "--as")
+        str,
+        option(
+            "Send records byte for byte with recorded, or convert older versions with 1.0.", "--as"
+        ),
     ] = "recorded",
-    rate: Annotated[float, option("Events a second; 0: no limit.", min=0)] = 0.0,
+    rate: Annotated[
+        float, option("Send at most this many events per second; 0: no limit.", min=0)
+    ] = 0.0,
     speed: Annotated[
-        float, option("1: the original pace; 60: an hour in a minute; 0: no limit.", min=0)
+        float,
+        option(
+            "Send at the original pace times this factor, such as 60 for an hour per minute; 0: no limit.",
+            min=0,
+        ),
     ] = 0.0,
     url: Annotated[
         str,
-        option("URL of the events listener, for --to gateway; SKYBRIDGE_EVENTS_KEY has the key."),
+        option(
+            "Post to this events listener with --to gateway; the key is in SKYBRIDGE_EVENTS_KEY."
+        ),
     ] = _URL,
-    unmarked: Annotated[bool, option("Without the header skybridge-replay.")] = False,
+    unmarked: Annotated[bool, option("Send without the header skybridge-replay.")] = False,
     allow_loop: Annotated[
         bool, option("Allow a target topic that is archived in the lake.")
     ] = False,
-    resume: Annotated[str, option("The id of an interrupted replay.")] = "",
+    resume: Annotated[str, option("Resume the interrupted replay with this id.")] = "",
     dry_run: Annotated[bool, option("Only count the records.")] = False,
-    yes: Annotated[bool, option("Do not ask.")] = False,
+    yes: Annotated[bool, option("Do not ask for confirmation.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send records of the lake again: to a topic, or through the gateway.
+    """Send records of the lake again.
 
-    Records of one key keep their order; between keys there is none. Each record gets a header skybridge-replay
-    with the id of the replay, outside the event. Delivery is at least once: after an interruption --resume
-    repeats up to a second of records.
+    The target is a topic, or the events listener of a gateway. Records of one key keep their order;
+    between keys there is none. Each record gets a header skybridge-replay with the id of the
+    replay, outside the event. Delivery is at least once: after an interruption --resume repeats up
+    to a second of records.
     """
     settings = read(config)
     order = None
     if not resume:
         order = _order(to, form, records, marked=not unmarked)
         _check(settings, order)
-    options.demand_address("--url", url, _URL)
+    options.require_address("--url", url, _URL)
     session, lake = open_lake(settings, "replay", quiet=as_json)
     try:
         plan, chosen, notes = _prepared(settings, session, lake, order, resume)
@@ -105,12 +124,17 @@ def run(
             notes.begin(plan)
         _conclude(_sent(settings, plan, chosen, notes, rate, speed, url, as_json), as_json=as_json)
         if not as_json:
-            telling.after(lake, config)
+            next_step.print_next_step(lake, config)
     finally:
         session.stop()
 
 
-def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
+def _order(to: str, form: str, records: RecordSelection, *, marked: bool) -> Order:
+    """Return the order for a replay from the options.
+
+    Raises:
+        SetupError: If the target, the form, a time or the filter is invalid.
+    """
     from app.errors import SetupError
     from app.pipeline.replay.choice import Choice
     from app.pipeline.replay.plan import GATEWAY, Order
@@ -118,13 +142,13 @@ def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
     broker, _, topic = to.partition("/")
     if to != GATEWAY and not (broker and topic):
         raise SetupError(
-            f"{to!r} is not a target" if to else "the target is missing",
+            f"{to!r} is not a target." if to else "The target is missing.",
             setting="--to",
-            cure="--to BROKER/TOPIC, or --to gateway",
+            cure="Write --to BROKER/TOPIC, or --to gateway.",
         )
     if form not in {"recorded", "1.0"}:
         raise SetupError(
-            f"{form!r} is not a form", setting="--as", cure="--as recorded, or --as 1.0"
+            f"{form!r} is not a form.", setting="--as", cure="Write --as recorded, or --as 1.0."
         )
     choice = Choice(
         since=moment("--from", records.since),
@@ -135,12 +159,12 @@ def _order(to: str, form: str, records: Records, *, marked: bool) -> Order:
         subjects=tuple(records.subjects or ()),
         sql=records.sql,
     )
-    choice.filters()  # SQL that is none is told before Spark starts
+    choice.filters()  # reports invalid SQL before Spark starts
     return Order(choice, to, "1.0" if form == "1.0" else "recorded", marked)
 
 
 def _check(config: Config, order: Order) -> None:
-    """What can be known before Spark starts."""
+    """Raise SetupError if the target's broker cannot be used, before Spark starts."""
     from app.features.lake.replay import target_log
 
     if order.topic:
@@ -150,6 +174,7 @@ def _check(config: Config, order: Order) -> None:
 def _prepared(
     config: Config, session: SparkSession, lake: Lake, order: Order | None, resume: str
 ) -> tuple[Plan, Chosen, Notes]:
+    """Return the plan, the selected records and the notes of a new or a resumed replay."""
     from app.features.lake.settings import checkpoint_of
     from app.pipeline.replay.chosen import Chosen
     from app.pipeline.replay.notes import Notes
@@ -165,6 +190,7 @@ def _prepared(
 
 
 def _demand_no_loop(config: Config, plan: Plan) -> None:
+    """Raise SetupError if the target topic is archived in the same lake."""
     from app.features.lake.replay import archived
     from app.pipeline.replay.plan import demand_no_loop
 
@@ -188,16 +214,17 @@ def _show(plan: Plan, *, as_json: bool) -> None:
         markup=False,
     )
     if not plan.order.topic:
-        console.print("events that the gateway publishes may be archived again", markup=False)
+        console.print("Events that the gateway publishes may be archived again.", markup=False)
 
 
 def _ask(plan: Plan, *, yes: bool) -> None:
+    """Ask for confirmation unless ``yes``. Without a terminal the command ends."""
     if yes:
         return
     if not sys.stdin.isatty():
         printing.fail(
-            f"{plan.sent} records would be sent, and there is no terminal to ask for confirmation.",
-            cure="add --yes to confirm, or inspect first with --dry-run",
+            f"The replay would send {plan.sent} records, and there is no terminal to ask for confirmation.",
+            cure="Add --yes to confirm, or inspect first with --dry-run.",
             code=exits.SETUP,
         )
     typer.confirm(f"Send {plan.sent} records to {plan.order.to}?", abort=True, err=True)
@@ -213,6 +240,9 @@ def _sent(
     url: str,
     quiet: bool,
 ) -> Outcome:
+    """Send the records and return the outcome. After an interruption print how to resume, and end
+    the command.
+    """
     import asyncio
 
     from app.errors import BrokerError
@@ -231,14 +261,15 @@ def _sent(
             return asyncio.run(act())
         except (BrokerError, KeyboardInterrupt) as stopped:
             printing.fail(
-                str(stopped) or "interrupted.",
-                cure=f"skybridge pipeline replay --resume {plan.id}",
+                str(stopped) or "The replay was interrupted.",
+                cure=f"Run skybridge pipeline replay --resume {plan.id}.",
                 code=exits.FAILED,
             )
 
 
 @asynccontextmanager
 async def _outlet(config: Config, plan: Plan, url: str, clock: Any) -> AsyncIterator[Outlet]:
+    """Yield the target of the replay: a topic or a gateway."""
     import os
 
     from app.features.lake.replay import target_log

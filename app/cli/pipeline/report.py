@@ -1,4 +1,4 @@
-"""``skybridge pipeline report``: what happened, on one page."""
+"""``skybridge pipeline report`` writes an HTML page about the events of the lake."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from app.cli import exits, printing
 from app.cli.options import ConfigFile
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.cli.pipeline.group import Json, moment, verb
 from app.cli.verbs import option
 
@@ -29,34 +29,39 @@ if TYPE_CHECKING:
     "skybridge pipeline report --since 2026-11-08T00:00:00Z --against week-45 --out week-46.html",
 )
 def run(
-    out: Annotated[Path, option("The page to write.", "-o")] = Path("report.html"),
+    out: Annotated[Path, option("Write the page to this file.", "-o")] = Path("report.html"),
     since: Annotated[
-        str, option("From this time on, as 2026-11-01T00:00:00Z; by default everything.")
+        str,
+        option("Report events from this time on, such as 2026-11-01T00:00:00Z; by default all."),
     ] = "",
-    until: Annotated[str, option("Up to this time, exclusive.")] = "",
+    until: Annotated[
+        str, option("Report events before this time, in the same form; by default all.")
+    ] = "",
     tables: Annotated[
-        Path | None, option("Write the tables of the page into this folder, as CSV.")
+        Path | None, option("Also write the tables of the page into this folder, as CSV.")
     ] = None,
     against: Annotated[
         Path | None,
         option(
-            "The --tables folder of an earlier report, to compare the schemas with; "
-            "by default they are compared within the range."
+            "Compare the schemas with those of an earlier report, in its --tables folder; "
+            "by default compare them within the range."
         ),
     ] = None,
     deliveries: Annotated[
-        bool, option("Also read the attempts of the store.", "--deliveries/--no-deliveries")
+        bool,
+        option("Read the delivery attempts of the store, or not.", "--deliveries/--no-deliveries"),
     ] = True,
     config: ConfigFile = None,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page about the events of the lake: volume, delay, duplicates, invalid records, sizes,
-    hot keys, new types, changes in the data of each type, deliveries.
+    """Write one HTML page about the events of the lake.
 
-    The page needs no network and runs no script. Nothing in the lake is changed.
+    The page shows volume, delay, duplicates, invalid records, sizes, hot keys, new types, changes
+    in the data of each type, and deliveries. It needs no network and runs no script. Nothing in the
+    lake is changed.
     """
     from app.cli import options
-    from app.cli.pipeline.signals import apart, ending
+    from app.cli.pipeline.signals import exit_on_signal, run_in_thread
     from app.pipeline.query import opening
 
     opening.requirements()
@@ -76,28 +81,29 @@ def run(
     )
     _demand_order(wanted.since, wanted.until)
     lake = lake_of(settings)
-    with ending(), _bar(quiet=as_json) as tell:
-        report = apart(lambda: measure(lake, wanted, made=_now(), tell=tell))
+    with exit_on_signal(), _bar(quiet=as_json) as tell:
+        report = run_in_thread(lambda: measure(lake, wanted, made=_now(), tell=tell))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(page(report), encoding="utf-8")
     if tables is not None:
         write(tables, report.tables)
     _tell(report, out, as_json=as_json)
     if not as_json:
-        telling.after(lake, config)
+        next_step.print_next_step(lake, config)
 
 
 def _demand_order(since: datetime | None, until: datetime | None) -> None:
+    """End the command if --since is not before --until."""
     if since is not None and until is not None and since >= until:
         printing.fail(
-            "--since is not before --until",
-            cure="give the earlier one to --since",
+            "--since is not before --until.",
+            cure="Give the earlier time to --since.",
             code=exits.SETUP,
         )
 
 
 def _attempts(config: Config) -> Reader | None:
-    """None where no service has made a store yet."""
+    """Return the reader of the store's attempts, or None if the store file does not exist yet."""
     from app.config.model.store import PostgresStore
     from app.store import attempt_log
 
@@ -108,6 +114,7 @@ def _attempts(config: Config) -> Reader | None:
 
 
 def _shapes(folder: Path | None) -> Shapes | None:
+    """Return the schemas of an earlier report, or None without ``folder``."""
     from app.pipeline.report.run import SCHEMAS
     from app.pipeline.report.samples import former
 
@@ -117,8 +124,8 @@ def _shapes(folder: Path | None) -> Shapes | None:
         return former(folder / f"{SCHEMAS}.csv")
     except (OSError, ValueError, KeyError) as fault:
         printing.fail(
-            f"--against {folder} is not a folder of an earlier report: {fault}",
-            cure="name the folder that was given to --tables",
+            f"--against {folder} is not the folder of an earlier report: {fault}.",
+            cure="Name the folder that was given to --tables.",
             code=exits.SETUP,
         )
 
@@ -131,7 +138,7 @@ def _now() -> datetime:
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A step after another; how long the next takes, nobody knows."""
+    """Yield a function that shows the name of the running step and the number of finished steps."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from app.pipeline.report.run import STEPS
@@ -152,9 +159,9 @@ def _tell(report: Report, out: Path, *, as_json: bool) -> None:
     from app.pipeline.report.findings import findings
 
     if as_json:
-        told = [each.text for each in findings(report)]
+        texts = [each.text for each in findings(report)]
         printing.json_line(
-            {"page": str(out), "span": report.span, "totals": report.totals, "findings": told}
+            {"page": str(out), "span": report.span, "totals": report.totals, "findings": texts}
         )
         return
     t = report.totals

@@ -1,4 +1,6 @@
-"""``skybridge pipeline reroute``: the routes of the configuration, from topics to topics, on Spark."""
+"""``skybridge pipeline reroute`` runs the routes of the configuration on Spark, from topics to
+topics.
+"""
 
 from __future__ import annotations
 
@@ -29,36 +31,36 @@ _DIGITS = 12  # of a digest in the name of a checkpoint
     "skybridge pipeline reroute --from main --topics orders --rejects orders.rejected",
 )
 def reroute(
-    broker: Annotated[str, option("The broker to read from, a name under brokers.", "--from")],
-    topics: Annotated[str, option("Topics to read, with commas between.")],
+    broker: Annotated[str, option("Read from this broker, a name under brokers.", "--from")],
+    topics: Annotated[str, option("Read these topics, separated by commas.")],
     config: ConfigFile = None,
     once: Annotated[
-        bool, option("Process the present records, then end; by default continue with new records.")
+        bool, option("Process the present records, then end; by default continue with new ones.")
     ] = False,
     dry_run: Annotated[
-        bool, option("Only count what would be written, from the beginning of the topics.")
+        bool, option("Only count what would be written, from the earliest records on.")
     ] = False,
     rejects: Annotated[
         str | None,
         option(
-            "A topic of the same broker for records that cannot be decoded or that "
-            "no route accepts."
+            "Write records that cannot be decoded or that no route accepts to this topic "
+            "of the same broker; by default skip them."
         ),
     ] = None,
     seconds: Annotated[
         int,
-        option("Seconds from the start of one batch to the start of the next.", "--every", min=1),
+        option("Start a batch every so many seconds.", "--every", min=1),
     ] = 10,
     most: Annotated[
-        int, option("Most records of one batch, over all partitions.", min=1)
+        int, option("Read at most this many records per batch, over all partitions.", min=1)
     ] = 200_000,
     as_json: Json = False,
 ) -> None:
-    """Publish the records of topics again by the routes of the configuration, with filters, topics, keys, content
-    modes and versions as in the gateway.
+    """Publish the records of topics again by the routes.
 
-    Routes that cannot run on Spark are reported before any record is read. After an interruption the job continues
-    where it stopped; the interrupted batch may come twice.
+    Filters, topics, keys, content modes and versions are as in the gateway. Routes that cannot run
+    on Spark are reported before any record is read. After an interruption the job continues where
+    it stopped; the interrupted batch may come twice.
     """
     settings = read(config)
     from app.pipeline.reroute.plan import checked
@@ -87,7 +89,7 @@ def _job(config: Config, broker: str, topics: str, rejects: str | None) -> Rerou
 
 
 def _checkpoint(config: Config, job: Reroute) -> str:
-    """One for a broker and its topics: the routes may change from run to run."""
+    """Return the checkpoint folder of a broker and its topics. Changed routes keep the checkpoint."""
     from app.features.lake.settings import checkpoint_of
 
     said = "\n".join([job.source.broker, *sorted(job.topics)])
@@ -95,6 +97,7 @@ def _checkpoint(config: Config, job: Reroute) -> str:
 
 
 def _counted(session: SparkSession, job: Reroute) -> Tally:
+    """Return the counts of a dry run."""
     from app.pipeline import source
     from app.pipeline.reroute.job import counted
 
@@ -111,6 +114,7 @@ def _run(
     most: int,
     quiet: bool,
 ) -> Tally:
+    """Run the job until it ends or the user presses Ctrl+C, and return the counts."""
     from app.pipeline.reroute.job import Tally, started
 
     found = [Tally()]
@@ -138,7 +142,9 @@ def _run(
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
-    """How many records have been read and written: tell it of each batch. How many there will be, nobody knows."""
+    """Yield a function that shows how many records have been read and written. The total is
+    unknown.
+    """
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
@@ -152,6 +158,7 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[Tally], None]]:
 
 
 def _say(job: Reroute, notes: Sequence[str]) -> None:
+    """Print the routes of the job and its notes."""
     from app.pipeline.reroute.plan import told
 
     console = printing.err()

@@ -1,8 +1,9 @@
-"""End a verb that only reads the lake at the first signal, whatever DuckDB and Arrow are doing.
+"""End a command that only reads the lake at the first signal, even while DuckDB and Arrow are busy.
 
-Python handles a signal on its main thread, and a call of DuckDB keeps its thread until the running task has ended,
-which takes minutes where a task spills to disk. So the query runs on a thread of its own. A process that a signal
-ends skips the finalization of Python, which aborts while threads of DuckDB or Arrow are still inside it.
+Python handles a signal on its main thread. A call of DuckDB keeps its thread until the running task
+has ended, which takes minutes if a task spills to disk. So the query runs on a thread of its own. A
+process that a signal ends skips Python's finalization, which aborts while threads of DuckDB or
+Arrow are running.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_BY_SIGNAL: Final = 128  # and the number of the signal: the exit code that a shell shows
+_BY_SIGNAL: Final = 128  # plus the signal number is the exit code, as in shells
 
 
 class _Ended(BaseException):
+    """A signal asked the process to end."""
+
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
 @contextmanager
-def ending() -> Iterator[None]:
-    """End the process at SIGINT with 130, at SIGTERM with 143, and remove the temporary files."""
+def exit_on_signal() -> Iterator[None]:
+    """End the process with 130 at SIGINT and 143 at SIGTERM, and remove its temporary files."""
     before = {each: signal.signal(each, _end) for each in _SIGNALS}
     try:
         with _scratch() as folder:
@@ -50,8 +53,8 @@ def ending() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def apart(work: Callable[[], T]) -> T:
-    """Return what ``work`` returns, or raise what it raises, from a thread of its own."""
+def run_in_thread(work: Callable[[], T]) -> T:
+    """Run ``work`` on a thread of its own. Return its result or raise its exception."""
     done: Future[T] = Future()
 
     def run() -> None:
@@ -65,7 +68,7 @@ def apart(work: Callable[[], T]) -> T:
 
 
 def _end(number: int, _: FrameType | None) -> None:
-    """Raise at the first signal; let the second one kill."""
+    """Raise at the first signal, and restore the default so that the second one kills the process."""
     for each in _SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     raise _Ended(number)
@@ -73,7 +76,7 @@ def _end(number: int, _: FrameType | None) -> None:
 
 @contextmanager
 def _scratch() -> Iterator[str]:
-    """Keep all temporary files in one folder: those of DuckDB can take gigabytes."""
+    """Put all temporary files into one folder, because those of DuckDB can take gigabytes."""
     before = tempfile.tempdir
     with tempfile.TemporaryDirectory(prefix="skybridge-") as folder:
         tempfile.tempdir = folder

@@ -173,7 +173,7 @@ def test_a_start_on_sqlite_imports_no_dialect_of_another_database() -> None:
 def test_a_start_imports_no_client_and_no_application() -> None:
     """Each takes megabytes and tenths of a second: it is imported when a configuration or a request needs it."""
     code = (
-        "import sys\nfrom app.cli import serving, trying\nimport app.runtime.run\n"
+        "import sys\nfrom app.cli import example_request, serving\nimport app.runtime.run\n"
         "print(*sorted({name.partition('.')[0] for name, module in sys.modules.items() if module}))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -113,7 +113,7 @@ def test_list_shows_a_line_a_letter_over_all_pages(served: Served) -> None:
     served.fill(*map(a_letter, range(3)))
     result = served.letters("list", "--limit", "2")
     assert [line.split()[-1] for line in result.stdout.splitlines()] == ["EVENT_ID", "2", "1"]
-    assert "there are more" in result.stderr
+    assert "There are more dead letters" in result.stderr
     result = served.letters("list", "--json", "--type", "com.example.*")
     assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == [3, 2, 1]
 
@@ -196,7 +196,7 @@ def test_nothing_to_do_is_done(served: Served) -> None:
 @pytest.fixture
 def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redrive_progress, "PORTION", 2)
-    monkeypatch.setattr(redrive_progress, "LOOK", 0.02)
+    monkeypatch.setattr(redrive_progress, "POLL", 0.02)
 
 
 @pytest.mark.usefixtures("_small_portions")
@@ -262,7 +262,7 @@ def test_an_event_that_waits_is_told_beside_its_attempts(served: Served) -> None
     served.do(served.service.store.parked.park(rows))
     (told,) = served.run("attempts", "--event", "2").stdout.splitlines()[1:]
     assert told.split()[:8] == ["-", "billing", "2", "-", "waits", "-", "-", "-"]
-    assert told.endswith("parked, behind event 1 of /shop")
+    assert told.endswith("parked, after event 1 of /shop")
     (line,) = served.run("attempts", "--event", "2", "--json").stdout.splitlines()
     assert json.loads(line)["behind"]["id"] == "1"
 

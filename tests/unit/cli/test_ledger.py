@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.rehearsal.ledger import Account, Ledger
+from app.cli.demo.ledger import Account, DemoLedger
 from app.event.value import CloudEvent
 
 ENDPOINT = "hook"
@@ -17,20 +17,20 @@ def event(number: int, key: str | None = "k") -> CloudEvent:
     return CloudEvent(attributes, b"data %d" % number)
 
 
-def ledger(count: int = 3, key: str | None = "k") -> Ledger:
+def ledger(count: int = 3, key: str | None = "k") -> DemoLedger:
     """All accepted."""
-    made = Ledger([event(number, key) for number in range(count)], [ENDPOINT])
+    made = DemoLedger([event(number, key) for number in range(count)], [ENDPOINT])
     for number in range(count):
         made.accepted(str(number), {"topic": "events", "partition": 0, "position": str(number)})
     return made
 
 
-def deliver(made: Ledger, *numbers: int, status: int = 204) -> None:
+def deliver(made: DemoLedger, *numbers: int, status: int = 204) -> None:
     for number in numbers:
         made.arrived(ENDPOINT, str(number), b"data %d" % number, status)
 
 
-def account(made: Ledger, dead: int = 0) -> Account:
+def account(made: DemoLedger, dead: int = 0) -> Account:
     return made.account({ENDPOINT: dead})
 
 
@@ -59,7 +59,7 @@ def test_a_lost_event_does_not_hold() -> None:
 
 def test_a_refused_event_does_not_hold() -> None:
     """Everything in the feed is valid."""
-    made = Ledger([event(0)], [ENDPOINT])
+    made = DemoLedger([event(0)], [ENDPOINT])
     made.refused("0", "400")
     assert not account(made).holds
 
@@ -109,8 +109,8 @@ def test_failed_attempts_are_attempts_and_no_deliveries(statuses: tuple[int, ...
 def test_an_event_is_finished_when_each_endpoint_has_it_or_its_dead_letter() -> None:
     """The demo waits for exactly this."""
     made = ledger(1)
-    way = made.ways["0"]
-    assert not made.is_finished(way, {})
-    assert made.is_finished(way, {ENDPOINT: {"0"}})
+    trace = made.traces["0"]
+    assert not made.is_finished(trace, {})
+    assert made.is_finished(trace, {ENDPOINT: {"0"}})
     deliver(made, 0)
-    assert made.is_finished(way, {})
+    assert made.is_finished(trace, {})

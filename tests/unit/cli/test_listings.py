@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import printing
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.commands import app
 
 HEALTH = {
@@ -32,7 +32,7 @@ HEALTH = {
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the service says, by path."""
     found: dict[str, Any] = {}
-    monkeypatch.setattr(Service, "get", lambda _self, path, *_, **__: found[path])
+    monkeypatch.setattr(AdminClient, "get", lambda _self, path, *_, **__: found[path])
     return found
 
 
@@ -95,7 +95,7 @@ def test_what_a_change_does_to_events_that_wait_is_told(
 ) -> None:
     """Standard output stays the answer."""
     answer = httpx.Response(200, json={"id": "b"}, headers=[("skybridge-warning", "waits [gone]")])
-    monkeypatch.setattr(Service, "request", lambda *_, **__: answer)
+    monkeypatch.setattr(AdminClient, "request", lambda *_, **__: answer)
     file = tmp_path / "b.yaml"
     file.write_text("id: b\n")
     words = {

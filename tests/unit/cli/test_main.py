@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app import __version__
 from app.cli import exits, main
 from app.cli.commands import app
-from app.cli.options import has_certificate
+from app.cli.options import needs_certificates
 
 VERBS = ["serve", "send", "receive", "tail", "demo", "init", "check", "schema", "openapi"]
 HEAVY = ("aiokafka", "fastapi", "httpx", "msgspec", "pydantic", "sqlalchemy", "uvicorn")
@@ -92,7 +92,7 @@ def test_a_command_line_looks_at_the_options_of_its_own_verb_alone() -> None:
 )
 def test_authorities_are_read_where_there_may_be_a_certificate(address: str, reads: bool) -> None:
     """To read them takes 50 ms; what is not plain HTTP never goes without."""
-    assert has_certificate(address) is reads
+    assert needs_certificates(address) is reads
 
 
 def test_version() -> None:
@@ -163,7 +163,7 @@ def test_waiting_for_a_server_is_said() -> None:
         app, ["send", "-t", "x", "--url", "http://127.0.0.1:1", "--retries", "1", "--json"]
     )
     assert result.exit_code == exits.UNREACHABLE
-    assert "again in 0.5 s" in result.stderr
+    assert "retry in 0.5 s" in result.stderr
     assert result.stdout == ""
 
 
@@ -176,8 +176,8 @@ def test_waiting_for_a_server_is_said() -> None:
         ),
         (b'{"specversion":"1.0","id":"1"}', "events.jsonl: "),
         (b'[{"specversion":"1.0","id":"1"}]', "events.jsonl: "),
-        (b"", "events.jsonl holds no event"),
-        (b"[]", "events.jsonl holds no event"),
+        (b"", "events.jsonl has no event"),
+        (b"[]", "events.jsonl has no event"),
     ],
 )
 def test_a_file_that_cannot_be_sent_is_named_with_the_line(

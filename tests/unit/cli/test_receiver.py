@@ -7,7 +7,7 @@ import json
 import httpx
 import pytest
 
-from app.cli.receive import _show, _show_json, behaviour
+from app.cli.receive import _show, _show_json, reply_function
 from app.cli.receiver import BODY_BOUND, Arrival, Receiver, Reply
 
 TAKEN = Reply(204)
@@ -63,7 +63,7 @@ async def test_an_endless_body_is_refused() -> None:
 )
 def test_the_first_n_fail_and_the_rest_succeed(number: int, status: int, waits: bool) -> None:
     """--fail-first with --retry-after: the header only stands on failures."""
-    reply = behaviour(204, 2, 503, "5")(number)
+    reply = reply_function(204, 2, 503, "5")(number)
     assert (reply.status, bool(reply.headers)) == (status, waits)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import serve, serving, verbs
-from app.cli.serving import Given, plain
+from app.cli.serving import ServeArguments, parse_plain_arguments
 
 BOTH = ("gateway", "worker")
 
@@ -15,30 +15,30 @@ BOTH = ("gateway", "worker")
 @pytest.mark.parametrize(
     ("words", "given"),
     [
-        ("", Given(None, BOTH)),
-        ("--config a.yaml", Given(Path("a.yaml"), BOTH)),
-        ("--config=a=b.yaml", Given(Path("a=b.yaml"), BOTH)),
-        ("-c a.yaml", Given(Path("a.yaml"), BOTH)),
-        ("-c a.yaml --config b.yaml", Given(Path("b.yaml"), BOTH)),
-        ("--role gateway", Given(None, ("gateway",))),
-        ("--role=worker -c a.yaml", Given(Path("a.yaml"), ("worker",))),
-        ("--role gateway --role worker", Given(None, BOTH)),
+        ("", ServeArguments(None, BOTH)),
+        ("--config a.yaml", ServeArguments(Path("a.yaml"), BOTH)),
+        ("--config=a=b.yaml", ServeArguments(Path("a=b.yaml"), BOTH)),
+        ("-c a.yaml", ServeArguments(Path("a.yaml"), BOTH)),
+        ("-c a.yaml --config b.yaml", ServeArguments(Path("b.yaml"), BOTH)),
+        ("--role gateway", ServeArguments(None, ("gateway",))),
+        ("--role=worker -c a.yaml", ServeArguments(Path("a.yaml"), ("worker",))),
+        ("--role gateway --role worker", ServeArguments(None, BOTH)),
     ],
 )
 def test_the_usual_words_mean_what_typer_makes_of_them(
-    words: str, given: Given, monkeypatch: pytest.MonkeyPatch
+    words: str, given: ServeArguments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(serving.CONFIG, raising=False)
-    assert plain(words.split()) == given
+    assert parse_plain_arguments(words.split()) == given
     assert by_typer(words, monkeypatch) == given
 
 
 def test_the_environment_may_name_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     for file, found in (("env.yaml", Path("env.yaml")), ("", None)):
         monkeypatch.setenv(serving.CONFIG, file)
-        assert plain([]) == Given(found, BOTH) == by_typer("", monkeypatch)
-        assert plain(["-c", "a.yaml"]) == Given(Path("a.yaml"), BOTH)
-        assert by_typer("-c a.yaml", monkeypatch) == Given(Path("a.yaml"), BOTH)
+        assert parse_plain_arguments([]) == ServeArguments(found, BOTH) == by_typer("", monkeypatch)
+        assert parse_plain_arguments(["-c", "a.yaml"]) == ServeArguments(Path("a.yaml"), BOTH)
+        assert by_typer("-c a.yaml", monkeypatch) == ServeArguments(Path("a.yaml"), BOTH)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_the_environment_may_name_the_file(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_all_else_is_for_typer(words: str) -> None:
     """Help, mistakes, and whatever is rare: one place says what is wrong."""
-    assert plain(words.split()) is None
+    assert parse_plain_arguments(words.split()) is None
 
 
-def by_typer(words: str, monkeypatch: pytest.MonkeyPatch) -> Given:
-    told: list[Given] = []
+def by_typer(words: str, monkeypatch: pytest.MonkeyPatch) -> ServeArguments:
+    told: list[ServeArguments] = []
     monkeypatch.setattr(serve, "serve", lambda given, _: told.append(given))
     verbs.root(["serve", *words.split()], standalone_mode=False)
     (given,) = told

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import exits
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.commands import app
 
 SUBSCRIPTION = {
@@ -65,7 +65,7 @@ PERSON = {"subject": "subscription billing", "detail": "gone\x1b[2J", "next": "s
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What the service says, look after look."""
     found: list[dict[str, Any]] = []
-    monkeypatch.setattr(Service, "get", lambda *_: json.loads(json.dumps(found.pop(0))))
+    monkeypatch.setattr(AdminClient, "get", lambda *_: json.loads(json.dumps(found.pop(0))))
     monkeypatch.setattr("time.sleep", lambda _: None)
     return found
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import exits, tail
-from app.cli.admin_client import Service
+from app.cli.admin_client import AdminClient
 from app.cli.commands import app
 from app.cli.receive import _show
 from app.cli.receiver import Arrival, Reply, read
@@ -78,7 +78,7 @@ def test_a_key_that_speaks_to_the_terminal_is_not_heard(
     tail.show({**MESSAGE, "record": record})
     key = {"subscription": "s", "key": MESSAGE["key"], "rows": 1, "redriven": 0, "at_ms": 0}
     keys = [{**key, "due_ms": 0, "attempts": 1, "cause": "timeout"}]
-    monkeypatch.setattr(Service, "get", lambda *_: {"keys": keys})
+    monkeypatch.setattr(AdminClient, "get", lambda *_: {"keys": keys})
     shown = capsys.readouterr().out + run(app, ["parked"]).stdout
     assert "owned" in shown
     assert "one\n" in shown
@@ -162,7 +162,7 @@ def test_another_server_is_told_apart(
     monkeypatch.setattr(Answers, "body", b"<html>Sign in</html>")
     done = run(app, [*verb, "--server", server])
     assert done.exit_code == exits.UNREACHABLE
-    assert "does not answer as Skybridge does" in done.stderr
+    assert "is not a Skybridge service" in done.stderr
 
 
 def test_a_file_that_is_nested_without_end_is_told(tmp_path: Path) -> None:

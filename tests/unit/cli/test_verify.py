@@ -85,9 +85,9 @@ def test_headers_and_body_may_be_files_of_their_own(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "no key to verify with"),
+        ((), "--key is missing"),
         (("--key", "canary"), "--key 1 begins with none of"),
-        (("--headers", "x"), "--headers and --body together"),
+        (("--headers", "x"), "--headers and --body work only together"),
         (("--key-file", "/nowhere"), "cannot be read"),
     ],
 )

@@ -288,7 +288,7 @@ BARE = {
     "api/http/slices.py": WAITED_FOR,
     "brokers/sharing.py": WAITED_FOR,
     "cli/pull_consumer.py": WAITED_FOR,
-    "cli/rehearsal/play.py": WAITED_FOR,
+    "cli/demo/play.py": WAITED_FOR,
     "gateway/tls.py": WAITED_FOR,
     "gateway/issuers.py": WAITED_FOR,
     "kafka_listener/connection.py": WAITED_FOR,

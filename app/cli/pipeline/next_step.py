@@ -1,6 +1,6 @@
-"""What the lake says of itself when a verb has ended: where it is, how far it is, and what is useful next.
+"""Print the state of the lake after a command: its place, its counts, and a useful next command.
 
-On standard error, so that what a verb prints stays its own; not beside JSON.
+The lines go to standard error, apart from the command's own output. Nothing is printed with --json.
 """
 
 from __future__ import annotations
@@ -19,9 +19,14 @@ TYPES = "SELECT type, count(*) AS n FROM events GROUP BY type ORDER BY n DESC"
 FAULTS = "SELECT rule, count(*) AS n, min(detail) AS example FROM quarantine GROUP BY rule"
 
 
-def after(lake: Lake, config: Path | None, *then: str, look: str = "") -> None:
-    """``then``: the words of the next verb; without them, a question about what is in the lake.
-    ``look``: what the next verb is good for.
+def print_next_step(lake: Lake, config: Path | None, *then: str, look: str = "") -> None:
+    """Print the state of the lake and the next command.
+
+    Args:
+        lake: The lake that the command worked on.
+        config: The configuration file of the command, repeated in the next one.
+        then: The arguments of the next command; by default a query on the lake.
+        look: The purpose of the next command.
     """
     found = _state(lake)
     where = f"the lake is in {lake.catalog.warehouse}, namespace {lake.namespace}"
@@ -34,12 +39,13 @@ def after(lake: Lake, config: Path | None, *then: str, look: str = "") -> None:
 
 
 def command(config: Path | None, *words: str) -> str:
-    """A command line of the pipeline, to be copied."""
+    """Return a command line of ``skybridge pipeline`` to copy."""
     options = () if config is None else ("--config", str(config))
     return shlex.join(("skybridge", "pipeline", *words, *options))
 
 
 def _far(state: State) -> str:
+    """Return the counts of the lake and the time of its newest record as text."""
     latest = "" if state.latest is None else f", up to {state.latest.isoformat(timespec='seconds')}"
     counts = (
         f"{state.records:,} records, {state.events:,} events, {state.quarantined:,} in quarantine"
@@ -48,7 +54,9 @@ def _far(state: State) -> str:
 
 
 def _state(lake: Lake) -> State | None:
-    """None where only Spark can say: a verb that has done its work does not fail for a line about it."""
+    """Return the state of the lake, or None if only Spark can read it. The finished command must
+    not fail for this.
+    """
     from app.errors import SetupError
     from app.pipeline.state import state
 

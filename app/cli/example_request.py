@@ -1,4 +1,6 @@
-"""A request that a person can paste: an event that a route of the configuration takes."""
+"""Make an example request for the start message of the service: a curl command with an event that a
+route accepts.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,12 @@ _USUAL = {"id": "1", "source": "/try", "type": "com.example.hello"}
 _KEY = "try"
 
 
-def example(config: Config, url: str) -> str:
-    """A curl that is answered 202; empty where no such event is found. An event that the rules bring to a
-    route is better than one that names it."""
+def example_command(config: Config, url: str) -> str:
+    """Return a curl command that the gateway answers with 202, or empty text if no such event is
+    found.
+
+    An event that the filters send to a route is preferred to a request that names the route.
+    """
     try:
         guide = guide_of(config)
         asked = ((route, path) for path in ("", "name") for route in config.routes)
@@ -32,13 +37,15 @@ def example(config: Config, url: str) -> str:
             named = route.name if path else None
             if _is_taken(guide, message, named):
                 return _curl(f"{url}/events" + (f"/{named}" if named else ""), message)
-    except SkybridgeError:  # an operator's own mapper that breaks: it is told where it counts
+    except SkybridgeError:  # a custom key mapper failed: real requests report that
         pass
     return ""
 
 
 def _message(route: Route) -> http.HttpMessage:
-    """An event that has what the filters, key and topics of the route ask for, as far as that shows."""
+    """Return a request with the attributes, key and data that the route needs, as far as its
+    settings show them.
+    """
     attributes = {**dict.fromkeys(_needed(route), _KEY), **_USUAL}
     attributes |= _wanted(route.filters)
     attributes.pop("specversion", None)
@@ -51,7 +58,7 @@ def _message(route: Route) -> http.HttpMessage:
 
 
 def _needed(route: Route) -> Iterator[str]:
-    """The attributes that its key and its topics are made of."""
+    """Yield the attributes that the key and the topics of the route are made of."""
     key = route.key
     if key.mapper == "partitionkey":
         yield "partitionkey"
@@ -62,7 +69,9 @@ def _needed(route: Route) -> Iterator[str]:
 
 
 def _wanted(filters: Sequence[Filter]) -> Mapping[str, str]:
-    """Attributes that pass: of ``any`` the first. What ``sql`` and ``not`` want does not show."""
+    """Return attributes that pass the filters. The first member of ``any`` is used; ``sql`` and
+    ``not`` are ignored.
+    """
     found: dict[str, str] = {}
     for one in filters:
         found |= {name: f"{text}hello" for name, text in (one.prefix or {}).items()}
@@ -73,7 +82,7 @@ def _wanted(filters: Sequence[Filter]) -> Mapping[str, str]:
 
 
 def _data(pointer: str | None) -> bytes:
-    """JSON that has text at the place where the key is looked for."""
+    """Return JSON data with text at the place of the key's JSON Pointer."""
     if not pointer:
         return b'{"hello": "world"}'
     value: object = _KEY

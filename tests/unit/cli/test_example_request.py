@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.bindings import http
-from app.cli.trying import example
+from app.cli.example_request import example_command
 from app.config.derived.kinds import guide_of
 from app.config.load.loader import load
 from pages import CHECKOUT, blocks
@@ -60,12 +60,12 @@ def test_the_printed_curl_is_taken_by_the_configuration_of_the_readme(tmp_path: 
 def test_without_a_route_nothing_is_to_be_tried(tmp_path: Path) -> None:
     file = tmp_path / "skybridge.yaml"
     file.write_text(LOG)
-    assert example(load(file, {}).config, "http://here") == ""
+    assert example_command(load(file, {}).config, "http://here") == ""
 
 
 def assert_taken(file: Path) -> None:
     config = load(file, {}).config
-    url, headers, data = pasted(example(config, "http://here:8080"))
+    url, headers, data = pasted(example_command(config, "http://here:8080"))
     key = dict(headers).get("skybridge-key")
     name = url.removeprefix("http://here:8080/events").strip("/") or None
     (decoded,) = http.decode([(n.encode(), t.encode()) for n, t in headers], data.encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.pipeline import telling
+from app.cli.pipeline import next_step
 from app.pipeline.settings import Catalog, Lake
 from app.pipeline.state import State, state
 from report_lake import END, WAITING, Made
@@ -34,7 +34,7 @@ def test_a_verb_ends_with_the_place_the_counts_and_a_command_to_copy(
     small_lake: Made, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = Path("/etc/my bridge.yaml")
-    telling.after(small_lake.lake, config)
+    next_step.print_next_step(small_lake.lake, config)
     told = capsys.readouterr()
     where, following = told.err.splitlines()
     account = small_lake.account
@@ -46,7 +46,7 @@ def test_a_verb_ends_with_the_place_the_counts_and_a_command_to_copy(
         assert part in where
     words = shlex.split(following.removeprefix("next: "))
     assert words[:3] == ["skybridge", "pipeline", "query"]
-    assert words[3] == telling.FAULTS  # what is in quarantine comes first
+    assert words[3] == next_step.FAULTS  # what is in quarantine comes first
     assert words[4:] == ["--config", str(config)]
     assert told.out == ""
 
@@ -55,7 +55,7 @@ def test_a_lake_that_only_spark_reads_says_where_it_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lake = Lake(Catalog("jdbc", "jdbc:mysql://h/d", "s3://bucket/lake"))
-    telling.after(lake, None, "report", look="on one page")
+    next_step.print_next_step(lake, None, "report", look="on one page")
     assert capsys.readouterr().err.splitlines() == [
         "the lake is in s3://bucket/lake, namespace skybridge",
         "next, on one page: skybridge pipeline report",
@@ -63,4 +63,4 @@ def test_a_lake_that_only_spark_reads_says_where_it_is(
 
 
 def test_an_empty_lake_is_no_fault() -> None:
-    assert telling._far(State(0, 0, 0, None)) == "0 records, 0 events, 0 in quarantine"
+    assert next_step._far(State(0, 0, 0, None)) == "0 records, 0 events, 0 in quarantine"

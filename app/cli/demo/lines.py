@@ -1,4 +1,4 @@
-"""What is shown: an event's way as one line, and the closing account."""
+"""The output of the demo: one line per event, and the final account."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import msgspec
 from rich.markup import escape
 from rich.table import Table
 
-from app.cli.rehearsal.ledger import Account, Ledger, Way, is_taken
+from app.cli.demo.ledger import Account, DemoLedger, EventTrace, is_taken
 
 _COLOURS = {True: "green", False: "yellow"}
 _COLUMNS = (
     "accepted", "delivered", "dead\nletters", "attempts", "repeats", "order\nbreaks",
     "changed\nbytes", "holds",
 )  # fmt: skip
-_SHOWN = 4  # answers of one endpoint; more are counted
+_SHOWN = 4  # answers of one endpoint; earlier ones are left out
 
 
-def way_line(way: Way, endpoints: tuple[str, ...]) -> str:
-    """``com.github.push  everything -> events/3@17  key=octo/repo  picky 204 · busy 429 204``."""
-    if way.receipt is None:
-        return f"[bold]{escape(way.event.type)}[/]  [red]refused[/] {escape(way.refusal)}"
-    receipt = way.receipt
+def trace_line(trace: EventTrace, endpoints: tuple[str, ...]) -> str:
+    """Return the line of one event: its type, route, position, key and the answers of each
+    endpoint.
+
+    Example: ``com.github.push  everything -> events/3@17  key=octo/repo  picky 204 · busy 429
+    204``.
+    """
+    if trace.receipt is None:
+        return f"[bold]{escape(trace.event.type)}[/]  [red]refused[/] {escape(trace.refusal)}"
+    receipt = trace.receipt
     place = f"{receipt['topic']}/{receipt['partition']}@{receipt['position']}"
-    answers = " · ".join(f"{name} {_answers(way.answers.get(name, []))}" for name in endpoints)
+    answers = " · ".join(f"{name} {_answers(trace.answers.get(name, []))}" for name in endpoints)
     return (
-        f"[bold]{escape(way.event.type)}[/]  {escape(receipt['route'])} -> {escape(place)}  "
-        f"key={escape(way.key or '-')}  {answers}"
+        f"[bold]{escape(trace.event.type)}[/]  {escape(receipt['route'])} -> {escape(place)}  "
+        f"key={escape(trace.key or '-')}  {answers}"
     )
 
 
@@ -42,8 +47,10 @@ def _colour(status: int) -> str:
     return "red" if status == 415 else _COLOURS[is_taken(status)]  # noqa: PLR2004 - dead letter
 
 
-def progress(ledger: Ledger, dead_letters: dict[str, int]) -> str:
-    """One line: how far everything is."""
+def progress(ledger: DemoLedger, dead_letters: dict[str, int]) -> str:
+    """Return one line with the number of accepted events, and of delivered and dead-lettered ones
+    per endpoint.
+    """
     account = ledger.account(dead_letters)
     each = " · ".join(
         f"{line.subscription} {line.delivered}+{line.dead_lettered}" for line in account.lines
@@ -78,12 +85,12 @@ def account_json(account: Account, origin: str) -> dict[str, Any]:
     }
 
 
-def way_json(way: Way) -> dict[str, Any]:
+def trace_json(trace: EventTrace) -> dict[str, Any]:
     return {
-        "type": way.event.type,
-        "id": way.event.id,
-        "key": way.key,
-        "receipt": way.receipt,
-        "refusal": way.refusal or None,
-        "answers": way.answers,
+        "type": trace.event.type,
+        "id": trace.event.id,
+        "key": trace.key,
+        "receipt": trace.receipt,
+        "refusal": trace.refusal or None,
+        "answers": trace.answers,
     }

@@ -1,4 +1,6 @@
-"""The demo itself: everything set up, the feed sent, every event's way shown, the account closed."""
+"""Run the demo: start the service and the endpoints, send the feed, show each event, and close the
+account.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,20 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from app.bindings.record import ContentMode, Decoded
-from app.cli.client import EventsClient, Fate, Mode
+from app.cli.client import EventsClient, Mode, SendResult
+from app.cli.demo.ledger import Account, DemoLedger, EventTrace
+from app.cli.demo.stage import INTAKE, NAMES, Child, Endpoints, configuration, service
 from app.cli.feed import Feed
 from app.cli.receiver import Receiver
-from app.cli.rehearsal.ledger import Account, Ledger, Way
-from app.cli.rehearsal.stage import INTAKE, NAMES, Child, Endpoints, configuration, service
 from app.gateway.server import HttpServer
 from app.libraries.httpx_client import httpx
 
 FINISH_WITHIN = 60.0  # seconds after the last event was accepted
-LOOK_EVERY = 0.2
+POLL = 0.2  # seconds between requests for the dead letters
 BATCH = 25  # events
 
-Show = Callable[[Way], None]
-Progress = Callable[[Ledger, dict[str, int]], None]
+Show = Callable[[EventTrace], None]
+Progress = Callable[[DemoLedger, dict[str, int]], None]
 Close = Callable[[Account, Child], Awaitable[None]]
 
 
@@ -34,9 +36,21 @@ async def play(
     begun: Callable[[Child], None] = lambda _: None,
     close: Close | None = None,
 ) -> Account:
-    """The closing account. ``begun`` is told where the service listens. ``close`` is given the account while the
-    service still runs; the service ends when it returns. Raises SetupError when the service cannot be run."""
-    ledger = Ledger(feed.events, NAMES)
+    """Run the demo in ``folder`` and return the final account.
+
+    Args:
+        feed: The events to send.
+        folder: The folder of the configuration, the store and the log.
+        environ: The environment of the service.
+        show: Called once per finished event.
+        progress: Called several times per second.
+        begun: Called when the service listens.
+        close: Awaited with the account while the service still runs.
+
+    Raises:
+        SetupError: If the service cannot be run.
+    """
+    ledger = DemoLedger(feed.events, NAMES)
     webhook = HttpServer(Receiver(Endpoints(ledger).answer))
     await webhook.start()
     try:
@@ -52,8 +66,12 @@ async def play(
         await webhook.stop(drain=1.0)
 
 
-async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: Progress) -> Account:
-    """Sends while it watches; ends when every event is finished, or time is up."""
+async def _run(
+    ledger: DemoLedger, feed: Feed, child: Child, show: Show, progress: Progress
+) -> Account:
+    """Send the feed and watch it. Return the account when every event is finished, or after
+    FINISH_WITHIN seconds.
+    """
     sending = asyncio.create_task(_send(ledger, feed, child.events))
     shown: set[str] = set()
     loop = asyncio.get_running_loop()
@@ -61,27 +79,32 @@ async def _run(ledger: Ledger, feed: Feed, child: Child, show: Show, progress: P
     async with httpx.AsyncClient(
         base_url=child.admin,
         trust_env=False,
-        timeout=60,  # the first answer comes once the admin application is made
+        timeout=60,  # the first request builds the admin application
     ) as admin:
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL)
             if not sending.done():
                 deadline = loop.time() + FINISH_WITHIN
             dead = await _dead_letters(admin)
             counts = {name: len(ids) for name, ids in dead.items()}
-            for way in ledger.ways.values():
-                if way.event.id not in shown and (way.refusal or ledger.is_finished(way, dead)):
-                    shown.add(way.event.id)
-                    show(way)
+            for trace in ledger.traces.values():
+                if trace.event.id not in shown and (
+                    trace.refusal or ledger.is_finished(trace, dead)
+                ):
+                    shown.add(trace.event.id)
+                    show(trace)
             progress(ledger, counts)
-            if sending.done() and (len(shown) == len(ledger.ways) or loop.time() > deadline):
+            if sending.done() and (len(shown) == len(ledger.traces) or loop.time() > deadline):
                 sending.result()
                 return ledger.account(counts)
 
 
-async def _send(ledger: Ledger, feed: Feed, url: str) -> None:
-    """One request after another, so that order per key is defined: as their publisher sends them, or a third
-    in each content mode."""
+async def _send(ledger: DemoLedger, feed: Feed, url: str) -> None:
+    """Send one request after another, so that the order per key is defined.
+
+    The requests are webhooks if the feed has them. Otherwise a third of the events goes in each
+    content mode.
+    """
     if feed.webhooks:
         await _send_webhooks(ledger, feed, url)
         return
@@ -94,7 +117,7 @@ async def _send(ledger: Ledger, feed: Feed, url: str) -> None:
         await client.close()
 
 
-async def _send_webhooks(ledger: Ledger, feed: Feed, url: str) -> None:
+async def _send_webhooks(ledger: DemoLedger, feed: Feed, url: str) -> None:
     client = EventsClient(f"{url.removesuffix('/events')}/in/{INTAKE}")
     try:
         for event, message in zip(feed.events, feed.webhooks, strict=True):
@@ -103,7 +126,8 @@ async def _send_webhooks(ledger: Ledger, feed: Feed, url: str) -> None:
         await client.close()
 
 
-def _note(ledger: Ledger, fate: Fate) -> None:
+def _note(ledger: DemoLedger, fate: SendResult) -> None:
+    """Record the result of sending an event in the ledger."""
     if fate.accepted:
         ledger.accepted(fate.event.event.id, fate.receipts[0])
     else:
@@ -123,7 +147,7 @@ def _requests(feed: Feed) -> Iterator[tuple[Mode, Sequence[Decoded]]]:
 
 
 async def _dead_letters(admin: httpx.AsyncClient) -> dict[str, set[str]]:
-    """Event ids by subscription, as the service has them stored."""
+    """Return the event ids of the dead letters in the service's store, by subscription."""
     found: dict[str, set[str]] = {}
     path = "/v1/dead-letters?limit=1000"
     while path:

@@ -1,11 +1,11 @@
 """The service of a demo: its configuration, its process, and the endpoints that it delivers to.
 
-The three endpoints of one receiving webhook misbehave as real ones do:
+The three endpoints are paths of one webhook, and they fail as real ones do:
 
 ==========  ====================================================================================
-picky       takes everything but one type, which it answers with 415: a dead letter at once
-recovering  answers its first requests with 503: tried again, then the endpoint is paused
-busy        answers now and then with 429 and Retry-After: 1, and must be left alone that long
+picky       accepts everything but one type, which it answers with 415: a dead letter at once
+recovering  answers its first requests with 503: retried, then the endpoint is paused
+busy        answers some requests with 429 and Retry-After: 1: no request for one second
 ==========  ====================================================================================
 """
 
@@ -22,15 +22,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.cli.demo.ledger import DemoLedger
 from app.cli.feed import SECRET
 from app.cli.receiver import Arrival, Reply
-from app.cli.rehearsal.ledger import Ledger
 from app.errors import SetupError
 
 INTAKE = "github"
 NAMES = ("picky", "recovering", "busy")
 REFUSED_TYPES = frozenset({"com.github.ping", "com.example.order.disputed"})
-DOWN_FOR = 10  # requests: as many as it takes until the endpoint is paused
+DOWN_FOR = 10  # requests: enough for the endpoint to be paused
 BUSY_EVERY = 150  # requests
 START_WITHIN = 30.0  # seconds
 STOP_WITHIN = 30.0
@@ -54,7 +54,7 @@ intakes:
   - name: {intake}
     preset: github
     secret: "{secret}"
-    max_age: 0s                                     # five of the examples are another one again, byte for byte
+    max_age: 0s                                     # five examples repeat another one byte for byte
 subscriptions:
 {subscriptions}
 webhooks: {{allow_private: [127.0.0.0/8]}}
@@ -72,7 +72,7 @@ SUBSCRIPTION = """\
 
 
 def configuration(folder: Path, webhook: str, endpoints: Sequence[str]) -> str:
-    """The YAML text that the demo runs on."""
+    """Return the YAML configuration of the demo."""
     subscriptions = "".join(SUBSCRIPTION.format(name=name, webhook=webhook) for name in endpoints)
     return CONFIGURATION.format(
         folder=folder, subscriptions=subscriptions.rstrip(), intake=INTAKE, secret=SECRET
@@ -80,7 +80,7 @@ def configuration(folder: Path, webhook: str, endpoints: Sequence[str]) -> str:
 
 
 class Child(NamedTuple):
-    """A running service: where it listens, and its process id."""
+    """A running service: the URLs of its listeners, and its process id."""
 
     events: str
     admin: str
@@ -88,15 +88,16 @@ class Child(NamedTuple):
 
     @property
     def console(self) -> str:
-        """Where a browser finds it, once it is built."""
+        """Return the URL of the console, which exists if the console is built."""
         return f"{self.admin}/console/"
 
 
 @contextlib.asynccontextmanager
 async def service(file: Path, log: Path, environ: Mapping[str, str]) -> AsyncIterator[Child]:
-    """``skybridge serve --config file`` as a process of its own, ended in order by SIGTERM.
+    """Run ``skybridge serve --config file`` as a child process, and end it with SIGTERM.
 
-    Raises SetupError when it does not start, and when it does not end with code 0.
+    Raises:
+        SetupError: If the service does not start, or ends with another code than 0.
     """
     clean = {name: text for name, text in environ.items() if not name.startswith("SKYBRIDGE_")}
     with log.open("wb") as stderr:
@@ -115,25 +116,27 @@ async def service(file: Path, log: Path, environ: Mapping[str, str]) -> AsyncIte
 
 
 async def _announced(process: asyncio.subprocess.Process, log: Path) -> Child:
+    """Return the addresses that the service prints when it has started, or raise SetupError."""
     assert process.stdout is not None  # noqa: S101 - it is a pipe
     try:
         line = await asyncio.wait_for(process.stdout.readline(), START_WITHIN)
     except TimeoutError:
         line = b""
     if not line:
-        raise SetupError(f"the service did not start.\n{_end_of(log)}")
+        raise SetupError(f"The service did not start.\n{_end_of(log)}")
     said: dict[str, Any] = json.loads(line)
     return Child(said["events"], said["admin"], process.pid)
 
 
 async def _ended(process: asyncio.subprocess.Process, log: Path) -> None:
+    """Wait until the service has ended, or raise SetupError if its exit code is not 0."""
     try:
         code = await asyncio.wait_for(process.wait(), STOP_WITHIN)
     except TimeoutError:
         _signal(process, signal.SIGKILL)
         code = await process.wait()
     if code != 0:
-        raise SetupError(f"the service ended with code {code}.\n{_end_of(log)}")
+        raise SetupError(f"The service ended with code {code}.\n{_end_of(log)}")
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
@@ -152,9 +155,9 @@ _TOO_MANY = Reply(429, ((b"retry-after", b"1"),))
 
 
 class Endpoints:
-    """Answers each request and notes it in the ledger."""
+    """The three endpoints. They answer each request and record it in the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: DemoLedger) -> None:
         self._ledger = ledger
         self._requests: Counter[str] = Counter()
 

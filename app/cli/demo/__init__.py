@@ -1,4 +1,10 @@
-"""``skybridge demo``: the whole job on this machine, with nothing else installed."""
+"""Shell. ``skybridge demo`` runs the whole product on this machine, with nothing else installed.
+
+stage    the configuration, the service as a child process, three endpoints that misbehave
+ledger   pure: what was sent, accepted and delivered, and whether the account holds
+lines    the output: one line per event, the account as a table
+play     sends the feed and watches its delivery
+"""
 
 from __future__ import annotations
 
@@ -13,13 +19,13 @@ from app.cli.verbs import option, verb
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from app.cli.demo.ledger import Account
+    from app.cli.demo.stage import Child
     from app.cli.feed import Feed
-    from app.cli.rehearsal.ledger import Account
-    from app.cli.rehearsal.stage import Child
 
     After = Callable[[Child], Awaitable[None]]
 
-GENERATED = 329  # events, where the real feed cannot be had
+GENERATED = 329  # events, if the examples of GitHub cannot be fetched
 
 
 @verb(
@@ -31,25 +37,30 @@ GENERATED = 329  # events, where the real feed cannot be had
     "skybridge demo --json | tail -1 | jq .",
 )
 def run(
-    generated: Annotated[bool, option("Use generated events even if npm is installed.")] = False,
-    count: Annotated[int, option("Events to generate.", min=1)] = GENERATED,
+    generated: Annotated[
+        bool, option("Use generated events, even if npm could fetch the examples of GitHub.")
+    ] = False,
+    count: Annotated[
+        int, option("Generate this many events, if generated events are used.", min=1)
+    ] = GENERATED,
     keep: Annotated[
-        Path | None, option("Work in this folder and keep it; by default a temporary one.")
+        Path | None, option("Work in this folder and keep it; by default a temporary folder.")
     ] = None,
     stay: Annotated[
         bool,
-        option("Leave the service running at the end, with its console, until Ctrl+C or SIGTERM."),
+        option("Keep the service and its console running until Ctrl+C or SIGTERM."),
     ] = False,
     as_json: Annotated[
-        bool, option("Print one JSON object per event, and the final account last.", "--json")
+        bool, option("Print one JSON object per event, and the account as the last one.", "--json")
     ] = False,
 ) -> None:
-    """Run a demonstration: a real feed, a durable log, three webhooks, and the final account.
+    """Run a demonstration on this machine.
 
-    The service runs as a process of its own on an embedded log. Of the three webhooks one refuses a
-    type (a dead letter), one fails at first (retries), one asks for a pause (429 and
-    Retry-After). Exits with 0 only when accepted = delivered + dead-lettered holds for each, no byte
-    was changed and the order per key was kept.
+    The service runs as a process of its own on an embedded log. It receives a real feed of events
+    and delivers them to three webhooks. The first refuses one type, which makes dead letters. The
+    second fails at first, which makes retries. The third asks for pauses with 429 and Retry-After.
+    Exits with 0 only if accepted = delivered + dead-lettered for each webhook, no byte was changed
+    and the order per key was kept.
     """
     import os
     import tempfile
@@ -77,27 +88,29 @@ def _feed(environ: Mapping[str, str], *, generated: bool, count: int) -> Feed:
 
 
 def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
-    """Lines scroll by; on a terminal a line that says how far it is stays below them, until the account."""
+    """Run the demonstration and print a line per event. On a terminal a line below them shows the
+    progress.
+    """
     import asyncio
     import os
 
     from rich.live import Live
 
-    from app.cli.rehearsal import lines
-    from app.cli.rehearsal.ledger import Ledger, Way
-    from app.cli.rehearsal.play import play
-    from app.cli.rehearsal.stage import NAMES
+    from app.cli.demo import lines
+    from app.cli.demo.ledger import DemoLedger, EventTrace
+    from app.cli.demo.play import play
+    from app.cli.demo.stage import NAMES
 
     console = printing.out()
     live = Live(console=console, auto_refresh=False, transient=True)
 
-    def show(way: Way) -> None:
+    def show(trace: EventTrace) -> None:
         if as_json:
-            printing.json_line(lines.way_json(way))
+            printing.json_line(lines.trace_json(trace))
         else:
-            console.print(lines.way_line(way, NAMES))
+            console.print(lines.trace_line(trace, NAMES))
 
-    def progress(ledger: Ledger, dead_letters: dict[str, int]) -> None:
+    def progress(ledger: DemoLedger, dead_letters: dict[str, int]) -> None:
         if console.is_terminal and not as_json:
             live.update(lines.progress(ledger, dead_letters), refresh=True)
 
@@ -120,7 +133,7 @@ def _play(feed: Feed, folder: Path, after: After, *, as_json: bool) -> Account:
 
 
 async def _leave(_: Child) -> None:
-    """At once, with a word on how to stay."""
+    """Print how to keep the service running, and return at once."""
     printing.err().print(
         "The service ends now. With --stay (make demo ARGS=--stay) it keeps running, with its console."
     )
@@ -142,7 +155,8 @@ async def _stay(child: Child) -> None:
 
 
 def _close(account: Account, feed: Feed, *, as_json: bool) -> None:
-    from app.cli.rehearsal import lines
+    """Print the final account and whether it holds."""
+    from app.cli.demo import lines
 
     if as_json:
         printing.json_line(lines.account_json(account, feed.origin))
