@@ -11,6 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from app.errors import Fault, SenderError, SetupError
+from app.event.templates import POINTER, Placeholder, parse
 from app.event.types import is_timestamp
 from app.event.validate import faults_of, is_plainly_valid
 from app.intakes.arrival import IntakeRequest, compile_pointer
@@ -29,9 +30,7 @@ the attribute out.
 TextFinder = Callable[[IntakeRequest], str]
 """A function that returns a text of a request. It raises MissingValue."""
 
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _HEADER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_POINTER = re.compile(r"(/([^~]|~[01])*)+")
 _CURE = "write {header:NAME} or {pointer:/json/pointer}; literal braces are {{ and }}"
 _SECONDS = re.compile(r"\d{1,11}(?:\.\d{1,9})?")
 
@@ -70,14 +69,10 @@ class Template:
     """
 
     def __init__(self, text: str, setting: str = "") -> None:
-        self._parts: list[str | TextFinder] = []
-        end = 0
-        for match in _TOKEN.finditer(text):
-            self._parts.append(text[end : match.start()])
-            self._parts.append(_part(match, setting))
-            end = match.end()
-        self._parts.append(text[end:])
-        self._parts = [part for part in self._parts if part != ""]
+        self._parts: list[str | TextFinder] = [
+            part if isinstance(part, str) else _finder(part, setting)
+            for part in parse(text, setting, _CURE)
+        ]
 
     @property
     def is_constant(self) -> bool:
@@ -103,15 +98,28 @@ class Template:
         return "".join(found)
 
 
-def _part(match: re.Match[str], setting: str) -> str | TextFinder:
-    if match[0] in {"{{", "}}"}:
-        return match[0][0]
-    kind, colon, name = (match[1] or "").partition(":")
-    if colon and kind == "header" and _HEADER.fullmatch(name):
-        return _header(name.lower())
-    if colon and kind == "pointer" and _POINTER.fullmatch(name):
-        return _pointer(name)
-    raise SetupError(f"{match[0]} is no placeholder", setting=setting, cure=_CURE)
+def _finder(placeholder: Placeholder, setting: str) -> TextFinder:
+    find = _found(placeholder, setting)
+    default = placeholder.default
+    if default is None:
+        return find
+
+    def find_or_default(arrival: IntakeRequest) -> str:
+        try:
+            return find(arrival)
+        except MissingValue:
+            return default
+
+    return find_or_default
+
+
+def _found(placeholder: Placeholder, setting: str) -> TextFinder:
+    match placeholder.kind, placeholder.name:
+        case "header", name if _HEADER.fullmatch(name):
+            return _header(name.lower())
+        case "pointer", pointer if POINTER.fullmatch(pointer):
+            return _pointer(pointer)
+    raise SetupError(f"{placeholder.text} is no placeholder", setting=setting, cure=_CURE)
 
 
 def _header(name: str) -> TextFinder:

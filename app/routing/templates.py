@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
 
 from app.errors import Fault, SenderError, SetupError
+from app.event.templates import Parts, Placeholder, parse
+from app.event.types import is_name
 from app.model.spool import TOPICS as SPOOLS
 
 Template = Callable[[Mapping[str, str]], str]
 """A function from attributes to text. It raises KeyError with the name of an attribute that the event lacks."""
 
-_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
-_ATTRIBUTE = re.compile(r"[a-z0-9]+")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 _CURE = "{attribute} has only a-z and 0-9; write literal braces as {{ and }}"
@@ -31,18 +31,38 @@ class BadTopic(SenderError):
 
 
 def placeholders(text: str) -> tuple[str, ...]:
-    """Return the attributes that a template names, in order, with repetitions."""
-    return tuple(match[1] for match in _TOKEN.finditer(text) if match[1] is not None)
+    """Return the attributes that a template needs, in order, with repetitions; none for a text that is no template.
+
+    A placeholder with a default needs no attribute.
+    """
+    try:
+        parts = parse(text)
+    except SetupError:
+        return ()
+    return tuple([part.name for part in _placeholders(parts) if part.default is None])
+
+
+def _placeholders(parts: Parts) -> Iterator[Placeholder]:
+    return (part for part in parts if not isinstance(part, str))
 
 
 def compile_template(text: str, *, setting: str = "") -> Template:
     """Return the compiled template. Raises SetupError for braces without an attribute name."""
-    names = _checked(text, setting)
-    form = _TOKEN.sub(_form, text.replace("%", "%%"))
+    parts = parse(text, setting, _CURE)
+    for each in _placeholders(parts):
+        if each.kind or not is_name(each.name):
+            raise SetupError(f"unknown placeholder {each.text}", setting=setting, cure=_CURE)
+    form = "".join([part.replace("%", "%%") if isinstance(part, str) else "%s" for part in parts])
+    names = tuple([each.name for each in _placeholders(parts)])
     if not names:
         constant = form % ()
         return lambda _attributes: constant
     values = itemgetter(*names)  # with one name a text, with several a tuple
+    defaults = {
+        each.name: each.default for each in _placeholders(parts) if each.default is not None
+    }
+    if defaults:
+        return lambda attributes: form % values({**defaults, **attributes})
     return lambda attributes: form % values(attributes)
 
 
@@ -62,10 +82,11 @@ def compile_topic(text: str, *, setting: str = "") -> Template:
         SetupError: The text can never be a topic name. At run time the template raises BadTopic.
     """
     template = compile_template(text, setting=setting)
-    names = placeholders(text)
+    parts = parse(text)
+    names = tuple([each.name for each in _placeholders(parts)])
     if not names:
         return _constant_topic(template({}), setting)
-    if _ILLEGAL.search(_TOKEN.sub("", text)) or "{{" in text or "}}" in text:
+    if any(isinstance(part, str) and _ILLEGAL.search(part) for part in parts):
         raise SetupError(
             "holds characters that a topic name must not have",
             setting=setting,
@@ -106,22 +127,8 @@ def _constant_topic(name: str, setting: str) -> Template:
     return lambda _attributes: name
 
 
-def _checked(text: str, setting: str) -> tuple[str, ...]:
-    for match in _TOKEN.finditer(text):
-        if match[0] in {"{", "}"}:
-            raise SetupError(f"stray {match[0]}", setting=setting, cure=_CURE)
-        name = match[1]
-        if name is not None and (not _ATTRIBUTE.fullmatch(name) or name == "data"):
-            raise SetupError(f"unknown placeholder {match[0]}", setting=setting, cure=_CURE)
-    return placeholders(text)
-
-
-def _form(match: re.Match[str]) -> str:
-    return {"{{": "{", "}}": "}"}.get(match[0], "%s")
-
-
 def _bad_topic(name: str, attributes: Mapping[str, str], names: tuple[str, ...]) -> BadTopic:
-    guilty = next((each for each in names if _ILLEGAL.search(attributes[each])), names[0])
+    guilty = next((each for each in names if _ILLEGAL.search(attributes.get(each, ""))), names[0])
     clipped = name if len(name) <= _CLIP else f"{name[:_CLIP]}..."
     return BadTopic(
         f"Attribute {guilty} makes the topic name {clipped!r}: a topic name has 1 to 249 of "
