@@ -44,11 +44,14 @@ _DEFAULTS = {"user-agent": f"User-Agent: {USER_AGENT}\r\n", "accept": "Accept: *
 class _RequestTemplate(msgspec.Struct, frozen=True):
     """The part of a request that depends on its URL alone.
 
-    ``pool`` has the connections to the host. ``heads`` maps the names of the headers to a format
-    string for the head, which lacks the header values and the body length.
+    ``pool`` has the connections to the host. ``target`` is the path and query of the URL, ``prefix`` what
+    precedes them in the request line to a proxy. ``heads`` maps the names of the headers to a format string for
+    the head, which lacks the target, the header values and the body length.
     """
 
     pool: ConnectionPool
+    prefix: str
+    target: str
     heads: Memo[tuple[str, ...], str]
 
 
@@ -99,7 +102,25 @@ class HttpClient:
 
     def post(self, url: str, message: HttpMessage, within: float) -> Asking:
         """Send a POST request. ``within`` limits the total time in seconds, including the answer."""
-        return self._send("POST", url, message, within)
+        return self.send("POST", url, message, within)
+
+    def send(
+        self, method: str, url: str, message: HttpMessage, within: float, target: str = ""
+    ) -> Asking:
+        """Send a request.
+
+        Args:
+            method: HTTP method.
+            url: the URL, which selects the connections.
+            message: headers and body.
+            within: seconds in total, including the answer.
+            target: path and query of the request line, encoded; those of the URL by default.
+        """
+        try:
+            pool, head = self._prepared(method, url, message, target)
+        except RequestFailed as fault:
+            return answered(fault.answer())
+        return pool.ask(head, message.body, within)
 
     async def ask(
         self, url: str, message: HttpMessage, within: float
@@ -108,7 +129,7 @@ class HttpClient:
 
         Of several headers with one name, the first counts.
         """
-        answer = await self._send("OPTIONS", url, message, within)
+        answer = await self.send("OPTIONS", url, message, within)
         pairs = reversed(answer.headers)
         return answer, {text_of(name).lower(): text_of(value) for name, value in pairs}
 
@@ -117,15 +138,8 @@ class HttpClient:
         for pool in self._pools.values():
             pool.close()
 
-    def _send(self, method: str, url: str, message: HttpMessage, within: float) -> Asking:
-        try:
-            pool, head = self._prepared(method, url, message)
-        except RequestFailed as fault:
-            return answered(fault.answer())
-        return pool.ask(head, message.body, within)
-
     def _prepared(
-        self, method: str, url: str, message: HttpMessage
+        self, method: str, url: str, message: HttpMessage, target: str
     ) -> tuple[ConnectionPool, bytes]:
         """Return the connection pool for a request, and the head of the request. Raise
         RequestFailed if it cannot be sent.
@@ -136,7 +150,8 @@ class HttpClient:
         try:
             template = self._template(method, url, "" if self._proxy is None else self._proxy())
             _refuse_control_characters(message.values)
-            head = template.heads[message.names] % (*message.values, len(message.body))
+            line = template.prefix + (target or template.target)
+            head = template.heads[message.names] % (line, *message.values, len(message.body))
             return template.pool, head.encode()
         except ValueError as error:  # includes text that UTF-8 cannot encode
             raise RequestFailed("bad-request", str(error)) from error
@@ -163,8 +178,12 @@ class HttpClient:
             kind = ConnectionPool if via is None else ProxiedConnectionPool
             pool = kind(origin, self._connector, self._connections, self._repeated)
             self._pools[origin] = pool
-        begin = _request_line(method, url, via)
-        return _RequestTemplate(pool, Memo(lambda names: _head_template(begin, names)))
+        host, prefix = f"Host: {url.authority}\r\n", ""
+        if via is not None and plain:  # a proxy gets the absolute URL of a request by plain http
+            host += proxy_authorization(via)
+            prefix = f"http://{url.authority}"
+        heads: Memo[tuple[str, ...], str] = Memo(lambda names: _head_template(method, host, names))
+        return _RequestTemplate(pool, prefix, url.target, heads)
 
 
 def _read_target(text: str) -> TargetUrl:
@@ -189,18 +208,11 @@ def _read_proxy(text: str) -> Proxy:
         raise proxy_fault("webhooks.proxy is not the URL of a proxy") from None
 
 
-def _request_line(method: str, url: TargetUrl, proxy: Proxy | None) -> str:
-    """Return the request line and the Host header. A proxy gets the absolute URL of a request by
-    plain http.
-    """
-    host = f"Host: {url.authority}\r\n"
-    if proxy is None or url.scheme == "https":
-        return f"{method} {url.target} HTTP/1.1\r\n{host}"
-    return f"{method} {url.text} HTTP/1.1\r\n{host}{proxy_authorization(proxy)}"
-
-
-def _head_template(begin: str, names: tuple[str, ...]) -> str:
+def _head_template(method: str, host: str, names: tuple[str, ...]) -> str:
     """Return a format string for the head of requests whose headers have these names.
+
+    Its values are the target, the header values and the length of the body. ``host`` has the headers of the
+    connection: ``Host``, and the login of a proxy.
 
     A default header is left out if the message has its own. Raise ValueError for a name that cannot
     be sent.
@@ -208,9 +220,9 @@ def _head_template(begin: str, names: tuple[str, ...]) -> str:
     _refuse_control_characters(names)
     own = {name.lower() for name in names}
     usual = [line for name, line in _DEFAULTS.items() if name not in own]
-    fixed = "".join([begin, *usual]).replace("%", "%%")
+    fixed = "".join([host, *usual]).replace("%", "%%")
     lines = [name.replace("%", "%%") + ": %s\r\n" for name in names]
-    return "".join([fixed, *lines, "Content-Length: %d\r\n\r\n"])
+    return "".join([f"{method} %s HTTP/1.1\r\n", fixed, *lines, "Content-Length: %d\r\n\r\n"])
 
 
 def _refuse_control_characters(texts: Sequence[str]) -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from app.bindings.documents import FormatName, element_of, joined
-from app.bindings.forwarding import forwarded, may_hold_credential
-from app.bindings.http import TYPED, HttpMessage, encode
+from app.bindings.forwarding import may_hold_credential
 from app.bindings.record import Decoded, Header
-from app.bindings.transcode import in_version
+from app.delivery.outcomes import Fate
 from app.delivery.request_batching import DocumentPiece
 from app.delivery.target_url import read_url, with_parameter
 from app.errors import SenderError
-from app.event.versions import NEWEST
 from app.interfaces import (
     Asking,
     HttpExchange,
@@ -27,13 +25,13 @@ from app.interfaces import (
 )
 from app.model.secret import HIDDEN
 from app.model.subscription import Subscription
-from app.routing.publications import writing_of
 from app.sinks.credentials import TOKEN, Credentials, NoToken, RequestCredentials, StaticHeaders
 from app.sinks.handshake import Handshake
 from app.sinks.http_client import HttpClient
 from app.sinks.masks import MAX_QUOTED, Mask
 from app.sinks.replies import Replies
 from app.sinks.signatures import Signatures
+from app.sinks.webhook_requests import CloudEventRequests, RequestWriter, WebhookRequest
 
 UNAUTHORIZED = 401
 TOKEN_PAUSE = 10.0  # seconds until a refused access token is requested again
@@ -62,6 +60,7 @@ class WebhookSink(JoiningSink):
     Args:
         subscription: the subscription.
         client: sends the requests.
+        requests: writes the requests; CloudEvents by default.
         signatures: signs the requests, if set.
         credentials: the credentials of the requests, if any.
         headers: the configured headers of every request, if any.
@@ -75,6 +74,7 @@ class WebhookSink(JoiningSink):
         subscription: Subscription,
         client: HttpClient,
         *,
+        requests: RequestWriter | None = None,
         signatures: Signatures | None = None,
         credentials: Credentials | None = None,
         headers: StaticHeaders | None = None,
@@ -82,19 +82,16 @@ class WebhookSink(JoiningSink):
         replies: Replies | None = None,
         telling: Telling = TELLING,
     ) -> None:
-        self._url = str(subscription.sink)
+        self._url = subscription.webhook_url
+        self._url_mask = _url_mask(self._url) if subscription.hides_sink else None
         self._telling = telling
         self._client = client
-        self._writing = writing_of(subscription)
-        self._forward = subscription.forwarded_names  # foreign headers to forward
-        self._strict = subscription.strict_webhook  # no request without body and content type
+        self._requests = requests or CloudEventRequests(subscription)
         self._signatures = signatures
         self._credentials = credentials
         self._headers = headers
         self._is_plain = credentials is None and headers is None
         self._handshake = handshake
-        format_ = "json" if subscription.format == "as_received" else subscription.format
-        self._together: FormatName | None = None if subscription.batch is None else format_
         self._replies = replies
 
     def pace(self) -> float:
@@ -110,44 +107,30 @@ class WebhookSink(JoiningSink):
         decoded = outgoing.decoded
         if decoded is None:
             return answered(unwritable(_NO_EVENT))
-        piece = None if self._together is None else self.piece(outgoing)
+        piece = self.piece(outgoing) if self._requests.batched else None
         if piece is not None:
             return self.send_together((piece,), outgoing.timeout)
         try:
-            message = self._written(decoded)
+            request = self._requests.write(decoded)
         except SenderError as error:
             return answered(unwritable(str(error)))
-        return self._attempt(message, (decoded,), outgoing.message.record.key, outgoing.timeout)
+        return self._attempt(request, (decoded,), outgoing.message.record.key, outgoing.timeout)
 
     def piece(self, outgoing: Outgoing) -> DocumentPiece | None:
-        """Return the event as an element of a batch, or None if it must be sent alone.
-
-        Opaque documents cannot be joined. Events of older versions go alone, because a batch has
-        one version.
-        """
-        if self._together is None or outgoing.decoded is None or outgoing.decoded.opaque:
+        """Return the event as a part of a request of several, or None if it must be sent alone."""
+        if not self._requests.batched or outgoing.decoded is None:
             return None
-        try:
-            decoded = in_version(outgoing.decoded, self._writing.version)
-            if decoded.event.version != NEWEST:
-                return None
-            document = element_of(decoded, self._together)
-        except SenderError:
-            return None
-        return DocumentPiece(decoded, document, outgoing.message.record.key)
+        return self._requests.piece(outgoing.decoded, outgoing.message.record.key)
 
     async def send_together(
         self, pieces: Sequence[DocumentPiece], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
-        body, media_type = joined([piece.document for piece in pieces], self._together or "json")
-        message = HttpMessage(TYPED, (media_type,), body)
-        if beside:
-            message = message.having([*forwarded(beside, self._forward)])
+        request = self._requests.join(pieces, beside)
         key = pieces[0].key if len(pieces) == 1 else None
-        return await self._attempt(message, [piece.decoded for piece in pieces], key, within)
+        return await self._attempt(request, [piece.decoded for piece in pieces], key, within)
 
     async def _attempt(
-        self, message: HttpMessage, events: Sequence[Decoded], key: bytes | None, within: float
+        self, request: WebhookRequest, events: Sequence[Decoded], key: bytes | None, within: float
     ) -> SinkAnswer:
         """Send one request with one or more events. ``key`` is the key of the record, if there is
         only one.
@@ -157,32 +140,52 @@ class WebhookSink(JoiningSink):
             if refusal is not None:
                 return refusal
             if self._handshake.headers:
-                message = message.having(self._handshake.headers)
+                request = request.having(self._handshake.headers)
         if self._signatures is not None:
-            message = self._signatures.signed(message, events)
+            request = self._signed(self._signatures, request, events)
         used: RequestCredentials | None = None
         if self._is_plain:
-            answer = await self._client.post(self._url, message, within)
+            answer = await self._post(request, within)
         else:
-            answer, used = await self._with_secrets(message, within)
+            answer, used = await self._with_secrets(request, within)
+        answer = self._requests.judged(answer, len(events))
         if self._replies is not None and answer.status in _SUCCESS:
             answer = await self._replies.take(answer, events, key)
-        if self._telling.all or answer.status not in _SUCCESS:
-            return with_exchange(answer, self._url, message, used, self._telling.bodies)
-        return answer if used is None else used.mask.masked_answer(answer)
+        mask = self._mask(request, used)
+        if self._telling.all or not _is_success(answer):
+            return self._with_exchange(answer, request, used, mask)
+        return answer if mask is None else mask.masked_answer(answer)
+
+    @staticmethod
+    def _signed(
+        signatures: Signatures, request: WebhookRequest, events: Sequence[Decoded]
+    ) -> WebhookRequest:
+        signed = signatures.signed(request.message, events)
+        if request.shown is None:
+            return replace(request, message=signed)
+        return request.having(signed.headers[len(request.message.names) :])
+
+    def _post(self, request: WebhookRequest, within: float) -> Asking:
+        return self._client.send(request.method, self._url, request.message, within, request.target)
+
+    def _mask(self, request: WebhookRequest, used: RequestCredentials | None) -> Mask | None:
+        """Return the mask of all secrets of an attempt; None if there are none."""
+        masks = [self._url_mask, request.mask, None if used is None else used.mask]
+        known = [mask for mask in masks if mask is not None]
+        return reduce(Mask.combined_with, known) if known else None
 
     async def _with_secrets(
-        self, message: HttpMessage, within: float
+        self, request: WebhookRequest, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with its configured headers and credentials. Return the answer and the
         secrets to hide in it.
         """
         configured = None if self._headers is None else self._headers.current()
         if configured is not None:
-            message = message.having(configured.headers)
+            request = request.having(configured.headers)
         if self._credentials is None:
-            return await self._client.post(self._url, message, within), configured
-        answer, used = await self._authorized(self._credentials, message, within)
+            return await self._post(request, within), configured
+        answer, used = await self._authorized(self._credentials, request, within)
         return answer, used if configured is None else configured.combined_with(used)
 
     async def _consent(self, handshake: Handshake) -> SinkAnswer | None:
@@ -202,26 +205,18 @@ class WebhookSink(JoiningSink):
             await self._handshake.stop()
         await self._client.stop()
 
-    def _written(self, decoded: Decoded) -> HttpMessage:
-        message = encode(decoded, self._writing, self._forward)
-        if not self._strict or (message.body and TYPED[0] in message.names):
-            return message
-        return encode(decoded, replace(self._writing, mode="structured"), self._forward)
-
     async def _authorized(
-        self, credentials: Credentials, message: HttpMessage, within: float
+        self, credentials: Credentials, request: WebhookRequest, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with credentials, and once more with new ones after a 401. Return the
         answer and the secrets to hide.
         """
         try:
             used = await credentials.current()
-            answer = await self._client.post(*_authorized_request(self._url, used, message), within)
+            answer = await self._authorized_post(request, used, within)
             if answer.status == UNAUTHORIZED and credentials.refused(used):
                 used = await credentials.current()
-                answer = await self._client.post(
-                    *_authorized_request(self._url, used, message), within
-                )
+                answer = await self._authorized_post(request, used, within)
         except NoToken as error:
             refusal = SinkAnswer(
                 None, "token", str(error), body=error.said.encode(), hold=TOKEN_PAUSE
@@ -229,47 +224,60 @@ class WebhookSink(JoiningSink):
             return refusal, None
         return answer, used
 
+    def _authorized_post(
+        self, request: WebhookRequest, used: RequestCredentials, within: float
+    ) -> Asking:
+        target = used.url(request.target) if request.target else ""
+        message = request.message.having(used.headers)
+        return self._client.send(request.method, used.url(self._url), message, within, target)
 
-def _authorized_request(
-    url: str, used: RequestCredentials, message: HttpMessage
-) -> tuple[str, HttpMessage]:
-    return used.url(url), message.having(used.headers)
+    def _with_exchange(
+        self,
+        answer: SinkAnswer,
+        request: WebhookRequest,
+        used: RequestCredentials | None,
+        mask: Mask | None,
+    ) -> SinkAnswer:
+        """Return the answer with its HTTP exchange, in which secrets are masked."""
+        mask = mask or _NOTHING
+        answer = mask.masked_answer(answer, max(MAX_QUOTED, self._telling.bodies))
+        if answer.status is None and (answer.unsent or answer.fault not in _ON_THE_WIRE):
+            return answer
+        shown = request.shown() if request.shown is not None else request
+        hidden = () if used is None else tuple((name, HIDDEN) for name, _ in used.headers)
+        message = shown.message
+        is_answered = answer.status is not None
+        exchange = HttpExchange(
+            line=f"{shown.method} {self._shown_target(shown, used)} HTTP/1.1",
+            headers=(("Host", read_url(self._url).authority), *message.headers, *hidden),
+            body=message.body,
+            size=len(request.message.body),
+            status_line=f"HTTP/1.1 {answer.status}" if is_answered else "",
+            answer_headers=tuple(_displayable_header(mask, *header) for header in answer.headers),
+            answer_body=answer.body,
+            answer_size=len(answer.body) if is_answered and not answer.cut else None,
+        )
+        return replace(answer, exchange=exchange)
+
+    def _shown_target(self, shown: WebhookRequest, used: RequestCredentials | None) -> str:
+        """Return path and query of the request line, without an access token or a secret URL."""
+        if self._url_mask is not None:
+            return f"/{HIDDEN}"
+        target = shown.target or read_url(self._url).target
+        if used is not None and used.access_token:
+            return with_parameter(target, TOKEN, HIDDEN)
+        return target
 
 
-def with_exchange(
-    answer: SinkAnswer, url: str, message: HttpMessage, used: RequestCredentials | None, bodies: int
-) -> SinkAnswer:
-    """Return the answer with its HTTP exchange, in which secrets are masked.
+def _is_success(answer: SinkAnswer) -> bool:
+    if answer.outcomes:
+        return all(outcome.fate is Fate.DELIVERED for outcome in answer.outcomes)
+    return answer.status in _SUCCESS
 
-    Args:
-        answer: the answer of the attempt.
-        url: the target, without an access token.
-        message: the request, without credentials.
-        used: the credentials of the attempt, if any.
-        bodies: most bytes of the answer's body that are kept.
-    """
-    mask = _NOTHING if used is None else used.mask
-    answer = mask.masked_answer(answer, max(MAX_QUOTED, bodies))
-    if answer.status is None and (answer.unsent or answer.fault not in _ON_THE_WIRE):
-        return answer
-    if used is not None and used.access_token:
-        url = with_parameter(url, TOKEN, HIDDEN)
-    configured = () if used is None else used.headers
-    hidden = tuple((name, HIDDEN) for name, _ in configured)
-    target = read_url(url)
-    headers = (("Host", target.authority), *message.headers, *hidden)
-    is_answered = answer.status is not None
-    exchange = HttpExchange(
-        line=f"POST {target.target} HTTP/1.1",
-        headers=headers,
-        body=message.body,
-        size=len(message.body),
-        status_line=f"HTTP/1.1 {answer.status}" if is_answered else "",
-        answer_headers=tuple(_displayable_header(mask, *header) for header in answer.headers),
-        answer_body=answer.body,
-        answer_size=len(answer.body) if is_answered and not answer.cut else None,
-    )
-    return replace(answer, exchange=exchange)
+
+def _url_mask(url: str) -> Mask:
+    """Return the mask of a URL that is a secret: of its path and query."""
+    return Mask(read_url(url).target.lstrip("/"))
 
 
 def _displayable_header(mask: Mask, name: bytes, value: bytes) -> tuple[str, str]:

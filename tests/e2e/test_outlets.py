@@ -1,0 +1,160 @@
+"""Targets that know no CloudEvents: each preset against a receiver that answers as its publisher documents.
+
+Every receiver takes an event, limits the rate once, refuses one event in an answer that looks like a success where its
+publisher does so, and refuses one for good. Nothing is lost, and each refusal is one dead letter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import publisher_apis
+from configuration import configuration, subscription
+from service import Service, running
+from waiting import until
+from webhook_target import Received, WebhookTarget, status
+
+KEY = {"secret": "key-of-the-test"}
+TEXT = "Order {id}: {pointer:/ask} <{pointer:/note}>"
+PRESETS: dict[str, dict[str, Any]] = {
+    "slack": {"text": TEXT},
+    "teams": {"text": TEXT, "title": "Orders"},
+    "discord": {"text": TEXT, "username": "Skybridge"},
+    "pagerduty": {"key": KEY, "summary": TEXT},
+    "jira_service_management": {"key": KEY, "message": TEXT},
+    "elasticsearch": {"index": "orders"},
+    "splunk_hec": {"key": KEY},
+}
+RECEIVERS = {
+    "jira_service_management": publisher_apis.jira,
+    "splunk_hec": publisher_apis.splunk,
+}
+
+
+class Asked:
+    """What an event asks of its receiver; a rate limit only the first time."""
+
+    def __init__(self) -> None:
+        self._limited = False
+
+    def __call__(self, text: str) -> str:
+        for word in (publisher_apis.GONE, publisher_apis.BAD):
+            if f"ask-{word}" in text:
+                return word
+        if f"ask-{publisher_apis.BUSY}" in text and not self._limited:
+            self._limited = True
+            return publisher_apis.BUSY
+        return ""
+
+
+async def send(service: Service, id_: str, ask: str) -> None:
+    data = json.dumps({"ask": f"ask-{ask}", "note": "<!channel> & *you*", "total": 199.90})
+    await service.send(id_, data, partitionkey=id_)
+
+
+def ids(requests: list[Received]) -> set[str]:
+    """The ids of events in what a receiver got: they are in every request, whatever its form."""
+    known = ("e-plain", "e-busy", "e-bad", "e-gone", "e-last")
+    return {each for each in known for request in requests if each.encode() in request.body}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("batched", [False, True])
+async def test_a_preset(preset: str, batched: bool, tmp_path: Path) -> None:
+    """One event after another key: taken, limited and taken, refused, refused, taken."""
+    if batched and preset not in {"elasticsearch", "splunk_hec"}:
+        pytest.skip("the publisher takes one event a request")
+    answer = RECEIVERS.get(preset) or getattr(publisher_apis, preset)
+    target = WebhookTarget(answer(Asked()))
+    await target.start()
+    more: dict[str, Any] = {"batch": {"max_events": 10, "max_wait": "200ms"}} if batched else {}
+    request = {"preset": preset, **PRESETS[preset]}
+    one = subscription("room", target.url, request=request, retry={"schedule": ["50ms"] * 5}, **more)
+    async with running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service:
+        for ask in ("plain", "busy", "bad", "gone", "last"):
+            await send(service, f"e-{ask}", ask)
+        await until(lambda: ids(target.received) >= {"e-plain", "e-busy", "e-last"})
+
+        async def letters() -> bool:
+            return sum((await service.letters()).values()) == 2
+
+        await until(letters)
+        shown = await service.text("/v1/dead-letters") + await service.text("/v1/attempts")
+    assert "key-of-the-test" not in shown
+    assert "/hook" not in shown  # the URL of such a webhook is a secret
+    assert all(not name.startswith("ce-") for request in target.received for name, _ in request.headers)
+    await target.stop()
+
+
+async def test_a_request_of_its_own(tmp_path: Path) -> None:
+    """Method, path, query, headers and body by templates; secrets are sent, and shown nowhere."""
+    target = WebhookTarget(lambda _: status(500))
+    await target.start()
+    request = {
+        "method": "PUT",
+        "path": "/tickets/{pointer:/order/id}",
+        "query": {"origin": "{source}"},
+        "headers": {"x-order": "{pointer:/order/id}"},
+        "body": {"key": "${env:PAGER_KEY}", "amount": "{pointer:/total}", "details": "{$data}"},
+    }
+    one = subscription("oncall", target.url, request=request, retry={"schedule": ["1h"]})
+    settings = configuration(tmp_path, subscriptions=[one])
+    async with running(settings, tmp_path, {"PAGER_KEY": "sesame-of-{id}"}) as service:
+        await service.send("e1", '{"order": {"id": "o/1"}, "total": 199.90}')
+        await until(lambda: len(target.received) == 1)
+
+        async def attempts() -> bool:
+            return bool((await service.get("/v1/attempts"))["attempts"])
+
+        await until(attempts)
+        shown = await service.text("/v1/attempts") + await service.text("/v1/subscriptions/oncall")
+        shown += await service.text("/v1/config")
+    (got,) = target.received
+    assert (got.method, got.path) == ("PUT", "/hook/tickets/o%2F1?origin=%2Ftest") or got.path.startswith("/hook/tickets/o%2F1?origin=")
+    assert got.header("x-order") == "o/1"
+    assert got.body == (
+        b'{"key":"sesame-of-{id}","amount":199.90,"details":{"order": {"id": "o/1"}, "total": 199.90}}'
+    )
+    assert "sesame" not in shown
+    await target.stop()
+
+
+@pytest.mark.parametrize(
+    ("answer", "causes"),
+    [
+        (b'{"ok": true}', {}),
+        (b'{"ok": false, "error": "channel_not_found"}', {"answer-refused": 1}),
+        (b'{"ok": false, "error": "fatal"}', {"schedule-exhausted": 1}),
+    ],
+)
+async def test_success_by_the_answer(answer: bytes, causes: dict[str, int], tmp_path: Path) -> None:
+    """A 200 that reports a failure is no success, and no fault of the endpoint: the breaker stays closed."""
+    target = WebhookTarget(lambda _: status(200, "Content-Type: application/json", body=answer))
+    await target.start()
+    success = {
+        "body": {"pointer": "/ok", "equals": True},
+        "dead_letter_if": {"pointer": "/error", "in": ["channel_not_found"]},
+    }
+    one = subscription(
+        "room", target.url, request={"body": {"id": "{id}"}, "success": success}, retry={"schedule": ["10ms", "10ms"]}
+    )
+    async with running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service:
+        await service.send("e1")
+        await service.send("e2", type="t2", partitionkey="other")
+
+        async def settled() -> bool:
+            status_ = await service.get("/v1/subscriptions/room/status")
+            return bool(status_["lag"] == 0) and sum((await service.letters()).values()) == 2 * len(causes)
+
+        await until(settled)
+        found = await service.letters()
+    assert found == {cause: 2 * count for cause, count in causes.items()}
+    assert len(target.received) == {"answer-refused": 2, "schedule-exhausted": 6}.get(next(iter(causes), ""), 2)
+    await target.stop()
+
+
