@@ -3,17 +3,17 @@
 =============== ====================================================================================
 app             the FastAPI application: one router for each resource
 front           the ASGI layer before the application: probes and metrics need no FastAPI
-subscriptions   ``/v1/subscriptions`` and the CloudEvents draft: documents, verbs, replays, event streams
+subscriptions   ``/v1/subscriptions`` and the CloudEvents draft: documents, actions, replays, event streams
 pull            ``:receive``, ``:acknowledge``, ``:release``, ``:reject``, ``:renew``
 deliveries      ``/v1/attempts``, ``/v1/parked``, ``/v1/dead-letters``
 topics          ``/v1/topics``: metadata, records, tail, produce
-find            ``/v1/events``: the whole way of one event
-explain         ``/v1/explain``: what an event would meet
+find            ``/v1/events``: what happened to one event
+explain         ``/v1/explain``: what would happen to an event
 status          probes, ``/status``, ``/metrics``, ``/v1/history``, ``/v1/config``
-asked           what several resources ask of a service: small protocols, grouped by who answers them
-access          callers, sessions, operations and their scopes, parts as a caller reaches them, ``/v1/audit``
+asked           the protocols through which several resources use a service, one module for each provider
+access          callers, sessions, operations and their scopes, limits of a caller, ``/v1/audit``
 openapi         the OpenAPI document and its page
-http            problems, bodies, parameters, preconditions, slices: what all resources share
+http            what all resources share: problems, bodies, parameters, preconditions, slices
 =============== ====================================================================================
 
 Imports run one way between the folders, without a cycle (``pyproject.toml``).

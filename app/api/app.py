@@ -1,4 +1,4 @@
-"""The admin application: one router a resource, one guard in front of all."""
+"""The FastAPI application of the admin listener: one router for each resource."""
 
 from __future__ import annotations
 
@@ -39,12 +39,17 @@ DESCRIPTION = (
 
 
 def describe(given: Given, stopped: asyncio.Event) -> FastAPI:
-    """The application without its guard. ``stopped`` ends its streams."""
+    """Create the FastAPI application, without the access guard in front of it.
+
+    Args:
+        given: The parts of the running service that handlers use.
+        stopped: An event that ends all streams when the service stops.
+    """
     app = FastAPI(
         title="Skybridge",
         version=__version__,
         description=DESCRIPTION,
-        docs_url=None,  # the ones FastAPI brings load their script from another host
+        docs_url=None,  # FastAPI's own pages load their script from another host
         redoc_url=None,
         openapi_url=None,
     )
@@ -57,8 +62,8 @@ def describe(given: Given, stopped: asyncio.Event) -> FastAPI:
 
 
 def _match_once(app: FastAPI) -> None:
-    """Match a path that no route has. FastAPI looks at the parameters of all routes when it first matches a
-    request, which takes a second: here that is done in the thread that makes the application."""
+    """Match a path that no route has, so that FastAPI analyses the parameters of all routes now. That takes a
+    second; here the thread that creates the application spends the time, instead of the first request."""
     scope = {"type": "http", "method": "GET", "path": "/\0", "root_path": "", "headers": []}
     for route in app.routes:
         route.matches(scope)
@@ -66,8 +71,8 @@ def _match_once(app: FastAPI) -> None:
 
 @functools.cache
 def _operations() -> Sequence[BaseRoute]:
-    """Those of every service: they hold nothing of one, and to look at their parameters takes longer than all
-    else of an application."""
+    """Return the routes of all resources. They are created once for all applications, because they hold no
+    state of a service and FastAPI takes long to analyse their parameters."""
     router = APIRouter(dependencies=[Depends(parameters.known_only)])
     for each in (
         status,
@@ -89,18 +94,18 @@ def _operations() -> Sequence[BaseRoute]:
         explain,
         find,
         configuration,
-    ):  # topics after records, and subscriptions after their verbs: their paths take in the others
+    ):  # topics after records, subscriptions after their verbs: their paths match the paths of those too
         router.include_router(each.routes)
     return router.routes
 
 
 def skeleton() -> FastAPI:
-    """The application of no service, for its description alone."""
+    """Create an application without a service, for its OpenAPI document alone."""
     return describe(Given(), asyncio.Event())
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI 3.1 of both listeners."""
+    """Return the OpenAPI 3.1 document of the admin listener and the events listener."""
     return with_events(complete(copy.deepcopy(app.openapi())))
 
 
@@ -120,6 +125,6 @@ def _self_description(app: FastAPI) -> APIRouter:
 
 
 def _pages(app: FastAPI) -> tuple[bytes, bytes]:
-    """Return the OpenAPI document and its page. To make them takes a second."""
+    """Return the OpenAPI document as JSON and its HTML page. Creating them takes a second."""
     described = document(app)
     return msgspec.json.encode(described), docs_page.render(described).encode()

@@ -1,8 +1,8 @@
-"""The admin listener before its application.
+"""The ASGI layer of the admin listener before the FastAPI application: it answers probes and metrics.
 
-An orchestrator's probes and Prometheus ask every few seconds, and many a process is never asked anything else.
-They are answered here. The application, with FastAPI, is a quarter of the memory and of
-the start of a process: it is made when the first request comes that needs it, in a thread, so that the loop goes on.
+An orchestrator and Prometheus send requests every few seconds, and many processes receive no others. The
+FastAPI application costs a quarter of the memory and of the start time of a process. It is therefore created
+in a thread when the first request arrives that needs it, and the event loop stays free.
 """
 
 from __future__ import annotations
@@ -37,7 +37,14 @@ def create_app(
     stopped: asyncio.Event,
     recorder: Recorder,
 ) -> TokenGuard:
-    """``stopped`` ends streams that would otherwise go on for ever. ``recorder``: one that somebody runs."""
+    """Create the ASGI application of the admin listener, with its access guard and its audit.
+
+    Args:
+        given: The parts of the running service.
+        allowed: The tokens that the listener accepts, with their rights.
+        stopped: An event that ends all streams when the service stops.
+        recorder: The recorder of the history, which the caller runs.
+    """
     trail = Trail(given.of(Store), given.of(Clock), given.of(Notify))
 
     def application() -> Asgi:
@@ -62,8 +69,11 @@ def create_app(
 
 
 class Front:
-    """A plain ASGI layer. ``make`` makes the application behind it: once, in a thread; after a failure again, for
-    the next request."""
+    """A plain ASGI layer that answers probes and metrics and passes other requests to the application.
+
+    The first such request creates the application with ``make``, in a thread. If ``make`` fails, the next
+    request tries again.
+    """
 
     def __init__(self, given: Given, make: Callable[[], Asgi]) -> None:
         self._given = given
@@ -78,7 +88,8 @@ class Front:
         await app(scope, receive, send)
 
     async def _probe(self, scope: Scope) -> Answer | None:
-        """None: the application answers, also what is wrong with the request."""
+        """Return the answer to a probe or to a request for metrics. Return None if the application must
+        answer, also when it must reject a wrong request."""
         if scope["type"] != "http" or scope["method"] != "GET":
             return None
         path, query = scope["path"], scope["query_string"]

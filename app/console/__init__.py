@@ -1,2 +1,2 @@
-"""Shell. The console: files that a browser gets, built from ``web``. Whatever they show comes from the admin API,
-which ``curl`` with the same scope can have (ADR 0041)."""
+"""Shell. The console: static files for browsers, built from ``web``. It shows only what the admin API returns
+to ``curl`` with the same scope (ADR 0041)."""

@@ -1,7 +1,7 @@
-"""``/console/`` on the admin listener: the built page, from memory. It holds nothing secret, so it needs no token;
-what it shows it asks of the API.
+"""Serve ``/console/`` on the admin listener: the built page, from memory.
 
-The page is found again after each build. Where it is not built, a small page says why and names the cure.
+The page contains nothing secret, so it needs no token; it requests all data from the API. It is read again
+after each build. If it was not built, a small page has the reason and the cure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WEB = Path(__file__).parent / "web"
 BARE, PREFIX, INDEX, ASSETS = "/console", "/console/", "index.html", "assets/"
 CURE = "make console"
 
-_REASON = "not-built.txt"  # beside the page, written by a build that failed
+_REASON = "not-built.txt"  # a failed build writes it next to the page
 _POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 _SAFE: Headers = [
     (b"content-security-policy", _POLICY.encode()),
@@ -32,7 +32,7 @@ _SAFE: Headers = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-_FOR_EVER = b"public, max-age=31536000, immutable"  # its name has a digest of it
+_FOR_EVER = b"public, max-age=31536000, immutable"  # for files with a digest in their name
 _ASK_AGAIN = b"no-cache"
 _TYPES = {
     ".html": b"text/html; charset=utf-8",
@@ -46,12 +46,12 @@ _TYPES = {
 }
 _OTHER_TYPE = b"application/octet-stream"
 _NOT_BUILT = 503
-_AGAIN = b"5"  # seconds: a build may be under way
-_LEAST_SAVED = 0.9  # of the size; what gains less is sent as it is
+_AGAIN = b"5"  # seconds until a browser reloads the page, as a build may be running
+_LEAST_SAVED = 0.9  # a file is compressed only if that makes it smaller than this share
 
 
 class Body(NamedTuple):
-    """One coding of a file."""
+    """The content of a file in one content coding."""
 
     content: bytes
     etag: bytes
@@ -59,29 +59,33 @@ class Body(NamedTuple):
 
 
 class File(NamedTuple):
+    """A file of the console, plain and compressed."""
+
     plain: Body
     zipped: Body
     type: bytes
     caching: bytes
 
     def fit(self, accepted: bytes) -> Body:
+        """Return the body that an Accept-Encoding header allows."""
         return self.zipped if takes_gzip(accepted) else self.plain
 
 
 class Console:
-    """A plain ASGI layer in front of the admin API. ``shown``: server.admin.console."""
+    """A plain ASGI layer in front of the admin API that serves the console. ``shown`` is the setting
+    server.admin.console."""
 
     def __init__(self, app: Asgi, *, shown: bool = True, web: Path = WEB) -> None:
         self.shown = shown
         self._app = app
         self._web = web
-        self._built = 0  # when, by the index file
+        self._built = 0  # modification time of the index file in ns, or 0 without one
         self._files: Mapping[str, File] = {}
         self._reading = asyncio.Lock()
 
     @property
     def missing(self) -> str:
-        """Why there is no page, in words; empty where there is one."""
+        """Return why the console cannot be shown, or "" if it is built."""
         return "" if (self._web / "dist" / INDEX).is_file() else self._reason()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -92,12 +96,13 @@ class Console:
             await _answer(send, 405, [(b"allow", b"GET, HEAD")])
         elif path == BARE:
             await _answer(
-                send, 308, [(b"location", _behind(scope)), (b"cache-control", _ASK_AGAIN)]
+                send, 308, [(b"location", _location(scope)), (b"cache-control", _ASK_AGAIN)]
             )
         else:
             await self._give(path.removeprefix(PREFIX) or INDEX, scope, send)
 
     async def _give(self, name: str, scope: Scope, send: Any) -> None:
+        """Send a file of the console."""
         await self._read()
         file, is_head = self._files.get(name), scope["method"] == "HEAD"
         if file is not None:
@@ -108,7 +113,7 @@ class Console:
             await _page(send, _NOT_BUILT, "The console is not built", self._reason(), is_head)
 
     async def _read(self) -> None:
-        """Again when the index is another one, which a build writes last."""
+        """Read the files again if the index has changed, which a build writes last."""
         async with self._reading:
             built = await asyncio.to_thread(self._built_at)
             if built != self._built:
@@ -116,20 +121,22 @@ class Console:
                 self._built = built
 
     def _built_at(self) -> int:
+        """Return the modification time of the index file in ns, or 0 if there is none."""
         try:
             return (self._web / "dist" / INDEX).stat().st_mtime_ns
         except OSError:
             return 0
 
     def _reason(self) -> str:
+        """Return why the console is not built."""
         try:
             return (self._web / _REASON).read_text(encoding="utf-8").strip()
         except OSError:
-            return f"Its page was not built with this installation. Cure, in a checkout: {CURE}"
+            return f"The console was not built with this installation. Cure, in a checkout: {CURE}"
 
 
 def read(folder: Path) -> dict[str, File]:
-    """Every file below, by its path in an URL."""
+    """Return every file below a folder, by its path in the URL."""
     return {
         path.relative_to(folder).as_posix(): _file(path, path.relative_to(folder).as_posix())
         for path in sorted(folder.rglob("*"))
@@ -168,7 +175,7 @@ async def _page(send: Any, status: int, title: str, text: str, is_head: bool) ->
     content = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<h1>{html.escape(title)}</h1><p>{html.escape(text)}</p>"
-        '<p>The API answers all the same: <a href="../docs">its description</a>.</p></html>'
+        '<p>The API works without the console: <a href="../docs">its description</a>.</p></html>'
     )
     headers = [(b"content-type", _TYPES[".html"]), (b"cache-control", b"no-store")]
     if status == _NOT_BUILT:
@@ -185,8 +192,8 @@ async def _answer(
     await send({"type": "http.response.body", "body": b"" if is_head else content})
 
 
-def _behind(scope: Scope) -> bytes:
-    """Relative, so that a path in front of ours stays."""
+def _location(scope: Scope) -> bytes:
+    """Return the URL of the console. It is relative, so that the path of a proxy is kept."""
     query = scope.get("query_string", b"")
     return PREFIX[1:].encode() + (b"?" + query if query else b"")
 
@@ -196,17 +203,18 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
 
 
 def takes_gzip(accepted: bytes) -> bool:
-    """Of Accept-Encoding (RFC 9110 12.5.3)."""
+    """Return True if an Accept-Encoding header allows gzip (RFC 9110 12.5.3)."""
     return any(coding in {b"gzip", b"*"} and wanted for coding, wanted in _codings(accepted))
 
 
 def _codings(accepted: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Yield each content coding of the header, and whether it is allowed."""
     for each in accepted.lower().split(b","):
         coding, _, weight = each.replace(b" ", b"").partition(b";")
         yield coding, weight.rstrip(b"0") not in {b"q=", b"q=0."}
 
 
 def _knows(given: bytes, etag: bytes) -> bool:
-    """Of If-None-Match, which compares weakly (RFC 9110 13.1.2)."""
+    """Return True if an If-None-Match header has the ETag. It compares weakly (RFC 9110 13.1.2)."""
     known = {each.strip().removeprefix(b"W/") for each in given.split(b",")}
     return etag in known or b"*" in known

@@ -1,4 +1,4 @@
-"""The admin listener, as a component: the API and the console, for those who have a token."""
+"""The admin listener as a component: the API and the console, for callers with a token."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from app.gateway.listener import Listener
 from app.gateway.server import HttpServer
 from app.telemetry.tasks import keep
 
-LAST_ANSWERS = 1.0  # seconds for what is due, behind everything else
+LAST_ANSWERS = 1.0  # seconds to send due answers, after all other components have stopped
 
 _log = logging.getLogger(__name__)
 
 
 class AdminComponent(Component[Config]):
-    """The port, and who may come. ``console``: the page, in front of the API."""
+    """The port of the admin listener and the tokens that it accepts. ``console`` is the ASGI layer in front
+    of the API."""
 
     name = "admin"
 
     def __init__(self, config: Config, guard: TokenGuard) -> None:
-        """Raises SetupError for a listener that everybody could reach without a token."""
+        """Create the listener. Raise SetupError if other machines could use it without a token."""
         admin = config.server.admin
         demand_token(admin.host, access_of(config))
         self._guard = guard
@@ -45,12 +46,13 @@ class AdminComponent(Component[Config]):
 
     @property
     def url(self) -> str:
+        """Return the URL of the admin listener."""
         return self._server.url
 
     async def start(self) -> None:
         await self._server.start()
 
-    async def stop(self, drain: float) -> None:  # noqa: ARG002 - the last to answer
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - it answers until the end
         await self._server.stop(LAST_ANSWERS)
 
     async def prepare(self, change: Change) -> Config:
@@ -63,18 +65,18 @@ class AdminComponent(Component[Config]):
         self._listener.bound(limits_of(prepared, admin=True))
 
     def log_missing_console(self) -> None:
-        """Log why there is no page, where one is wanted."""
+        """Log why the console cannot be shown, if it is enabled but not built."""
         if self.console.shown and (missing := self.console.missing):
-            _log.info("no page at /console/: %s", missing)
+            _log.info("the console at /console/ is not available: %s", missing)
 
 
 class StreamsComponent(Component[None]):
-    """The history of this process, and the streams of the API, which would go on for ever."""
+    """The history of this process, and the end of the API's streams."""
 
     name = "streams"
 
     def __init__(self, recorder: Recorder, stopped: asyncio.Event) -> None:
-        """``stopped`` ends the streams."""
+        """Take the recorder to run, and the event that ends all streams."""
         self._recorder = recorder
         self._stopped = stopped
         self._recording: asyncio.Task[None] | None = None
@@ -82,14 +84,15 @@ class StreamsComponent(Component[None]):
     async def start(self) -> None:
         self._recording = keep("history", self._recorder.run)
 
-    async def stop(self, drain: float) -> None:  # noqa: ARG002 - it ends within a second
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - the recorder ends within a second
         self._stopped.set()
         if self._recording is not None:
             await self._recording
 
 
 def access_of(config: Config) -> Access:
-    """Return who may come. ``server.admin.token`` has every scope, those of ``tokens`` have their own."""
+    """Return the tokens of the admin listener. ``server.admin.token`` has every scope, and those of
+    ``tokens`` have their own."""
     admin = config.server.admin
     named = [
         AccessToken(
@@ -100,5 +103,5 @@ def access_of(config: Config) -> Access:
         )
         for each in admin.tokens
     ]
-    every = Access.by(admin.token.get_secret_value() if admin.token else None)
-    return Access([*every.tokens, *named], admin.mask, config.webhooks.configurable_targets)
+    single = Access.by(admin.token.get_secret_value() if admin.token else None)
+    return Access([*single.tokens, *named], admin.mask, config.webhooks.configurable_targets)

@@ -1,5 +1,8 @@
-"""When the certificates end that we show: of our listeners, and those that log us in somewhere. The one that is in
-use counts, and not the file, which may hold one that cannot be used; the file counts where nothing uses it here.
+"""Find out when certificates expire: those of the listeners, and those with which the service logs in
+elsewhere.
+
+The certificate in use counts, because the file may have one that cannot be used. The file counts if nothing
+in this process uses it.
 """
 
 from __future__ import annotations
@@ -16,14 +19,14 @@ from app.tls.faults import certificates_in
 
 
 class Expiries:
-    """Files are read again when they change, on a thread of their own."""
+    """The expiry of certificates. A file is read again when it has changed, in a thread."""
 
     def __init__(self) -> None:
         self._read: dict[Path, tuple[tuple[int, int], float]] = {}
 
     async def of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
-        """By setting, seconds since the epoch: the first to end of a file's chain. A file that is no
-        certificate now is left out; who uses it has said so."""
+        """Return seconds since the epoch at which the first certificate of each file's chain expires, by
+        setting. A file without a valid certificate is left out, because its user reports that."""
         return await asyncio.to_thread(self._of, certificates)
 
     def _of(self, certificates: Mapping[str, Path]) -> Mapping[str, float]:
@@ -48,7 +51,8 @@ class Expiries:
 
 
 def certificates_of(config: Config, subscriptions: Sequence[Subscription]) -> Mapping[str, Path]:
-    """By the setting that names the file. Authorities that we trust are not ours to renew."""
+    """Return the certificate files by the setting that names them. Trusted authorities are left out, because
+    the operator does not renew those."""
     return {setting: path for setting, path in _named(config, subscriptions) if path is not None}
 
 
@@ -65,7 +69,7 @@ def _named(
             listening = broker.kafka_listener and broker.kafka_listener.tls
             yield f"brokers.{name}.kafka_listener.tls.cert", listening.cert if listening else None
             continue
-        ours = broker.security.tls
-        yield f"brokers.{name}.security.tls.cert", ours.cert if ours else None
+        client_tls = broker.security.tls
+        yield f"brokers.{name}.security.tls.cert", client_tls.cert if client_tls else None
     for each in subscriptions:
         yield f"subscriptions.{each.id}.tls.cert", each.tls.cert if each.tls else None

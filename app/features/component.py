@@ -1,8 +1,9 @@
-"""What every part of a service is: it starts and stops, takes up another configuration, and says how it is.
+"""The interface of each part of a service: it starts and stops, applies another configuration, and reports
+its health.
 
-A reload asks all components to ``prepare`` first. That may fail, and nothing of it is in use yet. Then it calls
-``apply`` of all without a pause in between, so nobody ever sees one part under the new configuration and another under
-the old one.
+A reload calls ``prepare`` of all components first. That may fail, and nothing prepared is in use yet. Then it
+calls ``apply`` of all without a pause in between. No request is therefore handled by two configurations at
+once.
 """
 
 from __future__ import annotations
@@ -21,31 +22,36 @@ if TYPE_CHECKING:
     from app.api.status.families import Family
 
 Role = Literal["gateway", "worker"]
+"""A role of a process."""
 ROLES: tuple[Role, ...] = ("gateway", "worker")
 
-RELEASE = 5.0  # seconds beyond the drain bound; a part that takes longer is left behind
+RELEASE = 5.0  # seconds beyond the drain timeout, after which the stop no longer waits for a part
 
 P = TypeVar("P")
+"""The type of what a component prepares for another configuration."""
 
 _log = logging.getLogger(__name__)
 
 
 class Health(NamedTuple):
-    """Whether a component lets a role be ready. ``causes``: what is wrong, also where it does not make the role
-    unready."""
+    """The health of a component for one role. ``ready`` is False if the component prevents readiness.
+    ``causes`` are its problems, also those that do not prevent it."""
 
     ready: bool = True
     causes: Sequence[str] = ()
 
 
 WELL = Health()
+"""The health of a component without problems."""
 
 
 class Change:
-    """A configuration on its way into force: how it differs from the present one, and what was prepared for it."""
+    """A configuration that is about to be applied: its differences to the current one, and what components
+    prepared for it."""
 
     def __init__(self, loaded: Loaded, found: Difference, *, rereads: bool = False) -> None:
-        """``rereads``: a file that the configuration names has changed."""
+        """Take the loaded configuration and its difference. ``rereads`` is True if a file that the
+        configuration names has changed."""
         self.loaded = loaded
         self.found = found
         self.rereads = rereads
@@ -53,56 +59,64 @@ class Change:
 
     @property
     def config(self) -> Config:
+        """Return the new configuration."""
         return self.loaded.config
 
     def concerns(self, section: str) -> bool:
-        """Return whether a setting of this section is another one."""
+        """Return True if a setting of this section has changed."""
         return any(each.setting.startswith(f"{section}.") for each in self.found.changes)
 
     def keep(self, component: Component[P], prepared: P) -> None:
+        """Store what a component has prepared."""
         self._prepared[component] = prepared
 
     def of(self, component: Component[P]) -> P:
-        """Return what a component has prepared. Components that come before in the service have."""
+        """Return what a component has prepared. Only components that start earlier have prepared something."""
         return cast("P", self._prepared[component])
 
 
 class Component(Generic[P]):
-    """One part of a service. ``P`` is what it prepares for another configuration.
+    """A part of a service. ``P`` is what it prepares for another configuration.
 
-    A component holds one immutable policy, which the configuration says, and replaces it in ``apply`` by one
-    assignment. What outlives a reload (connections, counters, what is on its way) is the component itself. What a
-    component does not need, it leaves as it is here.
+    A component has one immutable policy from the configuration, and replaces it in ``apply`` by one
+    assignment. State that survives a reload (connections, counters, deliveries in flight) belongs to the
+    component. A subclass overrides only the methods that it needs.
     """
 
     name = ""
 
     async def start(self) -> None:
-        """Begin to work; the components before it have begun. Raises SetupError, and leaves nothing behind then."""
+        """Start to work, after the components that start earlier. Raise SetupError, and leave nothing
+        running, if that fails."""
 
     async def stop(self, drain: float) -> None:
-        """Take nothing new, finish what is under way within ``drain`` seconds, and let go of everything."""
+        """Accept no new work, finish the current work within ``drain`` seconds, and release all resources."""
 
-    async def prepare(self, change: Change) -> P:  # noqa: ARG002 - for those that take it
-        """Make what another configuration says. Nothing is in use yet. Raises SetupError, and BrokerError or
-        StoreUnavailable for what may work later."""
+    async def prepare(self, change: Change) -> P:  # noqa: ARG002 - subclasses use it
+        """Create what another configuration needs, without using it yet.
+
+        Raises:
+            SetupError: The configuration cannot be applied.
+            BrokerError: A broker does not respond; a later reload may succeed.
+            StoreUnavailable: The store does not respond; a later reload may succeed.
+        """
         return cast("P", None)
 
     def discard(self) -> None:
-        """Let go of what was prepared: it will not be applied."""
+        """Release what was prepared, because it will not be applied."""
 
     def apply(self, prepared: P) -> None:
-        """Put what was prepared in force. It cannot fail."""
+        """Use what was prepared from now on. This method cannot fail."""
 
     async def retire(self) -> None:
-        """Return when what the last ``apply`` replaced has ended."""
+        """Return when everything that the last ``apply`` replaced has ended."""
 
-    async def health(self, role: Role) -> Health:  # noqa: ARG002 - for those that take it
-        """Return whether ``role`` can be ready as far as this component knows."""
+    async def health(self, role: Role) -> Health:  # noqa: ARG002 - subclasses use it
+        """Return the health of this component for a role."""
         return WELL
 
     async def metrics(self) -> Sequence[Family]:
-        """Return what is measured at this moment, beside the counters that all components share."""
+        """Return the metrics that are measured now, in addition to the counters that all components share."""
         return ()
 
 
@@ -117,12 +131,12 @@ async def undone(component: Component[Any]) -> AsyncIterator[None]:
 
 
 async def stopped(what: str, stopping: Awaitable[None], seconds: float) -> None:
-    """Wait for one part to stop, at most ``seconds`` and ``RELEASE``. A part that fails or hangs is logged: it must not
-    keep the others from stopping."""
+    """Wait for one part to stop, at most ``seconds`` plus ``RELEASE``. A part that fails or hangs is logged,
+    so that the other parts can stop."""
     try:
         async with asyncio.timeout(seconds + RELEASE):
             await stopping
     except TimeoutError:
         _log.error("%s did not stop within %g s", what, seconds + RELEASE)
-    except Exception:  # noqa: BLE001 - logged, and the others go on
+    except Exception:  # noqa: BLE001 - logged, so that the other parts stop
         _log.exception("%s did not stop cleanly", what)

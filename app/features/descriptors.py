@@ -1,9 +1,9 @@
-"""File descriptors of the process, and the connections that they allow each listener.
+"""The file descriptors of the process, and the number of connections that each listener may open.
 
-Every connection takes one. A process without a free descriptor can accept nobody: neither events nor the probe that
-asks whether it lives. At start the limit is raised to what the configuration may need, as far as the system allows
-it. Where that is not enough, the listeners of events and of Kafka clients share what is left behind the reserve of
-files, brokers and webhooks, and behind the reserve of the admin listener.
+Every connection takes a descriptor. A process without a free descriptor accepts neither events nor liveness
+probes. At start, the limit is raised to what the configuration may need, as far as the system allows. If that
+is not enough, a reserve is kept for files, brokers and webhooks, and another for the admin listener. The
+listeners of events and of Kafka clients share all other descriptors.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
 
-RESERVE = 256  # files, brokers, webhooks and refused connections; a quarter of a small limit
+RESERVE = 256  # files, brokers, webhooks, refused connections; at most a quarter of the limit
 ADMIN = 64  # connections that the admin listener can always open
 KAFKA = 1_000  # connections of one Kafka listener
-WEBHOOKS = 16_384  # wanted on top for the connections of sinks
+WEBHOOKS = 16_384  # requested in addition, for the connections of sinks
 _QUARTER = 4
 
 _log = logging.getLogger(__name__)
 
 
 class Shares(NamedTuple):
-    """Most open connections of each listener. ``kafka``: of each Kafka listener."""
+    """The maximum number of open connections of each listener. ``kafka`` is for each Kafka listener."""
 
     events: int
     admin: int
@@ -34,7 +34,8 @@ class Shares(NamedTuple):
 
 
 def raise_limit(config: Config) -> None:
-    """Raise the soft limit of descriptors to what the configuration may need, and log what is missing then."""
+    """Raise the soft limit of descriptors to what the configuration may need. Log a warning if the system
+    allows fewer."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _demand(config) + config.limits.connections + RESERVE + ADMIN + WEBHOOKS
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -43,21 +44,21 @@ def raise_limit(config: Config) -> None:
     found = current_shares(config)
     if found.events < config.limits.connections:
         _log.warning(
-            "the system allows this process %d file descriptors: the events listener takes %d connections instead of"
-            " limits.connections, %d. Cure: raise the hard limit (LimitNOFILE= of a systemd unit, ulimit -Hn), or"
-            " lower limits.connections.",
+            "the system allows this process %d file descriptors, so the events listener accepts %d connections instead"
+            " of limits.connections, %d. Cure: raise the hard limit (LimitNOFILE= of a systemd unit, ulimit -Hn),"
+            " or lower limits.connections.",
             soft, found.events, config.limits.connections,
         )  # fmt: skip
 
 
 def current_shares(config: Config) -> Shares:
-    """Return the connections that each listener may open under the limit in force."""
+    """Return the connections that each listener may open under the current limit of the process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return shares(config, sys.maxsize if soft == resource.RLIM_INFINITY else soft)
 
 
 def shares(config: Config, limit: int) -> Shares:
-    """Return the connections that each listener may open, of a process with ``limit`` descriptors."""
+    """Return the connections that each listener may open if the process may have ``limit`` descriptors."""
     most = config.limits.connections
     demand = _demand(config)
     left = max(1, limit - min(RESERVE, limit // _QUARTER) - min(ADMIN, limit // _QUARTER))
@@ -68,6 +69,7 @@ def shares(config: Config, limit: int) -> Shares:
 
 
 def _demand(config: Config) -> int:
+    """Return the descriptors that the events listener and the Kafka listeners need together."""
     listeners = [
         each
         for each in config.brokers.values()

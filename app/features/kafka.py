@@ -1,5 +1,5 @@
-"""The Kafka listeners of a service, as one component. Kafka's protocol is imported for those that want it: it takes half
-a second of a start."""
+"""The Kafka listeners of a service as one component. Kafka's protocol is imported only if a listener is
+configured, because the import takes half a second."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-TAKEN = 10.0  # seconds for subscriptions to take their groups, before clients of Kafka may come
+TAKEN = 10.0  # seconds for subscriptions to join their groups, before Kafka clients are accepted
 
 
 class KafkaComponent(Component["Mapping[str, Logins | None]"]):
-    """A listener for each embedded log whose configuration asks for one. It opens once the subscriptions of the log
-    have their groups: else a client could set the positions of one that is about to begin."""
+    """A Kafka listener for each embedded log that has one configured.
+
+    A listener opens after the subscriptions of its log have joined their groups. Otherwise a client could set
+    the positions of a group whose subscription is about to start.
+    """
 
     name = "Kafka listeners"
 
@@ -65,7 +68,8 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         await asyncio.gather(*steps)
 
     async def prepare(self, change: Change) -> Mapping[str, Logins | None]:
-        """Raises SetupError for a listener that would let everybody in from elsewhere."""
+        """Return the logins of each open listener. Raise SetupError if other machines could use a listener
+        without a login."""
         if not self._open:
             return {}
         from app.features.kafka_listeners import logins_of  # noqa: PLC0415 - see the top
@@ -81,16 +85,17 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
         return list(kafka_listener_families(self.views()))
 
     def views(self) -> Sequence[KafkaListenerView]:
-        """Return how the listeners fare."""
-        return [each.fares(name) for name, each in self._open.items()]
+        """Return the state of each open listener."""
+        return [each.view(name) for name, each in self._open.items()]
 
     async def _until_taken(self, name: str) -> None:
+        """Wait until the subscriptions of a log have joined their groups, for at most 10 s."""
         try:
             async with asyncio.timeout(TAKEN):
                 await self._subscriptions.taken(name)
         except TimeoutError:
             _log.warning(
-                "log %s: the Kafka listener opens, although not all subscriptions have started in %g s",
+                "log %s: the Kafka listener opens although not all subscriptions have started within %g s",
                 name,
                 TAKEN,
             )
@@ -104,7 +109,7 @@ class KafkaComponent(Component["Mapping[str, Logins | None]"]):
 
 
 def listening_brokers(config: Config) -> Sequence[str]:
-    """Return the brokers whose configuration asks for a Kafka listener."""
+    """Return the names of the embedded brokers that have a Kafka listener configured."""
     return [
         name
         for name, broker in config.brokers.items()

@@ -1,4 +1,4 @@
-"""From the settings of an embedded broker to its Kafka listener."""
+"""Open the Kafka listener of an embedded broker from its settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpenListener:
-    """It listens, and its certificate is watched."""
+    """An open Kafka listener, with the task that watches its certificate."""
 
     def __init__(self, node: Node, server: Server, watch: asyncio.Task[None] | None) -> None:
         self._node = node
@@ -39,10 +39,11 @@ class OpenListener:
 
     @property
     def address(self) -> tuple[str, int]:
+        """Return host and port."""
         return self._server.address
 
-    def fares(self, log: str) -> KafkaListenerView:
-        """``log``: the one it serves, by name."""
+    def view(self, log: str) -> KafkaListenerView:
+        """Return the state of the listener. ``log`` is the name of its embedded log."""
         host, port = self.address
         return KafkaListenerView(
             broker=log,
@@ -54,10 +55,11 @@ class OpenListener:
         )
 
     def demand(self, logins: Logins | None) -> None:
-        """Demand these logins from the next request on, also of clients that have logged in."""
+        """Require these logins from the next request on, also of clients that have logged in already."""
         self._node.logins = logins
 
     async def stop(self, drain: float) -> None:
+        """Stop the listener within ``drain`` seconds."""
         if self._watch is not None:
             self._watch.cancel()
         await self._server.stop(drain)
@@ -71,12 +73,13 @@ async def open_kafka_listener(
     counters: Counters,
     producers: ProducerDirectory,
 ) -> OpenListener:
-    """Of a log that has started and whose configuration asks for one. Raises SetupError."""
+    """Open the Kafka listener of an embedded log that has started. Raise SetupError if the port or a login
+    cannot be used."""
     broker, driver = config.brokers[name], log.driver
-    assert isinstance(broker, EmbeddedBroker)  # noqa: S101 - nothing else can ask for one
-    assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - so ``open_logs`` makes it
+    assert isinstance(broker, EmbeddedBroker)  # noqa: S101 - no other kind can have one
+    assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as ``open_logs`` creates it
     settings = broker.kafka_listener
-    assert settings is not None  # noqa: S101 - see above
+    assert settings is not None  # noqa: S101 - the caller has checked it
     setting = f"brokers.{name}.kafka_listener"
     logins = await logins_of(config, name, producers)
     node = Node(
@@ -100,21 +103,23 @@ async def open_kafka_listener(
 
 
 def _demand_loopback(settings: KafkaListener, setting: str) -> None:
+    """Raise SetupError if a listener without logins is reachable from other machines."""
     host, _ = split(settings.listen)
     if not is_loopback(host):
         raise SetupError(
-            "the Kafka listener off loopback needs logins",
+            "a Kafka listener that is not on loopback needs logins",
             setting=setting,
             cure="add producers with kafka, or listen on 127.0.0.1",
         )
 
 
 def _validated(broker: EmbeddedBroker) -> list[str]:
+    """Return the topics whose records must be CloudEvents."""
     return [name for name, topic in broker.topics.items() if topic.validation == "cloudevents"]
 
 
 def bounds_of(settings: KafkaListener, connections: int) -> Settings:
-    """Return the bounds that clients meet. ``connections``: most that may be open."""
+    """Return the settings of a listener. ``connections`` is the maximum number of open connections."""
     host, port = split(settings.listen)
     return Settings(
         host=host,
@@ -128,8 +133,8 @@ def bounds_of(settings: KafkaListener, connections: int) -> Settings:
 
 
 async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> Logins | None:
-    """Of the Kafka listener of a broker; None where it has none, or clients need not log in. In a thread: what
-    SCRAM keeps of a password takes milliseconds to make."""
+    """Return the logins of a broker's Kafka listener. Return None if it has no listener or clients need not
+    log in. A thread is used, because deriving SCRAM keys from a password takes milliseconds."""
     broker = config.brokers.get(name)
     if not isinstance(broker, EmbeddedBroker) or broker.kafka_listener is None:
         return None
@@ -141,5 +146,6 @@ async def logins_of(config: Config, name: str, producers: ProducerDirectory) -> 
 
 
 def _made(found: KafkaLogins, producers: ProducerDirectory) -> Logins:
+    """Return the logins with derived keys."""
     passwords = {user: secret.get_secret_value() for user, secret in found.passwords.items()}
     return Logins(passwords, found.mechanisms, producers.kafka)

@@ -1,4 +1,4 @@
-"""The bounds and the TLS of listeners, as the configuration has them."""
+"""The limits and the TLS settings of listeners, from the configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.gateway.tls import Tls
 
 
 def limits_of(config: Config, *, admin: bool = False) -> Limits:
-    """Return the bounds of the events listener, or of the admin listener: the same but for its connections."""
+    """Return the limits of the events listener, or of the admin listener, which differs in its connections."""
     allowed = current_shares(config)
     return Limits(
         header_bytes=config.limits.header_bytes,
@@ -27,7 +27,8 @@ def limits_of(config: Config, *, admin: bool = False) -> Limits:
 
 
 def tls_of(tls: ServerTls | None, *, asks: bool = False) -> Tls | None:
-    """Return the TLS of a listener. ``asks``: a client certificate is asked for and not demanded."""
+    """Return the TLS settings of a listener. With ``asks``, a client certificate is requested but not
+    required."""
     if tls is None:
         return None
     return Tls(certificate=tls.cert, key=tls.key, client_ca=tls.client_ca, demands_client=not asks)

@@ -1,4 +1,4 @@
-"""What runs beside the deliveries and tells of them: operator events, and the attempt log of the store."""
+"""Operator events, and the attempts that the store keeps: services that observe deliveries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from app.telemetry import Counters
 from app.worker.attempt_writer import AttemptKeeper
 from app.worker.operator_events import OperatorEvents
 
-REMEMBERED = 5.0  # seconds: who reads the topic is asked for each dead letter, and changes seldom
+REMEMBERED = 5.0  # seconds that the readers of the topic are cached, as they change rarely
 
-_OURS = (Filter.model_validate({"prefix": {"type": "dev.skybridge."}}),)
+_OPERATOR_EVENTS = (Filter.model_validate({"prefix": {"type": "dev.skybridge."}}),)
 
 
 def open_operator_events(
@@ -29,7 +29,8 @@ def open_operator_events(
     counters: Counters,
     subscriptions: Callable[[], Sequence[Subscription]],
 ) -> OperatorEvents | None:
-    """None where nobody wants them. ``subscriptions``: all there are now."""
+    """Return the publisher of operator events, or None if they are not configured. ``subscriptions`` returns
+    all subscriptions that exist now."""
     target = config.operator_events
     if target is None:
         return None
@@ -53,6 +54,7 @@ def open_operator_events(
 def open_keeper(
     config: Config, attempts: Attempts, clock: Clock, counters: Counters
 ) -> AttemptKeeper:
+    """Return the writer of attempts to the store."""
     kept = config.store.attempts
     return AttemptKeeper(
         attempts,
@@ -67,8 +69,8 @@ def open_keeper(
 
 
 class Echoes:
-    """Whether a subscription reads operator events: of their topic, or of one that a mirror copies them
-    to. Errs to yes."""
+    """A check whether a subscription reads operator events, from their topic or from one to which a mirror
+    copies them. In doubt it returns True."""
 
     def __init__(
         self, target: Target, subscriptions: Callable[[], Sequence[Subscription]], clock: Clock
@@ -76,39 +78,42 @@ class Echoes:
         self._target = target
         self._subscriptions = subscriptions
         self._clock = clock
-        self._looked = float("-inf")
+        self._read_at = float("-inf")
         self._readers: frozenset[str] = frozenset()
 
     def __call__(self, subscription: str) -> bool:
+        """Return True if the subscription may read operator events."""
         now = self._clock.monotonic()
-        if now - self._looked >= REMEMBERED:
+        if now - self._read_at >= REMEMBERED:
             self._readers = frozenset(readers(self._target, self._subscriptions()))
-            self._looked = now
+            self._read_at = now
         return subscription in self._readers
 
 
 def readers(target: Target, subscriptions: Sequence[Subscription]) -> set[str]:
-    """Of what is published to ``target``, however many mirrors are in between."""
+    """Return the subscriptions that read operator events from ``target``, directly or through mirrors."""
     found: set[str] = set()
-    places: list[tuple[Target | Exchange, Sequence[Filter]]] = [(target, _OURS)]
+    places: list[tuple[Target | Exchange, Sequence[Filter]]] = [(target, _OPERATOR_EVENTS)]
     while places:
         place, filters = places.pop()
         for each in _reading(place, filters, subscriptions):
             if each.id not in found:
                 found.add(each.id)
                 if isinstance(each.sink, Target | Exchange):
-                    places.append((each.sink, (*each.filters, *_OURS)))
+                    places.append((each.sink, (*each.filters, *_OPERATOR_EVENTS)))
     return found
 
 
 def _reading(
     place: Target | Exchange, filters: Sequence[Filter], subscriptions: Sequence[Subscription]
 ) -> Iterator[Subscription]:
+    """Yield the subscriptions that read operator events from a place. ``filters`` are those of the mirrors on
+    the way to it."""
     for each in subscriptions:
         source = each.source
         if (
             source.broker == place.broker
             and any(feeds(place, filters, topic) for topic in source.topics)
-            and may_both_match(each.filters, _OURS)
+            and may_both_match(each.filters, _OPERATOR_EVENTS)
         ):
             yield each

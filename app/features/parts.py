@@ -1,4 +1,4 @@
-"""Parts of a service that have nothing to take up from another configuration, and parts that only take up one."""
+"""Small components: some only start and stop, and some only apply another configuration."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from app.features.disks import disks, folders_of
 from app.features.subscriptions.catalog import SubscriptionCatalog
 from app.telemetry import set_up_logging
 
-LAST_WORDS = 5.0  # seconds for operator events and attempts that wait, when all others have left
+LAST_WORDS = 5.0  # seconds to send waiting operator events and attempts at the end
 
 
 class Part(Component[None]):
-    """Something that only starts and stops, in its own time."""
+    """A component that only starts and stops, by functions that it is given."""
 
     def __init__(
         self,
@@ -34,23 +34,26 @@ class Part(Component[None]):
         if self._start is not None:
             await self._start()
 
-    async def stop(self, drain: float) -> None:  # noqa: ARG002 - see above
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - the function has its own time
         if self._stop is not None:
             await self._stop()
 
 
 class Absent:
-    """Answers for what this process does not run."""
+    """An empty answer for features that this process does not run."""
 
     async def states(self) -> Sequence[SpoolView]:
+        """Return no spools."""
         return ()
 
     def tallies(self) -> Mapping[str, EventMeter]:
+        """Return no intakes."""
         return {}
 
 
 class LoggingComponent(Component["Config | None"]):
-    """The log of the process. It was set up before the service was made."""
+    """The log of the process, which is set up before the service is created. It applies changes of the
+    section ``log``."""
 
     name = "log"
 
@@ -63,7 +66,7 @@ class LoggingComponent(Component["Config | None"]):
 
 
 class VolumesComponent(Component[None]):
-    """What may run out or run down: the volumes of logs and store, and certificates."""
+    """The volumes of logs and store, and the certificates: resources that run out or expire."""
 
     name = "volumes"
 
@@ -72,7 +75,7 @@ class VolumesComponent(Component[None]):
         self._expiries = Expiries()
 
     async def disks(self) -> Mapping[str, DiskView]:
-        """Return how full the volumes are, by folder of a log or the store."""
+        """Return size and free space of the volumes, by folder of a log or the store."""
         return await disks(folders_of(self._catalog.loaded.config))
 
     async def metrics(self) -> Sequence[Family]:
@@ -80,6 +83,6 @@ class VolumesComponent(Component[None]):
         return [*volume_families(await self.disks()), *certificate_families(certificates)]
 
     async def _certificates(self) -> Mapping[str, float]:
-        """Return when certificates end, in seconds since the epoch, by the setting that names the file."""
+        """Return when certificates expire, in seconds since the epoch, by the setting that names the file."""
         config = self._catalog.loaded.config
         return await self._expiries.of(certificates_of(config, self._catalog.subscriptions))

@@ -1,8 +1,9 @@
-"""The spools of a service: for each route with one the switch before its target, and the mirror that drains it.
+"""The spools of a service: for each route with a spool, a switch in front of its target and a mirror that
+drains it.
 
-The mirror is a subscription like any other, on the topic of the spool, with a supervisor of its own: its events
-never park, so its commit position says how much of the spool is drained. A spool is found again at the start
-by its topic, also when its route or setting has gone; it is kept until it is empty.
+The mirror is an internal subscription on the topic of the spool, with a supervisor of its own. Its events
+never park, so its committed position shows how much of the spool is drained. At start, a spool is found by
+its topic, even if its route or setting was removed. It is deleted when it is empty.
 """
 
 from __future__ import annotations
@@ -33,19 +34,18 @@ from app.telemetry import Counters
 from app.telemetry.tasks import keep
 from app.worker.supervisor import Supervisor
 
-CONCURRENCY = 256  # records on their way from a spool to its target
-SCHEDULE = (0.1, 0.5, 2.0) + (
-    10.0,
-) * 120_000  # waits for a record that the target refuses: about a week
-ANSWER = 5.0  # seconds beyond the publish time-out
-LOOK = 1.0  # seconds between looks whether a spool is empty
-TRY_STORE = 5  # looks between questions to the store for redriven dead letters
+CONCURRENCY = 256  # records in flight from a spool to its target
+# Seconds between attempts at a record that the target refuses; together about two weeks.
+SCHEDULE = (0.1, 0.5, 2.0) + (10.0,) * 120_000
+ANSWER = 5.0  # seconds in addition to the publish timeout
+LOOK = 1.0  # seconds between checks whether a spool is empty
+TRY_STORE = 5  # checks between reads of the store for redriven dead letters
 
 _log = logging.getLogger("skybridge.spool")
 
 
 class Wanted(NamedTuple):
-    """What the configuration says of one spool. ``target``: the log that it spares."""
+    """The settings of one spool. ``target`` is the log that the spool replaces while it is unavailable."""
 
     route: str
     broker: str
@@ -57,7 +57,7 @@ class Wanted(NamedTuple):
 
 @dataclass(eq=False)
 class _Spool:
-    """One that is open."""
+    """An open spool: its settings, its switch, and its backlog."""
 
     wanted: Wanted
     log: SpoolingLog
@@ -65,8 +65,8 @@ class _Spool:
 
 
 class SpoolsComponent(Component[Config]):
-    """``logs``: of brokers, by name. ``publishing``: the logs that routes publish through. The spools add theirs, and
-    take them away as the configuration changes."""
+    """The spools of the configuration. ``publishing`` has the logs through which routes publish. The
+    component adds and removes its spools there when the configuration changes."""
 
     name = "spools"
 
@@ -82,7 +82,8 @@ class SpoolsComponent(Component[Config]):
         *,
         alone: bool = True,
     ) -> None:
-        """``alone``: no other process with spools shares the store."""
+        """Create the spools of the configuration. ``alone`` is True if no other process with spools shares
+        the store."""
         self._config = config
         self._logs = logs
         self._store = store
@@ -91,10 +92,12 @@ class SpoolsComponent(Component[Config]):
         self._notify = notify
         self._alone = alone
         self._open: dict[str, _Spool] = {}  # by route
-        self._some = asyncio.Event()  # are open: most services have none, and nothing to look at
-        self._drains: dict[str, Supervisor] = {}  # of those that have begun
+        self._some = asyncio.Event()  # set while a spool is open, so that services without one idle
+        self._drains: dict[str, Supervisor] = {}  # running mirrors, by route
         self._watches: list[asyncio.Task[None]] = []
-        self._expected: frozenset[str] = frozenset()  # routes of the configuration that is coming
+        self._expected: frozenset[str] = (
+            frozenset()
+        )  # routes of a configuration that is being prepared
         self._closing = asyncio.Lock()
         self.publishing = publishing
         for wanted in _wanted(config):
@@ -102,19 +105,22 @@ class SpoolsComponent(Component[Config]):
 
     @property
     def routes(self) -> frozenset[str]:
-        """Those that publish by way of a spool."""
+        """Return the names of the routes that publish through a spool."""
         return frozenset(self._open)
 
     async def start(self) -> None:
-        """Once the logs have started. What the last run left behind begins to drain."""
+        """Open the spools, after the logs have started, and drain the records of the last run."""
         async with undone(self):
             await self._open_all(self._config)
         self.apply(self._config)
-        self._watches = [keep("spools", self._look_on), keep("spools", self._look_after, "targets")]
+        self._watches = [
+            keep("spools", self._watch_spools),
+            keep("spools", self._watch_targets, "targets"),
+        ]
 
     async def prepare(self, change: Change) -> Config:
-        """Open the spools of another configuration. None of those open now is changed, and none is closed until
-        ``apply``, or the next ``prepare``, has another one."""
+        """Open the spools of another configuration. Open spools are neither changed nor closed until
+        ``apply``."""
         await self._open_all(change.config)
         return change.config
 
@@ -122,29 +128,33 @@ class SpoolsComponent(Component[Config]):
         self.apply(self._config)
 
     async def _open_all(self, config: Config) -> None:
+        """Open the spools of a configuration, and those with records that it no longer has."""
         self._expected = frozenset(each.name for each in config.routes)
         async with self._closing:
             await self._prepare(config)
 
     async def _prepare(self, config: Config) -> None:
+        """Open the spools of a configuration. Raise SetupError if an open spool would get another target or
+        broker."""
         for wanted in _wanted(config):
             now = self._open.get(wanted.route)
             if now is not None and now.wanted[:4] != wanted[:4]:
                 raise SetupError(
-                    "its target or its broker is another one: what waits is bound to the old one",
+                    "the target or the broker of the spool changed, but waiting events are for the old target",
                     setting=f"routes.{wanted.route}.spool",
                     cure="restart the service, or give the route another name",
                 )
             await self._begin(now or self._make(wanted))
-        for broker, route in self._left_behind():
+        for broker, route in self._spools_with_records():
             if route not in self._open:
                 target = _target_of(config, route)
                 kind = config.brokers[target.broker].kind if target else "embedded"
-                left = Wanted(route, broker, target or LogName(broker), kind, "never", 0)
-                await self._begin(self._make(left))
+                removed = Wanted(route, broker, target or LogName(broker), kind, "never", 0)
+                await self._begin(self._make(removed))
 
     def apply(self, prepared: Config) -> None:
-        """Those that are not wanted any more take nothing new of their own accord, and drain."""
+        """Apply the settings of each spool. A spool that is no longer configured accepts no new events unless
+        its target fails, and is drained."""
         self._config, self._expected = prepared, frozenset()
         wanted = {each.route: each for each in _wanted(prepared)}
         for route, spool in self._open.items():
@@ -152,15 +162,14 @@ class SpoolsComponent(Component[Config]):
             spool.log.set(now.when if now else "never", now.most if now else spool.wanted.most)
             if now is None and spool.log.spooling:
                 _log.warning(
-                    "route %s: its spool is removed, and %d records wait in it: they are still"
-                    " delivered",
+                    "route %s: its spool is no longer configured. Its %d waiting records are still delivered",
                     route,
                     spool.waits.records,
                 )
             spool.wanted = now or spool.wanted._replace(when="never")
 
     async def stop(self, drain: float) -> None:
-        """What waits is kept, and drained by the next start."""
+        """Stop the spools. Waiting records are stored, and the next start drains them."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
@@ -172,13 +181,15 @@ class SpoolsComponent(Component[Config]):
         return list(spool_families(await self.states()))
 
     async def states(self) -> list[SpoolView]:
+        """Return the state of each spool."""
         return [await self._state(spool) for _, spool in sorted(self._open.items())]
 
     def _make(self, wanted: Wanted) -> _Spool:
+        """Create the switch and the backlog of a spool."""
         topic, name = spool_topic(wanted.route), wanted.target._replace(spooled=wanted.route)
         spool, group = self._logs[wanted.broker], self._group(wanted.route)
         driver = spool.driver
-        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - lint has seen to it
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - the check of the configuration demands it
         waits = Backlog(driver, topic, group)
         log = SpoolingLog(
             wanted.target.broker,
@@ -196,21 +207,25 @@ class SpoolsComponent(Component[Config]):
         return made
 
     async def _begin(self, spool: _Spool) -> None:
+        """Start the mirror of a spool, unless it runs already."""
         route, driver = spool.wanted.route, self._logs[spool.wanted.broker].driver
         if route in self._drains:
             return
-        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as above
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _make
         await driver.create_topic(spool_topic(route), driver.engine.settings.partitions)
         drain = self._drains[route] = self._drain(spool, driver.engine.cluster)
         await drain.start()
         records = spool.waits.records
         spool.log.spooling = records > 0
         if records:
-            _log.warning("route %s: %d records wait in its spool", route, records)
+            _log.warning("route %s: its spool has %d waiting records", route, records)
 
     def _drain(self, spool: _Spool, cluster: str) -> Supervisor:
-        """``cluster``: the identity of the log. In a store that gateways share it keeps the rows of their spools
-        apart: the records of two have the same topic, partition and position."""
+        """Return the mirror that drains a spool.
+
+        ``cluster`` is the identity of the log. It keeps the rows of several gateways apart in a shared store,
+        because their records have the same topic, partition and position.
+        """
         wanted = spool.wanted
         drain = self._subscription(wanted)
         if not self._alone:
@@ -223,12 +238,13 @@ class SpoolsComponent(Component[Config]):
             self._clock,
             self._counters,
             installation=self._config.installation,
-            kinds={wanted.broker: wanted.kind},  # in which records of the spool are written
+            kinds={wanted.broker: wanted.kind},  # the format in which its records are written
             notify=self._notify,
         )
 
     def _subscription(self, wanted: Wanted) -> Subscription:
-        """Its waits hold their key and never park it: the commit position must say what is drained."""
+        """Return the subscription of the mirror. Its retries block their key and never park it, because the
+        committed position must show what is drained."""
         drain = Subscription(
             id="spool",
             source=Source(broker=wanted.broker, topics=(spool_topic(wanted.route),)),
@@ -243,10 +259,12 @@ class SpoolsComponent(Component[Config]):
         return drain.model_copy(update={"id": spool_subscription(wanted.route), "retry": retry})
 
     def _began(self, route: str, cause: str) -> None:
-        _log.warning("route %s: its events wait in the spool: %s", route, cause)
+        """Report that the events of a route go to its spool from now on."""
+        _log.warning("route %s: its events go to the spool: %s", route, cause)
         self._notify(SPOOLING, route, {"cause": cause})
 
-    async def _look_on(self) -> None:
+    async def _watch_spools(self) -> None:
+        """Check the spools every second: report empty ones, and close those that are no longer configured."""
         looks = 0
         while True:
             await self._some.wait()
@@ -257,29 +275,33 @@ class SpoolsComponent(Component[Config]):
                     _log.info("route %s: its spool is empty", route)
                     self._notify(SPOOLED, route, {"repeats": spool.log.repeats})
                 if looks % TRY_STORE == 0:
-                    await self._tell_of_store(route)
+                    await self._read_store(route)
                 if spool.wanted.when == "never" and not self._routed(route) and spool.log.idle:
                     async with self._closing:
                         await self._close(route)
 
-    async def _look_after(self) -> None:
+    async def _watch_targets(self) -> None:
+        """Check every few seconds whether the targets have recovered."""
         while True:
             await self._some.wait()
             await self._clock.sleep(STALL)
             await asyncio.gather(*(spool.log.look_after_target() for spool in self._open.values()))
 
-    async def _tell_of_store(self, route: str) -> None:
+    async def _read_store(self, route: str) -> None:
+        """Make the mirror of a route read the store for redriven dead letters."""
         try:
             await self._drains[route].look()
         except SkybridgeError as error:
-            _log.debug("route %s: the store cannot be asked: %s", route, error)
+            _log.debug("route %s: the store does not answer: %s", route, error)
 
     def _routed(self, route: str) -> bool:
-        """A route that has lost its setting keeps its switch: the router knows it by that name."""
+        """Return True if the current or the next configuration has the route. Such a route keeps its switch
+        even without a spool, because the router refers to it."""
         return route in self._expected or any(each.name == route for each in self._config.routes)
 
     async def _close(self, route: str) -> None:
-        """Unless a reload has begun meanwhile that has the route."""
+        """Close a spool, and delete its topic if it is empty. Do nothing if a reload has brought the route
+        back meanwhile."""
         if self._routed(route):
             return
         spool = self._open.pop(route)
@@ -289,19 +311,22 @@ class SpoolsComponent(Component[Config]):
         self.publishing.pop(spool.wanted.target._replace(spooled=route), None)
         await drain.stop(ANSWER)
         driver = self._logs[spool.wanted.broker].driver
-        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - it was opened as one
+        assert isinstance(driver, EmbeddedDriver)  # noqa: S101 - as in _make
         if not spool.waits.records:
             await driver.forget(self._group(route))
             await driver.engine.delete_topic(spool_topic(route))
-            _log.info("route %s: its spool was removed, and is empty: it is deleted", route)
+            _log.info(
+                "route %s: its spool is no longer configured and empty, so it was deleted", route
+            )
 
     async def _state(self, spool: _Spool) -> SpoolView:
+        """Return the state of a spool."""
         records, wanted = spool.waits.records, spool.wanted
         oldest = await spool.waits.oldest_ms() if records else None
         return SpoolView(
             route=wanted.route,
             broker=wanted.broker,
-            state=_word(spool, records),
+            state=_state_of(spool, records),
             cause=spool.log.cause if records else "",
             records=records,
             bytes=spool.waits.bytes,
@@ -311,8 +336,8 @@ class SpoolsComponent(Component[Config]):
             drained=list(spool.waits.finished()),
         )
 
-    def _left_behind(self) -> Iterator[tuple[str, str]]:
-        """Broker and route of every spool with records in it."""
+    def _spools_with_records(self) -> Iterator[tuple[str, str]]:
+        """Yield broker and route of every spool that has records."""
         for name, log in self._logs.items():
             if not isinstance(log.driver, EmbeddedDriver):
                 continue
@@ -322,10 +347,12 @@ class SpoolsComponent(Component[Config]):
                     yield name, route
 
     def _group(self, route: str) -> str:
+        """Return the group of the mirror of a route."""
         return group_name(self._config.installation, spool_subscription(route))
 
 
-def _word(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining", "removed"]:
+def _state_of(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining", "removed"]:
+    """Return the state of a spool as one word."""
     if spool.wanted.when == "never":
         return "removed"
     if not records:
@@ -334,6 +361,7 @@ def _word(spool: _Spool, records: int) -> Literal["empty", "spooling", "draining
 
 
 def _wanted(config: Config) -> Sequence[Wanted]:
+    """Return the settings of all spools of a configuration."""
     return [
         Wanted(
             route.name,
@@ -349,6 +377,7 @@ def _wanted(config: Config) -> Sequence[Wanted]:
 
 
 def _target_of(config: Config, route: str) -> LogName | None:
-    """Return the log that a route publishes to without its spool; None for a route that is gone, or goes to several."""
+    """Return the log to which a route publishes without its spool. Return None if the route does not exist or
+    has several targets."""
     found = next((each for each in config.routes if each.name == route), None)
     return log_of(found, found.to[0]) if found is not None and len(found.to) == 1 else None

@@ -1,5 +1,8 @@
-"""Access tokens, for SASL OAUTHBEARER and for webhooks: one for good, one in a file that somebody
-renews, or granted by an OAuth 2 server for our own id and secret (RFC 6749 4.4)."""
+"""Access tokens for SASL OAUTHBEARER and for webhooks.
+
+A token is fixed, or read from a file that another program renews. It may also be granted by an OAuth 2 server
+for a client id and secret (RFC 6749 4.4).
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ from app.tls import read_text
 if TYPE_CHECKING:
     from app.brokers.kafka import TokenSource
 
-GRANTED_WITHIN = 10.0
+GRANTED_WITHIN = 10.0  # seconds to wait for a granted token
 _SUCCESS = range(200, 300)
-_NO_JSON = (UnicodeDecodeError, RecursionError)  # beside msgspec's own (reliability 4.1)
+_NO_JSON = (UnicodeDecodeError, RecursionError)  # msgspec raises these for some invalid JSON
 _ERRORS = frozenset(
     (
         *("invalid_request", "invalid_client", "invalid_grant"),
@@ -39,7 +42,7 @@ _ERRORS = frozenset(
 
 
 def token_source(sasl: Sasl) -> TokenSource:
-    """Of settings of mechanism OAUTHBEARER."""
+    """Return the source of tokens for SASL settings with the mechanism OAUTHBEARER."""
     if sasl.oauth is not None:
         return ClientCredentials(sasl.oauth)
     if sasl.token_file is not None:
@@ -56,7 +59,8 @@ def _fixed(token: str) -> TokenSource:
 
 
 def _of_file(path: Path) -> TokenSource:
-    """Read for each connection: a few bytes of a local file, mostly in memory."""
+    """Return a source that reads the file for each connection. The file is small and mostly cached by the
+    system."""
 
     async def source() -> str:
         return await asyncio.to_thread(lambda: read_text(path).strip())
@@ -65,7 +69,7 @@ def _of_file(path: Path) -> TokenSource:
 
 
 class Settings(Protocol):
-    """Those of a broker or of a webhook."""
+    """The OAuth 2 settings of a broker or of a webhook."""
 
     @property
     def token_endpoint(self) -> str: ...
@@ -78,13 +82,16 @@ class Settings(Protocol):
 
 
 Ask = Callable[[str, Mapping[str, str], tuple[str, str], float], Awaitable[tuple[int, bytes]]]
-"""From URL, form, user name with password, and seconds to status and body. Raises OSError for no answer."""
+"""A function that requests a token. It takes URL, form, user name with password, and a timeout in seconds,
+and returns status and body. It raises OSError if there is no answer."""
 
 
 async def ask_directly(
     url: str, form: Mapping[str, str], login: tuple[str, str], within: float
 ) -> tuple[int, bytes]:
-    from app.libraries.httpx_client import httpx  # noqa: PLC0415 - heavy, and few are granted tokens
+    """Request a token with a client of its own. Raise OSError if there is no answer within ``within``
+    seconds."""
+    from app.libraries.httpx_client import httpx  # noqa: PLC0415 - slow to import, and rarely used
 
     try:
         async with asyncio.timeout(within), httpx.AsyncClient(timeout=within) as client:
@@ -94,14 +101,15 @@ async def ask_directly(
             return answer.status_code, answer.content
     except TimeoutError as error:
         raise OSError(f"no answer within {within:g} s") from error
-    except httpx.RemoteProtocolError as error:  # it quotes the answer
+    except httpx.RemoteProtocolError as error:  # its message would quote the answer
         raise OSError("the answer is incomplete, or is not HTTP") from error
     except httpx.HTTPError as error:
         raise OSError(repr(error)) from error
 
 
 def through(client: HttpClient) -> Ask:
-    """By a webhook's own client: its guard of addresses, its certificates, its proxy."""
+    """Return a function that requests tokens with a webhook's own client, and so with its address checks,
+    certificates and proxy."""
 
     async def ask(
         url: str, form: Mapping[str, str], login: tuple[str, str], within: float
@@ -121,10 +129,17 @@ def through(client: HttpClient) -> Ask:
 
 
 class ClientCredentials:
-    """Kept until shortly before it ends; all who ask meanwhile wait for the same answer.
+    """A source of tokens that an OAuth 2 server grants for client credentials.
 
-    ``within``  seconds for a whole answer, however slowly it drips.
-    ``secret``  what it is now, where it may change.
+    A token is cached until shortly before it expires. Concurrent callers wait for the same request.
+
+    Args:
+        settings: The token endpoint and the client id.
+        within: Seconds for a complete answer.
+        audience: The parameter audience of the request, or "" to omit it.
+        ask: A function that sends the request.
+        secret: A function that returns the current client secret, if that may change.
+        renew_before: Seconds before expiry at which the token is no longer used.
     """
 
     def __init__(
@@ -148,7 +163,8 @@ class ClientCredentials:
         self._asking: asyncio.Task[str] | None = None
 
     async def __call__(self) -> str:
-        """Raises NoToken, whose message has nothing that the server put into words of its own."""
+        """Return a valid token. Raise NoToken if the server grants none. The message contains no text of the
+        server's answer."""
         if time.monotonic() < self._until:
             return self._token
         if self._asking is None:
@@ -157,22 +173,26 @@ class ClientCredentials:
         return await asyncio.shield(self._asking)
 
     def forget(self, token: str) -> None:
-        """It was refused: the next caller asks for another."""
+        """Discard a token that the target refused, so that the next call requests another."""
         if token == self._token:
             self._until = 0.0
 
     def _asked(self, task: asyncio.Task[str]) -> None:
+        """Forget the finished request. Its exception is marked as read, because the callers that waited have
+        received it."""
         self._asking = None
         if not task.cancelled():
-            task.exception()  # those who waited were told
+            task.exception()
 
     async def _renew(self) -> str:
+        """Request a token and store it."""
         granted = await self._granted()
         self._token = granted.access_token
         self._until = time.monotonic() + granted.expires_in - self._renew_before
         return self._token
 
     async def _granted(self) -> TokenGrant:
+        """Request a token. Raise NoToken if the server grants none."""
         no_token = f"no token from {self._settings.token_endpoint}"
         # RFC 6749 2.3.1
         name, password = quote_plus(self._settings.client_id), quote_plus(self._secret())
@@ -190,11 +210,12 @@ class ClientCredentials:
             raise NoToken(f"{no_token}: the answer is not JSON ({type(error).__name__})") from error
         except OSError as error:
             raise NoToken(f"{no_token}: {error}") from error
-        code, said = _refusal(body)
+        code, description = _refusal(body)
         mask = Mask(self._secret())
-        raise NoToken(f"{no_token}: {status} {code}".rstrip(), mask(said)[:WORDS])
+        raise NoToken(f"{no_token}: {status} {code}".rstrip(), mask(description)[:WORDS])
 
     def _form(self) -> dict[str, str]:
+        """Return the form of the request, without empty parameters."""
         given = {
             "grant_type": "client_credentials",
             "scope": self._settings.scope or "",
@@ -204,7 +225,7 @@ class ClientCredentials:
 
 
 def _refusal(body: bytes) -> tuple[str, str]:
-    """The code, where it is one of the specification's, and what else the server said."""
+    """Return the error code of the answer, if RFC 6749 defines it, and the server's own text."""
     try:
         found = msgspec.json.decode(body, type=TokenRefusal)
     except (msgspec.MsgspecError, *_NO_JSON):

@@ -1,4 +1,4 @@
-"""From the settings to the traces of this process, and their end."""
+"""Set up the traces of this process from its settings, and close them at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.telemetry.traces import (
 
 
 def begin_traces(config: Config) -> None:
-    """Raises SetupError without the extra ``otel``."""
+    """Set up traces if the configuration has them. Raise SetupError if the extra ``otel`` is not installed."""
     asked = config.telemetry.traces
     if asked is None:
         set_up_traces(None)
@@ -46,7 +46,7 @@ def _demand_extra() -> None:
         import opentelemetry.sdk.trace  # noqa: F401, PLC0415
     except ImportError:
         raise SetupError(
-            "traces need OpenTelemetry, which is not installed",
+            "OpenTelemetry, which traces need, is not installed",
             setting="telemetry.traces",
             cure="install the extra otel (make install installs it, the images have it), "
             "or leave telemetry.traces out",
@@ -54,12 +54,12 @@ def _demand_extra() -> None:
 
 
 async def end_traces() -> None:
-    """Spans that wait are sent; on a thread, for a collector may be slow."""
+    """Send waiting spans and close the traces. A thread is used, because a collector may be slow."""
     await asyncio.to_thread(close_traces)
 
 
 def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
-    """The sink as it is, where nobody asked for traces."""
+    """Return a sink that records a span of each attempt, or the sink itself if traces are off."""
     found = traces()
     if found is None:
         return sink
@@ -71,5 +71,5 @@ def traced(sink: Sink, subscription: Subscription, config: Config) -> Sink:
 
 
 def system_of(config: Config, broker: str) -> str:
-    """The ``messaging.system`` of a broker of the configuration."""
+    """Return the attribute ``messaging.system`` of a broker of the configuration."""
     return messaging_system(kinds_of(config).get(broker, "embedded"))

@@ -1,1 +1,1 @@
-"""Shell. Builds the parts from a configuration, runs the roles, owns the signals."""
+"""Shell. Create the service from a configuration, run its roles, and handle signals."""

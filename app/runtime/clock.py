@@ -1,4 +1,4 @@
-"""The one real clock; tests bring their own."""
+"""The real clock of a service. Tests use their own."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ import time
 
 
 class SystemClock:
-    """Fills ``interfaces.Clock``."""
+    """The clock of the system, as ``interfaces.Clock``."""
 
     def now(self) -> float:
-        return time.time()  # noqa: TID251 - this is the Clock that everybody takes
+        """Return the wall clock in seconds since the epoch."""
+        return time.time()  # noqa: TID251 - all other code uses this Clock
 
     def monotonic(self) -> float:
+        """Return the monotonic clock in seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        """Wait for some seconds."""
         await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""From a configuration to a service: the only place that knows all components."""
+"""Create a service from a configuration. This is the only module that knows all components."""
 
 from __future__ import annotations
 
@@ -60,14 +60,17 @@ if TYPE_CHECKING:
 def compose(
     loaded: Loaded, clock: Clock, roles: Collection[Role] = ROLES, source: Source | None = None
 ) -> Service:
-    """Return the service of a configuration, not yet started. ``source``: where the configuration can be read again.
-    Raises SetupError for what only shows when the components are made."""
+    """Return the service of a configuration, not started yet. Raise SetupError for faults that only show when
+    the components are created.
+
+    ``source`` is where the configuration can be read again, or None without a file.
+    """
     return _Composition(loaded, clock, roles, source).service()
 
 
 class _Composition:
-    """Each part is made once, when the first that uses it asks for it. A part whose role or section is not there is
-    None."""
+    """The components of a service. Each is created once, when another first uses it. It is None if its role
+    or section is absent."""
 
     def __init__(
         self, loaded: Loaded, clock: Clock, roles: Collection[Role], source: Source | None
@@ -83,6 +86,7 @@ class _Composition:
         self.issuers = Issuers(clock.monotonic)
 
     def service(self) -> Service:
+        """Return the service with all its components."""
         service = Service(self.config, self.roles, self.clock, self.counters)
         given = Given()
         self._give_values(given)
@@ -96,7 +100,7 @@ class _Composition:
         return service
 
     def _stages(self, given: Given) -> Sequence[Sequence[Component[Any] | None]]:
-        """In the order in which they start. What stands in one line stops at once."""
+        """Return the components in the order in which they start. Those of one stage stop at once."""
         return (
             (Part("traces", stop=end_traces),),
             (LoggingComponent(),),
@@ -117,7 +121,7 @@ class _Composition:
         )
 
     def _give_values(self, given: Given) -> None:
-        """Give the API the values that no component answers for."""
+        """Add to the API's parts the values that are not components."""
         given.add(Process, Process(self.config.installation, self.roles, self.clock.monotonic()))
         given.add(Store, self.store)
         given.add(Clock, self.clock)
@@ -127,7 +131,7 @@ class _Composition:
         given.add(Brokers, self.brokers)
 
     def _give(self, given: Given, service: Service) -> None:
-        """Give the API the components, each by what it answers for."""
+        """Add to the API's parts the components, each by the protocol that it implements."""
         given.add(Routes, self.routes)
         given.add(KnownProducers, self.producers)
         given.add(Subscriptions, self.subscriptions)
@@ -142,14 +146,17 @@ class _Composition:
 
     @cached_property
     def store(self) -> Store:
+        """Return the store."""
         return open_store(self.config, self.roles, self.counters.histogram("store_seconds"))
 
     @cached_property
     def catalog(self) -> SubscriptionCatalog:
+        """Return the catalogue of all subscriptions."""
         return SubscriptionCatalog(self.loaded, self.store, self.clock, vault_of(self.config))
 
     @cached_property
     def brokers(self) -> BrokersComponent:
+        """Return the component of the brokers."""
         return BrokersComponent(
             self.config,
             lambda: self.catalog.subscriptions,
@@ -160,6 +167,7 @@ class _Composition:
 
     @cached_property
     def operator_events(self) -> OperatorEvents | None:
+        """Return the publisher of operator events, or None if they are not configured."""
         return open_operator_events(
             self.config,
             self.brokers.logs,
@@ -170,10 +178,12 @@ class _Composition:
 
     @cached_property
     def notify(self) -> Notify:
+        """Return the function that reports operator events."""
         return silence if self.operator_events is None else self.operator_events.notify
 
     @cached_property
     def keeper(self) -> AttemptKeeper | None:
+        """Return the writer of attempts, or None in a process without workers."""
         if "worker" not in self.roles:
             return None
         return open_keeper(self.config, self.store.attempts, self.clock, self.counters)
@@ -194,6 +204,7 @@ class _Composition:
 
     @cached_property
     def spools(self) -> SpoolsComponent | None:
+        """Return the component of the spools, or None without a gateway or an embedded log."""
         if "gateway" not in self.roles or not has_embedded(self.config):
             return None
         from app.features.spools import SpoolsComponent  # noqa: PLC0415 - with the embedded log
@@ -206,12 +217,13 @@ class _Composition:
             self.clock,
             self.counters,
             self.notify,
-            alone="worker" in self.roles,  # gateways apart may be several, on one store
+            alone="worker" in self.roles,  # several gateways without workers may share a store
         )
 
     @cached_property
     def callbacks(self) -> Callbacks | None:
-        """Where a webhook may consent later: a worker asks, any gateway of the store is called."""
+        """Return the pending consents of webhooks, or None without a callback URL. A worker asks for consent,
+        and any gateway that shares the store receives the answer."""
         base = self.config.webhooks.callback
         return Callbacks(base, self.store.consents, self.clock.now) if base else None
 
@@ -221,6 +233,7 @@ class _Composition:
 
     @cached_property
     def supervisor(self) -> Supervisor | None:
+        """Return the supervisor of deliveries, or None in a process without workers."""
         if self.keeper is None:
             return None
         return Supervisor(
@@ -240,12 +253,14 @@ class _Composition:
 
     @cached_property
     def watcher(self) -> Watcher | None:
+        """Return the watcher that turns states of subscriptions into operator events, or None."""
         if self.supervisor is None or self.operator_events is None:
             return None
         return Watcher(self.supervisor.status, self.clock, self.notify)
 
     @cached_property
     def subscriptions(self) -> SubscriptionsComponent:
+        """Return the component of the subscriptions."""
         store_watcher = StoreWatcher(
             self.catalog, self.supervisor, self.brokers, self.clock, self.callbacks
         )
@@ -255,6 +270,7 @@ class _Composition:
 
     @cached_property
     def registry(self) -> SubscriptionRegistry:
+        """Return the registry of subscriptions for the API."""
         return SubscriptionRegistry(
             self.catalog, forget=self.brokers.forget, look=self.subscriptions.look
         )
@@ -272,6 +288,7 @@ class _Composition:
 
     @cached_property
     def events(self) -> EventsComponent | None:
+        """Return the events listener, or None in a process without a gateway."""
         if self.intakes is None:
             return None
         return EventsComponent(
@@ -289,9 +306,11 @@ class _Composition:
 
     @cached_property
     def recorder(self) -> Recorder:
+        """Return the recorder of the history."""
         return Recorder(self.subscriptions, self.store, self.counters, self.clock, self.streams_end)
 
     def _admin(self, given: Given) -> AdminComponent:
+        """Return the admin listener."""
         guard = create_app(
             given,
             allowed=access_of(self.config),
@@ -302,11 +321,12 @@ class _Composition:
 
 
 def _watching(watcher: Watcher | None) -> Part | None:
+    """Return the component of the watcher, or None without one."""
     return None if watcher is None else Part("watching", watcher.start, watcher.stop)
 
 
 def _lasting(name: str, part: OperatorEvents | AttemptKeeper | None) -> Part | None:
-    """Return the component of something that has LAST_WORDS seconds when all others have left."""
+    """Return a component that has LAST_WORDS seconds to stop after all others, or None without a part."""
     if part is None:
         return None
     return Part(name, part.start, lambda: part.stop(LAST_WORDS))

@@ -1,25 +1,26 @@
-"""When Python looks for cycles: not while a process starts, and seldom while events go by.
+"""Configure Python's garbage collector: off while a process starts, and rare while events are processed.
 
-A start makes some hundred thousand objects that stay, and of the time that it takes the collector's is a fifth. An
-event makes a few dozen short-lived objects and no cycles; with the interpreter's defaults the collector runs every
-few dozen events and, again and again, walks everything that start-up made.
+A start creates some hundred thousand objects that stay, and the collector would take a fifth of its time. An
+event creates a few dozen short-lived objects and no cycles. With the defaults, the collector runs every few
+dozen events and repeatedly visits everything that the start created.
 """
 
 from __future__ import annotations
 
 import gc
 
-YOUNG = 100_000  # objects gained before a look at the young ones (the default is 700): more than are in flight
-OLD = (20, 50)  # young looks before a middle one, middle ones before a full one
+YOUNG = 100_000  # new objects before a young collection (default 700); more than are in flight
+OLD = (20, 50)  # young collections before a middle one, middle ones before a full one
 
 
 def begin_heap() -> None:
-    """Call before the imports of a service; ``settle_heap`` ends it."""
+    """Turn the collector off. Call this before the imports of a service; ``settle_heap`` turns it on again."""
     gc.disable()
 
 
 def settle_heap() -> None:
-    """Call once, when everything that lives as long as the process is there."""
+    """Exclude all existing objects from collection and turn the collector on. Call this once, after the
+    service has started."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, *OLD)

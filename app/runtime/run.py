@@ -1,4 +1,4 @@
-"""From a configuration to a process that serves until it is told to leave."""
+"""Run a service from its configuration until a signal stops it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,19 @@ def run(
     announce: Callable[[Service], None],
     source: Source | None = None,
 ) -> None:
-    """``source``: where it can be read again. ``announce`` is called once, when the service accepts."""
+    """Run the service until SIGINT or SIGTERM.
+
+    Args:
+        loaded: The configuration.
+        roles: The roles of this process.
+        announce: A function that is called once, when the service accepts requests.
+        source: Where the configuration can be read again, or None without a file.
+    """
     config = loaded.config
     set_up_logging(config.log.level, as_json=config.log.format == "json")
     raise_limit(config)
     begin_traces(config)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # at info it tells of every request
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO, httpx logs every request
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(loaded, roles, announce, source))
 

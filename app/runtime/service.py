@@ -1,10 +1,10 @@
-"""A service from its start to its end: an ordered list of components. The order is the guarantee.
+"""A service from its start to its end: an ordered list of components. The order is part of the guarantees.
 
-start   one after the other: each needs those before it
-reload  all prepare, which may fail; then all apply at once; what is old ends in its own time
-stop    not ready, for as long as a load balancer needs to notice; then in reverse order, a stage at once (rule 11)
+- start: one component after the other, because each needs earlier ones.
+- reload: all components prepare, which may fail. Then all apply at once. Replaced parts end in their own time.
+- stop: the service is not ready until a load balancer has noticed. Then the stages stop in reverse order.
 
-A broker that is away is no reason not to start: readiness says so, and it heals by itself.
+A broker that is unavailable does not prevent the start. Readiness reports it, and its log reconnects by itself.
 """
 
 from __future__ import annotations
@@ -36,16 +36,18 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """``start`` returns when it accepts; ``events_url`` and ``admin_url`` then say where."""
+    """A service of one process. ``start`` returns when it accepts requests; ``events_url`` and ``admin_url``
+    are set from then on."""
 
     def __init__(
         self, config: Config, roles: Sequence[Role], clock: Clock, counters: Counters
     ) -> None:
-        """``config``: as at the start; a reload changes no setting that is read here."""
+        """Create a service without components. ``config`` is that of the start, because a reload cannot
+        change the settings that are read here."""
         self.config = config
         self.roles = roles
         self.clock = clock
-        self.hung_up = asyncio.Event()  # a signal asks for a reload
+        self.hung_up = asyncio.Event()  # set by SIGHUP to request a reload
         self.reloader: Reloader
         self.counters = counters
         self._stages: list[Stage] = []
@@ -54,12 +56,12 @@ class Service:
         self._rereading: list[asyncio.Task[None]] = []
 
     def add(self, *stage: Component[Any] | None) -> None:
-        """Append a stage. Those that are None are left out: their role or their section is not there."""
+        """Append a stage. A component that is None is left out, because its role or section is absent."""
         if present := [each for each in stage if each is not None]:
             self._stages.append(present)
 
     def part(self, kind: type[C]) -> C:
-        """Return the component of this kind. Raises LookupError where this service has none."""
+        """Return the component of this kind. Raise LookupError if this service has none."""
         found = self.find(kind)
         if found is None:
             raise LookupError(f"this service has no {kind.__name__}")
@@ -71,19 +73,22 @@ class Service:
 
     @property
     def events_url(self) -> str:
+        """Return the URL of the events listener, or "" before it accepts requests and without a gateway."""
         events = self.find(EventsComponent)
         return events.url if events is not None and self._begun else ""
 
     @property
     def admin_url(self) -> str:
+        """Return the URL of the admin listener."""
         return self.part(AdminComponent).url
 
     @property
     def console(self) -> Console:
+        """Return the console."""
         return self.part(AdminComponent).console
 
     async def start(self) -> None:
-        """Raises SetupError, with everything that had started stopped again."""
+        """Start all components in order. If one raises SetupError, stop those that have started."""
         FAILURES.counters = self.counters
         started: list[Component[Any]] = []
         try:
@@ -103,7 +108,7 @@ class Service:
         ]
 
     async def stop(self) -> None:
-        """Ends within the bounds of ``timeouts.not_ready`` and ``timeouts.drain``."""
+        """Stop all components in reverse order, within ``timeouts.not_ready`` and ``timeouts.drain``."""
         timeouts = self.config.timeouts
         self._draining = True
         for task in self._rereading:
@@ -111,20 +116,20 @@ class Service:
         await asyncio.gather(*self._rereading, return_exceptions=True)
         if timeouts.not_ready:
             _log.info(
-                "stopping: not ready, still accepting for %g s; a second signal "
+                "stopping: not ready, but accepting requests for %g s. A second signal "
                 "ends the process at once",
                 timeouts.not_ready,
             )
         await self.clock.sleep(timeouts.not_ready)
-        _log.info("draining, for at most %g s", timeouts.drain)
+        _log.info("draining for at most %g s", timeouts.drain)
         for stage in reversed(self._stages):
             await asyncio.gather(
                 *(stopped(each.name, each.stop(timeouts.drain), timeouts.drain) for each in stage)
             )
 
     async def take_up(self, change: Change) -> None:
-        """Put another configuration in force, or leave everything as it is and raise what a component raised.
-        Return when what is old has ended, or goes on ending in its own time."""
+        """Apply another configuration to all components, or change nothing and raise what a component raised.
+        Return when the replaced parts have ended, or are left to end in their own time."""
         components = list(self._components())
         asked: list[Component[Any]] = []
         try:
@@ -141,11 +146,11 @@ class Service:
             await component.retire()
 
     async def readiness(self) -> Mapping[str, RoleReadiness]:
-        """Return by role whether it is ready, and why not. A role that is not run is not listed."""
+        """Return the readiness of each role of this process, with the causes."""
         return {role: await self._readiness(role) for role in self.roles}
 
     async def metrics(self) -> Sequence[Family]:
-        """Return what all components measure now."""
+        """Return the metrics that all components measure now."""
         found = await asyncio.gather(*(each.metrics() for each in self._components()))
         return [
             *ready_families(await self.readiness()),
@@ -154,7 +159,8 @@ class Service:
         ]
 
     async def _readiness(self, role: Role) -> RoleReadiness:
-        """What is made of others comes first: its causes are the nearest to what a person looks at."""
+        """Return the readiness of one role. Causes of later components come first, because an operator sees
+        their effects first."""
         components = reversed(list(self._components()))
         found = await asyncio.gather(*(each.health(role) for each in components))
         if self._draining:

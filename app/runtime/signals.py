@@ -1,7 +1,7 @@
-"""The only owner of SIGINT and SIGTERM: the first asks to leave in order, the second ends at once. SIGHUP
-makes a service read its file again.
+"""Handle SIGINT, SIGTERM and SIGHUP. The first SIGINT or SIGTERM requests an orderly stop, and the second
+ends the process. SIGHUP makes a service read its file again.
 
-Ending at once is safe: what was acknowledged is on the disk already (rule 1).
+Ending at once is safe, because acknowledged events are already stored on disk.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """A context: ``with Signals() as signals: await signals.asked.wait()``. ``rereads``: SIGHUP sets ``hung_up``
-    instead of ending the process, unless its terminal is gone."""
+    """A context that handles signals: ``with Signals() as signals: await signals.asked.wait()``.
+
+    With ``rereads``, SIGHUP sets ``hung_up`` instead of ending the process, unless the terminal was closed.
+    """
 
     def __init__(self, *, rereads: bool = False) -> None:
         self.asked = asyncio.Event()
@@ -29,7 +31,7 @@ class Signals:
         self._loop = asyncio.get_running_loop()
 
     def leave(self) -> None:
-        """As if a signal had come."""
+        """Request a stop, as a signal would."""
         self.asked.set()
 
     def __enter__(self) -> Self:
@@ -46,18 +48,22 @@ class Signals:
             self._loop.remove_signal_handler(signal.SIGHUP)
 
     def _on_hang_up(self) -> None:
-        """A user that closes the terminal of a service wants it to end."""
+        """Request a stop if the terminal was closed, because the user then wants the service to end.
+        Otherwise request a reload."""
         (self.asked if self._terminal and not has_terminal() else self.hung_up).set()
 
     def _on_signal(self) -> None:
+        """Request a stop, and let the next signal end the process."""
         self.asked.set()
         for number in _NUMBERS:
             self._loop.remove_signal_handler(number)
-            signal.signal(number, signal.SIG_DFL)  # a second one needs no loop that still turns
+            signal.signal(
+                number, signal.SIG_DFL
+            )  # so that a second one ends the process even if the loop hangs
 
 
 def has_terminal() -> bool:
-    """Whether there is one that this process belongs to."""
+    """Return True if this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -66,7 +72,7 @@ def has_terminal() -> bool:
 
 
 async def until_asked(items: AsyncIterator[T], signals: Signals) -> AsyncGenerator[T, None]:
-    """``items`` to their end, or until somebody asks to leave."""
+    """Yield ``items`` until they end or a signal requests a stop."""
     asked = asyncio.ensure_future(signals.asked.wait())
     try:
         while True:

@@ -1,1 +1,2 @@
-"""Shell. Callers of the admin listener: what their token may do, which part of the service they reach, and their audit."""
+"""Shell. Callers of the admin listener: the rights of their tokens, the parts that they reach, and their
+audit."""

@@ -1,4 +1,4 @@
-"""``/v1/audit``: who operated the service, who logged in, who looked at event data, and with which outcome."""
+"""``/v1/audit``: the audit of changes, logins, looks at event data and refused requests."""
 
 from __future__ import annotations
 
@@ -19,54 +19,63 @@ from app.interfaces import AuditChoice, AuditKind
 
 
 class AuditQuery(BaseModel):
-    """A page of entries: what is left out chooses all."""
+    """The filter of audit entries to return. A parameter that is absent selects all."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: AuditKind | None = Field(
-        None, description="changes, logins, looks at event data, or refusals"
+        None, description="only changes, logins, looks at event data, or refused requests"
     )
     who: Text | None = Field(None, description="name of the token")
-    operation: Text | None = Field(None, description="operation id, as in this document")
-    target: Text | None = Field(None, description="object of the operation")
+    operation: Text | None = Field(None, description="operation id of this document")
+    target: Text | None = Field(None, description="id or name of the object of the operation")
     since_ms: Moment | None = Field(
         None,
         alias="since",
         description="at this time or later: RFC 3339, or milliseconds since the epoch",
     )
     until_ms: Moment | None = Field(None, alias="until", description="before this time")
-    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most entries of a page")
-    before: Id | None = Field(None, description="only entries with a lower id, as next says")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="maximum number of entries of a page")
+    before: Id | None = Field(None, description="only entries with a lower id; next contains it")
 
 
 class AuditEntryView(View):
-    """One use of the admin listener, or several alike within an hour. It never holds event data or secrets."""
+    """One request to the admin listener, or several equal ones within an hour. An entry never contains event
+    data or secrets."""
 
     id: int
     kind: AuditKind
-    at_ms: int = Field(description="when the request came; of several, the first")
+    at_ms: int = Field(
+        description="when the request arrived, or the first of several, in ms since the epoch"
+    )
     count: int = Field(
-        description="how many requests it stands for: with the same kind, caller, address, operation, "
-        "object and status. A change that succeeded always has an entry of its own"
+        description="number of requests that this entry counts. They have the same kind, caller, address, "
+        "operation, object and status. A successful change always has an entry of its own"
     )
-    last_ms: int | None = Field(description="when the last of several came; null: there is one")
+    last_ms: int | None = Field(
+        description="when the last of several requests arrived; null if the entry counts one"
+    )
     who: str = Field(
-        description="name of the token; token for server.admin.token, loopback where none is needed, "
-        "signal or file for a reload without a request"
+        description="name of the token. It is token for server.admin.token, loopback if no token is needed, "
+        "and signal or file for a reload without a request"
     )
-    address: str = Field(description="address of the caller, or of the proxy before it")
-    operation: str
-    target: str = Field(description="object of the operation; empty where it has none")
+    address: str = Field(description="address of the caller, or of its proxy")
+    operation: str = Field(description="operation id of this document")
+    target: str = Field(
+        description="id or name of the object of the operation; empty if it has none"
+    )
     status: int | None = Field(
-        description="status of the answer; null: none is known, because the process or the connection "
-        "ended first"
+        description="status of the answer; null if it is unknown, because the process or the connection "
+        "ended before the answer"
     )
-    detail: str = Field(description="how much was changed")
+    detail: str = Field(description="how much the operation changed")
 
 
 class AuditPage(BaseModel):
+    """A page of audit entries."""
+
     entries: list[AuditEntryView] = Field(description="the newest first")
-    next: str | None = Field(description="path of the next page; null on the last")
+    next: str | None = Field(description="path of the next page; null on the last page")
 
 
 routes = router(prefix="/v1/audit", tags=["audit"])
@@ -76,8 +85,11 @@ routes = router(prefix="/v1/audit", tags=["audit"])
 async def audit(
     store: StoreDep, request: Request, query: Annotated[AuditQuery, Query()]
 ) -> Response:
-    """Changes, logins, looks at event data and refusals, the newest first. The store keeps a bounded number
-    of each kind: 10,000 logins, the others by `store.audit`. Requests alike are one entry with a count."""
+    """Return changes, logins, looks at event data and refused requests, the newest first.
+
+    The store keeps a limited number of each kind: 10,000 logins, and as many of the other kinds as
+    `store.audit` sets. Equal requests are one entry with a count.
+    """
     choice = msgspec.convert(query, AuditChoice, from_attributes=True)
     found = await store.audit.find(choice, query.limit + 1, query.before)
     page = found[: query.limit]

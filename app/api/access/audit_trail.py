@@ -1,7 +1,8 @@
-"""What the audit keeps of a request: a row before it begins, and its outcome before the answer goes out.
+"""Write the audit: a row before a request begins, and its outcome before the answer is sent.
 
-So a change that was answered stands in the audit, also after a kill; a row without an outcome is of a request
-that a kill or a lost connection ended. Where the store is away, changes and looks are refused with 503.
+Every answered change is therefore in the audit, also after a kill. A row without an outcome belongs to a
+request that a kill or a lost connection ended. While the store is unavailable, changes and looks are refused
+with 503.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from app.interfaces.notify import AUDITED
 
 HOUR = 3600.0  # seconds
 RELOAD = "reload_configuration"
-USES = 1_024  # callers and objects that are remembered
+USES = 1_024  # pairs of caller and object whose last use is remembered
 
 Scope = MutableMapping[str, Any]
 
@@ -28,16 +29,23 @@ _log = logging.getLogger("skybridge.audit")
 
 
 class Trail:
+    """The writer of the audit of one admin listener."""
+
     def __init__(self, store: Store, clock: Clock, notify: Notify) -> None:
         self._store = store
         self._clock = clock
         self._notify = notify
-        self._used: dict[tuple[str, ...], float] = {}  # in the order of their time
+        self._used: dict[tuple[str, ...], float] = {}  # the oldest use first
 
     async def begin(
         self, scope: Scope, caller: Caller, kind: AuditKind, operation: str, *, hourly: bool = False
     ) -> None:
-        """``hourly``: only the first in an hour of this caller for this object. Raises StoreUnavailable."""
+        """Write the entry of a request that is about to run, and remember it in ``caller``. Raise
+        StoreUnavailable if the store cannot write it.
+
+        With ``hourly``, only the first request of an hour by this caller for this operation and object is
+        written.
+        """
         entry = self._entry(scope, caller.name, kind, operation)
         if hourly and not self._is_first(entry):
             return
@@ -47,7 +55,8 @@ class Trail:
         caller.entry = msgspec.structs.replace(entry, id=number)
 
     async def conclude(self, caller: Caller, status: int) -> None:
-        """The answer goes out in any case: what was done is done."""
+        """Write the status of the answer into the entry of this request. If the store fails, log that and let
+        the answer go out, because the operation is done."""
         entry, caller.entry = caller.entry, None
         if entry is None:
             return
@@ -55,18 +64,17 @@ class Trail:
         try:
             await self._store.audit.conclude(entry)
         except StoreUnavailable as error:
-            _log.error(
-                "the outcome %d of entry %d is not in the audit: %s", status, entry.id, error
-            )
+            _log.error("audit entry %d lacks its outcome, status %d: %s", entry.id, status, error)
         self._publish(entry)
 
     async def refused(self, scope: Scope, caller: Caller, operation: str) -> None:
-        """For want of a scope, which is answered in any case."""
+        """Record a request that was refused with 403, because its token lacks a scope or does not reach the
+        object."""
         entry = self._entry(scope, caller.name, "refusal", operation)
         await self._add(msgspec.structs.replace(entry, status=403))
 
     async def reloaded(self, who: str, status: int, detail: str) -> None:
-        """Without a request, when it is over."""
+        """Record a reload that a signal or a changed file caused, after it has ended."""
         entry = AuditEntry(
             kind="change",
             at_ms=now_ms(self._clock),
@@ -79,16 +87,18 @@ class Trail:
         await self._add(entry)
 
     async def told(self, scope: Scope, who: str, operation: str, status: int) -> None:
-        """A login or a logout: done, whether the store answers or not: an operator must get in to see that it does not."""
+        """Record a login or a logout. A failing store does not prevent the login, because an operator must be
+        able to log in and see the failure."""
         entry = self._entry(scope, who, "login", operation)
         await self._add(msgspec.structs.replace(entry, status=status))
 
     async def _add(self, entry: AuditEntry) -> None:
-        """Done already, so nothing is refused where the store is away."""
+        """Add an entry of something that is already done. If the store fails, log that instead of refusing
+        the request."""
         try:
             await self._store.audit.add(entry)
         except StoreUnavailable as error:
-            _log.error("not in the audit: %s by %s: %s", entry.operation, entry.who, error)
+            _log.error("the audit lacks %s by %s: %s", entry.operation, entry.who, error)
         self._publish(entry)
 
     def _entry(self, scope: Scope, who: str, kind: AuditKind, operation: str) -> AuditEntry:
@@ -106,10 +116,12 @@ class Trail:
         self._notify(AUDITED[entry.kind], entry.operation, published(entry))
 
     def _is_first(self, entry: AuditEntry) -> bool:
+        """Return True if the audit has no such use by this caller within the last hour."""
         noted = self._used.get(_use(entry))
         return noted is None or self._clock.monotonic() - noted >= HOUR
 
     def _remember(self, entry: AuditEntry) -> None:
+        """Remember the time of a use, and forget the oldest use beyond 1,024."""
         self._used.pop(_use(entry), None)
         self._used[_use(entry)] = self._clock.monotonic()
         if len(self._used) > USES:
@@ -117,17 +129,18 @@ class Trail:
 
 
 def _use(entry: AuditEntry) -> tuple[str, ...]:
+    """Return what makes two uses equal for the hourly audit."""
     return entry.who, entry.address, entry.operation, entry.target
 
 
 def published(entry: AuditEntry) -> dict[str, object]:
-    """Data of an operator event."""
+    """Return the data of the operator event that reports an audit entry."""
     named = ("kind", "who", "address", "operation", "target", "status", "detail")
     return {name: getattr(entry, name) for name in named}
 
 
 class Outcomes:
-    """A plain ASGI layer that writes the status of an answer down before it is sent."""
+    """A plain ASGI layer that writes the status of each answer into the audit before it is sent."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], trail: Trail) -> None:
         self._app = app

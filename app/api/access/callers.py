@@ -1,4 +1,4 @@
-"""Callers of the admin listener: which token they send, what it may do, and what its requests did."""
+"""Callers of the admin listener: the token that they send, its rights, and the audit entry of their request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ _KEY = "skybridge.caller"  # in a scope of ASGI
 
 
 class AccessToken(msgspec.Struct, frozen=True):
-    """``texts``: the token, and the previous one where that is still taken. ``binding``: what it reaches."""
+    """A token of the admin listener.
+
+    Attributes:
+        texts: The token, and its predecessor while that is still accepted.
+        binding: The subscriptions and topics to which the token is limited.
+    """
 
     name: str
     texts: Sequence[str]
@@ -28,9 +33,13 @@ class AccessToken(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The users of the admin listener. Without tokens everybody on loopback may do everything. ``mask``:
-    JSON Pointers into event data, for callers without the scope ``data``. ``targets``: webhooks that subscriptions
-    of such callers may have; None: any."""
+    """The tokens of the admin listener and their limits. Without tokens, every caller on loopback has all
+    rights.
+
+    Attributes:
+        mask: JSON Pointers of the event data that callers without the scope ``data`` may not see.
+        targets: Webhooks to which subscriptions of such callers may deliver. None permits all.
+    """
 
     tokens: Sequence[AccessToken] = ()
     mask: Sequence[str] = ()
@@ -38,14 +47,19 @@ class Access(msgspec.Struct, frozen=True):
 
     @classmethod
     def by(cls, token: str | None) -> Access:
-        """One token with every scope, or none."""
+        """Return the access of one token with every scope, or without tokens if ``token`` is None or empty."""
         return cls([AccessToken(ALL_SCOPES, [token], EVERY_SCOPE)] if token else [])
 
 
 class Caller:
-    """One request's. ``entry``: its row in the audit, until the outcome is written there. ``token``: digest of its
-    token; empty where none is needed. ``binding``: what it reaches. ``targets``: what its subscriptions may send
-    to; None: anything."""
+    """The caller of one request to the admin listener.
+
+    Attributes:
+        entry: The audit entry of the request, until its outcome is written.
+        token: SHA-256 digest of the token. Empty if no token is needed.
+        binding: The subscriptions and topics to which the caller is limited.
+        targets: Webhooks to which the caller's subscriptions may deliver. None permits all.
+    """
 
     def __init__(
         self,
@@ -65,15 +79,19 @@ class Caller:
         self.entry: AuditEntry | None = None
 
     def tell(self, *, target: str | None = None, detail: str = "") -> None:
-        """For the audit: the object of the operation, where the path does not name it, and how much was
-        changed. Never event data, never a secret."""
+        """Add the object of the operation and the amount of change to the audit entry of this request.
+
+        Args:
+            target: The object, if the path does not name it. None keeps the one from the path.
+            detail: How much was changed. It must not contain event data or secrets.
+        """
         if self.entry is not None:
             target = self.entry.target if target is None else target
             self.entry = msgspec.structs.replace(self.entry, target=target, detail=detail)
 
 
 class Callers:
-    """Knows tokens by their digests."""
+    """Finds the caller of a token. Only SHA-256 digests of the tokens are kept."""
 
     def __init__(self, access: Access) -> None:
         mask = compile_mask(access.mask)
@@ -85,26 +103,29 @@ class Callers:
         }
 
     def anybody(self) -> Caller:
+        """Return the caller of a listener without tokens, which has all rights."""
         return Caller(ON_LOOPBACK, EVERY_SCOPE, self._all)
 
     @property
     def digests(self) -> Collection[bytes]:
-        """Of every token that is taken."""
+        """Return the digests of all accepted tokens."""
         return self._known.keys()
 
     def by(self, token: bytes) -> Caller | None:
-        """Every digest is compared, so that the time tells nothing."""
+        """Return the caller of a token, or None if the token is wrong. Every digest is compared, so that the
+        time taken reveals nothing."""
         given = digest_of(token)
         fits = [each for digest, each in self._known.items() if hmac.compare_digest(digest, given)]
         return self._caller(fits[0], given) if fits else None
 
     def of(self, digest: bytes) -> Caller | None:
-        """``digest``: of a token that was shown before. None: it is taken no more."""
+        """Return the caller of a token that was accepted before, by its digest. Return None if the token is
+        no longer accepted."""
         token = self._known.get(digest)
         return None if token is None else self._caller(token, digest)
 
     def admits(self, caller: Caller) -> bool:
-        """Whether one that was known before may still do, and be shown, all that it might then."""
+        """Return True if a caller that was found earlier still has all the rights that it had then."""
         now = self.anybody() if self.open else self.of(caller.token)
         return (
             now is not None
@@ -120,13 +141,16 @@ class Callers:
 
 
 def digest_of(token: bytes) -> bytes:
+    """Return the SHA-256 digest of a token."""
     return hashlib.sha256(token).digest()
 
 
 def attach(scope: MutableMapping[str, Any], caller: Caller) -> None:
+    """Store the caller of a request in its ASGI scope."""
     scope[_KEY] = caller
 
 
 def caller_of(scope: MutableMapping[str, Any]) -> Caller | None:
-    """None for a stranger, whom only liveness and readiness answer."""
+    """Return the caller of a request. Return None without a valid token, when only liveness, readiness and
+    login answer."""
     return cast("Caller | None", scope.get(_KEY))

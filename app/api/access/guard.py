@@ -1,6 +1,8 @@
-"""Access to the admin listener: a bearer token, or a browser's session, on everything but the status of the
-probes; wrong tokens throttled, and no changes on behalf of a page of another origin. What a token may do is
-judged by ``operations``.
+"""Access to the admin listener: a bearer token or a browser session for everything but the status of the
+probes.
+
+Addresses that send wrong tokens are throttled. A page of another origin cannot change anything. The rights of
+a token are checked in ``operations``.
 """
 
 from __future__ import annotations
@@ -27,11 +29,12 @@ Asgi = Callable[
 LIVENESS, READINESS, SESSION = "/healthz", "/readyz", "/v1/session"
 CSRF_HEADER = "x-csrf-token"
 _LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
-_OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # none: a person typed the address
+_OWN_SITE = frozenset({b"", b"same-origin", b"none"})  # "none" means a person typed the address
 
 
 class Refusal(NamedTuple):
-    """``wait``: seconds until it may be otherwise, 0 where that is no question of time."""
+    """The answer to a request without access. ``wait`` is the seconds after which the client may try again,
+    or 0 if waiting does not help."""
 
     status: int
     body: bytes
@@ -53,7 +56,7 @@ _NO_TOKEN = _refusal(
     401,
     "not-authorised",
     "The admin listener needs a token",
-    "Send one as Authorization: Bearer <token>: server.admin.token, or one of server.admin.tokens.",
+    "Send server.admin.token or one of server.admin.tokens as Authorization: Bearer <token>.",
 )
 _WRONG_TOKEN = _refusal(
     401,
@@ -71,25 +74,25 @@ _NO_CSRF = _refusal(
     403,
     "csrf",
     "A change by a session needs its CSRF token",
-    "Send csrf, as GET /v1/session answers it, as X-CSRF-Token; a bearer token needs none.",
+    "Send csrf from the answer of GET /v1/session as X-CSRF-Token. A bearer token needs none.",
 )
 _THROTTLED = _refusal(
     429,
     "too-many-wrong-tokens",
-    "Too many wrong tokens came from this address",
-    "Wait as Retry-After says, or send the right token, which works at once.",
+    "This address sent too many wrong tokens",
+    "Wait as long as Retry-After asks, or send the right token, which works at once.",
 )
 _OTHER_HOST = _refusal(
     421,
     "misdirected",
-    "The admin listener answers to loopback names only",
+    "The admin listener accepts only loopback names in Host",
     "Set server.admin.token to reach it under another name.",
 )
 _OTHER_ORIGIN = _refusal(
     403,
     "other-origin",
-    "A page of another origin must not change anything",
-    "Send the request from the command line, or from a page of this listener: without Origin and Sec-Fetch-Site, or with its own.",
+    "A page of another origin cannot change anything",
+    "Send the request from the command line, without Origin and Sec-Fetch-Site, or from a page of this listener.",
 )
 
 
@@ -97,33 +100,36 @@ _STRANGERS_MAY = {
     READINESS: {_NO_TOKEN, _SESSION_OVER, _OTHER_HOST},
     SESSION: {_NO_TOKEN, _SESSION_OVER},
 }
-"""By path: what is no reason to refuse there."""
+"""The refusals that a path without login ignores, by path."""
 _PRIVATE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _PRESENTED = "skybridge.session"  # in a scope of ASGI
 
 
 def _without_slash(scope: Scope) -> Scope:
-    """Return the scope of the same resource without a slash at the end of its path: ``/v1/topics/`` is ``/v1/topics``."""
+    """Return the ASGI scope without a slash at the end of its path, so that ``/v1/topics/`` is
+    ``/v1/topics``."""
     if scope["type"] != "http" or len(scope["path"]) == 1 or scope["path"][-1:] != "/":
         return scope
     return {**scope, "path": scope["path"][:-1]}
 
 
 class AccessOver(OSError):
-    """Told to an answer that goes on, as if its reader had gone."""
+    """Raised inside a streamed answer whose token or session has ended, as if the client had disconnected."""
 
 
 class Presented(NamedTuple):
-    """The session that a request presented, and its id, which nothing else keeps."""
+    """The session that a request presented, with its id. Nothing else keeps the id."""
 
     id: str
     session: Session
 
 
 class TokenGuard:
-    """A plain ASGI layer that finds the caller of each request. Without tokens the listener is on loopback
-    and everybody there may ask, but only under a loopback name, or a web page could have its own name
-    point here. Readiness answers strangers too, and so does what a browser logs in by.
+    """A plain ASGI layer that finds the caller of each request and refuses requests without access.
+
+    Without tokens, the listener is on loopback and every local caller has access. Such requests must use a
+    loopback name in ``Host``, because a web page could otherwise point a name of its own to this listener.
+    Readiness and the login answer callers without a token.
     """
 
     def __init__(
@@ -135,13 +141,14 @@ class TokenGuard:
         self.admit(access)
 
     def admit(self, access: Access) -> None:
-        """From the next request on."""
+        """Apply the tokens of a new configuration from the next request on, and end sessions of removed
+        tokens."""
         self._callers = Callers(access)
         self.sessions.keep(self._callers.digests)
 
     @property
     def open(self) -> bool:
-        """Whether no token is needed."""
+        """Return True if the listener needs no token."""
         return self._callers.open
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -157,7 +164,11 @@ class TokenGuard:
             await self._while_it_lasts(caller, scope, receive, send)
 
     async def _while_it_lasts(self, caller: Caller, scope: Scope, receive: Any, send: Any) -> None:
-        """A stream ends when its token goes or may do less, and with its session, which it keeps in use until then."""
+        """Run the application until the answer is complete or the caller's access ends.
+
+        A stream ends when its token is removed or loses rights, and when its session ends. An open stream
+        keeps its session in use.
+        """
         presented = presented_by(scope)
 
         def lasts() -> bool:
@@ -177,10 +188,11 @@ class TokenGuard:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def log_in(self, scope: Scope, token: str) -> tuple[Caller, Presented] | Refusal:
-        """A wrong token is counted as one in the header is."""
+        """Begin a session for a token, and end the session of the request's cookie. A wrong token is counted
+        as one in the header is."""
         given = token.strip().encode(
             "utf-8", "surrogatepass"
-        )  # half a character is part of no token
+        )  # a lone surrogate is in no token, but it must not raise here
         caller = self._callers.by(given)
         if caller is None:
             return self._note_wrong(scope)
@@ -191,7 +203,7 @@ class TokenGuard:
         return caller, presented
 
     def log_out(self, scope: Scope) -> None:
-        """Of the session that the request's cookie names, if any."""
+        """End the session that the request's cookie names, if there is one."""
         self.sessions.end(id_in_cookie(scope))
 
     def _refusal(self, scope: Scope) -> Refusal | None:
@@ -234,15 +246,15 @@ class TokenGuard:
 
 
 def _is_over(error: Exception) -> bool:
-    """As it was said, or as the application says it."""
-    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - of the application's
+    """Return True if ``error`` is the end of access, as this guard or Starlette raises it."""
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415 - loads with the application
 
     return isinstance(error, AccessOver | ClientDisconnect)
 
 
 def _forbid_storing(send: Any) -> Any:
-    """Return a ``send`` whose answers no cache may store, because they may hold event data, and whose media type no
-    browser may guess."""
+    """Return a ``send`` that marks answers so that no cache stores them and no browser guesses their media
+    type. Answers may contain event data."""
 
     async def send_marked(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -265,26 +277,30 @@ async def _refuse(refusal: Refusal, send: Any) -> None:
 
 
 def presented_by(scope: Scope) -> Presented | None:
-    """None where the request showed a token itself, or needed none."""
+    """Return the session that the request presented. Return None if it sent a token itself, or needed none."""
     found: Presented | None = scope.get(_PRESENTED)
     return found
 
 
 def id_in_cookie(scope: Scope) -> str:
-    """Of a session; it need not last any more."""
+    """Return the session id in the request's cookie, or "" if there is none. The session may have ended."""
     return id_in(_header(scope, b"cookie").decode("latin-1"), cookie_of(scope))
 
 
 def cookie_of(scope: Scope) -> str:
-    """The name of the cookie. A proxy with TLS before us says so; a client that says so without one only has its
-    own browser refuse the cookie."""
+    """Return the name of the session cookie for this request.
+
+    The name depends on TLS, which a proxy reports in ``X-Forwarded-Proto``. A client that sends that header
+    without TLS only makes its own browser reject the cookie.
+    """
     forwarded = _header(scope, b"x-forwarded-proto").lower().partition(b",")[0].strip()
     server = scope.get("server") or ("", 0)
     return cookie_name(server[1], secure=scope.get("scheme") == "https" or forwarded == b"https")
 
 
 def _logs_in(scope: Scope) -> bool:
-    """It is judged by the token in its body, also where another user was logged in before."""
+    """Return True for a login. The token in its body decides, even if the cookie has the session of another
+    user."""
     return bool(scope["path"] == SESSION and scope["method"] == "POST")
 
 
@@ -294,7 +310,7 @@ def _has_csrf(scope: Scope, id_: str) -> bool:
 
 
 def may_look(scope: Scope) -> bool:
-    """Whether the caller may see more than the status of a probe."""
+    """Return True if the caller may see more of a probe than its status."""
     caller = caller_of(scope)
     return caller is not None and "read" in caller.scopes and not caller.binding.is_bound
 
@@ -304,19 +320,20 @@ def _header(scope: Scope, wanted: bytes) -> bytes:
 
 
 def peer_of(scope: Scope) -> str:
-    """The address of the peer of the connection: a proxy, where there is one."""
+    """Return the address of the connected peer, which may be a proxy."""
     client = scope.get("client")
     return client[0] if client else "an unknown address"
 
 
 def _host(scope: Scope) -> str:
-    """Of the Host header, without its port."""
+    """Return the host of the Host header, without the port."""
     text = _header(scope, b"host").decode("latin-1")
     return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
 
 
 def _is_of_another_origin(scope: Scope) -> bool:
-    """A browser says where a page that asks comes from. Other programs say nothing."""
+    """Return True if a page of another origin sent the request. Only browsers send the headers that show
+    this."""
     if _header(scope, b"sec-fetch-site").lower() not in _OWN_SITE:
         return True
     origin = _header(scope, b"origin")
@@ -324,10 +341,10 @@ def _is_of_another_origin(scope: Scope) -> bool:
 
 
 def demand_token(host: str, access: Access) -> None:
-    """Off loopback the admin listener does not start without a token. Raises SetupError."""
+    """Raise SetupError if the admin listener would accept requests from other machines without a token."""
     if not access.tokens and not is_loopback(host):
         raise SetupError(
-            f"the admin listener on {host} can be reached from other machines but has no token.",
+            f"the admin listener on {host} is reachable from other machines but has no token.",
             setting="server.admin.token",
             cure="Set it, for example to ${env:SKYBRIDGE_ADMIN_TOKEN}, or server.admin.tokens, or"
             " listen on 127.0.0.1.",

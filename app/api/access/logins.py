@@ -1,4 +1,4 @@
-"""``/v1/session``: a browser shows an admin token once, and has a session from then on (ADR 0041)."""
+"""``/v1/session``: a browser sends an admin token once and has a session from then on (ADR 0041)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ routes = router("/v1/session", tags=["session"])
 
 
 class Login(BaseModel):
-    """What a person types."""
+    """The token with which a person logs in."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -36,23 +36,28 @@ class Login(BaseModel):
 
 
 class SessionView(BaseModel):
-    """The caller, and what it may do."""
+    """The caller of this request and its rights."""
 
-    authenticated: bool
-    login_required: bool = Field(description="false: the listener has no token, and is on loopback")
-    name: str = Field(description="name of the token, as the audit shows it; empty for a stranger")
-    scopes: list[Scope] = Field(description="what the caller may do now")
+    authenticated: bool = Field(description="true if the caller has a valid token or session")
+    login_required: bool = Field(
+        description="false if the listener has no token and is on loopback"
+    )
+    name: str = Field(
+        description="name of the token, as in the audit; empty for a caller without one"
+    )
+    scopes: list[Scope] = Field(description="the scopes that the caller has now")
     csrf: str = Field(
-        description="for the header X-CSRF-Token of every change by this session; empty where none is needed"
+        description="value of the header X-CSRF-Token for every change by this session; empty if none is needed"
     )
     expires_at: str | None = Field(
-        description="when the session ends if nobody uses it, RFC 3339; null without a session"
+        description="when the session ends without further use, RFC 3339; null without a session"
     )
 
 
 @routes.get("", operation_id="session")
 async def look(clock: ClockDep, request: Request) -> SessionView:
-    """The name of the caller. Answers strangers too, so that a page knows whether to ask for a token."""
+    """Return the caller of this request and its scopes. Callers without a token are answered too, so that a
+    page knows whether to ask for a token."""
     return _view(clock, request)
 
 
@@ -62,9 +67,12 @@ async def look(clock: ClockDep, request: Request) -> SessionView:
 async def log_in(
     clock: ClockDep, request: Request, response: Response, login: Login
 ) -> SessionView | Response:
-    """Exchange a token for a session: its opaque id is in an HttpOnly cookie that only this host gets.
-    The session may do what its token may. It ends after half an hour without use, after twelve hours,
-    at logout, and when its token is removed or changed."""
+    """Exchange a token for a session. An HttpOnly cookie, which only this host receives, contains the opaque
+    session id.
+
+    The session has the rights of its token. It ends after half an hour without use, after twelve hours, at
+    logout, and when its token is removed or changed.
+    """
     guard = _guard(request)
     if guard.open:
         return _view(clock, request)
@@ -79,7 +87,7 @@ async def log_in(
 
 @routes.delete("", operation_id="log_out", status_code=204)
 async def log_out(request: Request) -> Response:
-    """End the session. Its streams end within seconds."""
+    """End the session of this browser. Its open streams end within seconds."""
     headers: dict[str, str] = {}
     caller, presented = caller_of(request.scope), presented_by(request.scope)
     if caller is not None and presented is not None:

@@ -1,7 +1,7 @@
-"""Every operation of the admin listener: the scope that it needs, and whether the audit keeps it.
+"""The operations of the admin listener: the scope that each one needs, and whether the audit records it.
 
-The scope is judged when the head of a request is read, before its body. What is audited is written down
-before it begins: without a store nothing is changed, and no event data is shown.
+The scope is checked when the head of a request is read, before its body. An audited operation is recorded
+before it begins. Without a store, nothing is changed and no event data is shown.
 """
 
 from __future__ import annotations
@@ -24,16 +24,24 @@ from app.model.scopes import Scope
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Responses = Mapping[int | str, dict[str, Any]]
 Audited = Literal["", "change", "look", "use"]
-"""``look``: event data may be shown. ``use``: as ``look``, once an hour for each caller and object."""
+"""The way in which the audit records an operation. ``look`` means that event data may be shown. ``use`` is a
+look that is recorded once an hour for each caller and object."""
 
-LARGEST_OF_STRANGERS = 8 << 10  # bytes of a body that is read before any login
-LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses: settings of one verb
+LARGEST_OF_STRANGERS = 8 << 10  # bytes of the body of an operation without login
+LARGEST_MODEL = 64 << 10  # bytes of a body that FastAPI parses
 
 
 class Rule(NamedTuple):
-    """``scope`` None: liveness, readiness and the session of a browser, which answer everybody. ``whole``: it is
-    about the whole service, and refuses a bound token. What a path names, and what lists hold, is judged for
-    every operation (``reach``)."""
+    """The requirements of an operation for its caller.
+
+    ``reach`` checks, for every operation, what a path names and what lists contain.
+
+    Attributes:
+        scope: The scope that the token needs. None for liveness, readiness and login, which answer every
+            caller.
+        audited: How the audit records the operation.
+        whole: Whether the operation applies to the whole service, so that it refuses a bound token.
+    """
 
     scope: Scope | None
     audited: Audited = ""
@@ -49,7 +57,7 @@ RULES: Mapping[str, Rule] = {
     "metrics": Rule("metrics", whole=True),
     "status": _READ,
     "session": Rule(None),
-    "log_in": Rule(None),  # these two write themselves into the audit
+    "log_in": Rule(None),  # login and logout record themselves in the audit
     "log_out": Rule(None),
     "history": _READ,
     "history_live": _READ,
@@ -106,18 +114,21 @@ RULES: Mapping[str, Rule] = {
     "attempts": _LOOK,
     "find_events": _LOOK,
 }
-"""By operation id. One that is missing here does not start (KeyError)."""
+"""The rule of each operation, by operation id. The application does not start if an operation is missing here
+(KeyError)."""
 
 
 class Operation(APIRoute):
-    """A route that knows its rule."""
+    """A route that checks the rule of its operation before it runs the handler."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         name = cast("str", self.operation_id)
         rule = RULES[name]
         most = LARGEST_OF_STRANGERS if rule.scope is None else LARGEST_MODEL
-        reads_body = self.body_field is not None  # others read theirs under bounds of their own
+        reads_body = (
+            self.body_field is not None
+        )  # other handlers read their body under their own limit
 
         async def guarded(request: Request) -> Response:
             caller = caller_of(request.scope)
@@ -129,7 +140,13 @@ class Operation(APIRoute):
 
 
 async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> None:
-    """Raises MissingScope, OutsideBinding, and StoreUnavailable where the audit cannot be written."""
+    """Check the rule of an operation and begin its audit entry.
+
+    Raises:
+        MissingScope: The token lacks the scope.
+        OutsideBinding: The token does not reach what the path names.
+        StoreUnavailable: The audit cannot be written.
+    """
     trail = cast("Trail", request.app.state.trail)
     if rule.scope not in caller.scopes:
         await trail.refused(request.scope, caller, name)
@@ -146,11 +163,13 @@ async def _admit(request: Request, caller: Caller, name: str, rule: Rule) -> Non
 
 
 def stream_answer(description: str) -> dict[int | str, dict[str, Any]]:
-    """The answer of a stream of server-sent events."""
+    """Return the OpenAPI description of an answer that is a stream of server-sent events."""
     return {200: {"content": {"text/event-stream": {}}, "description": description}}
 
 
 class Router(APIRouter):
+    """A router whose routes are operations of the admin listener."""
+
     def operation(
         self,
         at: str,
@@ -160,15 +179,18 @@ class Router(APIRouter):
         responses: Responses | None = None,
         **more: Any,
     ) -> Callable[[Handler], Handler]:
-        """``at``: method, and path below the prefix. ``name``: its id. ``refusals``: statuses that it answers
-        problems with."""
+        """Return a decorator that adds a handler as an operation with an id.
+
+        ``at`` is the method and the path below the prefix, as in "GET /x". ``refusals`` are the statuses that
+        the operation answers with a problem.
+        """
         method, _, path = at.partition(" ")
         told = {**(responses or {}), **Refused.responses(*refusals)}
         return self.api_route(path, methods=[method], operation_id=name, responses=told, **more)
 
 
 def router(prefix: str = "", *, tags: list[str | Any]) -> Router:
-    """Of operations."""
+    """Return an empty router for the operations of one resource."""
     return Router(prefix=prefix, tags=tags, route_class=Operation)
 
 
@@ -181,6 +203,6 @@ async def _shown(request: Request) -> Shown:
 
 
 By = Annotated[Caller, Depends(_caller)]
-"""The caller of an operation."""
+"""A handler parameter: the caller of the operation."""
 To = Annotated[Shown, Depends(_shown)]
-"""What the caller may be shown."""
+"""A handler parameter: which event data the caller may see."""

@@ -1,4 +1,4 @@
-"""The parts of a service that a handler uses, as parameters: each as the caller of the operation reaches it."""
+"""The parts of a service as parameters of handlers, each limited to what the caller reaches."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 
 def given_of(request: Request) -> Given:
+    """Return the parts of the service that answers a request."""
     return cast("Given", request.app.state.given)
 
 
@@ -29,11 +30,11 @@ async def _reached(request: Request) -> Reached:
 
 
 Parts = Annotated[Reached, Depends(_reached)]
-"""The parts of the service, as the caller of an operation reaches them."""
+"""A handler parameter: the parts of the service, limited to what the caller reaches."""
 
 
 def uses(kind: type[T]) -> Any:
-    """Return a dependency: the part of this kind, as the caller of an operation reaches it."""
+    """Return a FastAPI dependency that provides the part of this kind, limited to what the caller reaches."""
 
     async def part(parts: Parts) -> T:
         return parts.of(kind)
@@ -50,4 +51,5 @@ RoutesDep = Annotated[Routes, uses(Routes)]
 StoreDep = Annotated[Store, uses(Store)]
 SubscriptionsDep = Annotated[Subscriptions, uses(Subscriptions)]
 WakeupsDep = Annotated[Wakeups, uses(Wakeups)]
-"""Parts that several resources use. What one resource alone uses, it names itself."""
+"""A handler parameter: the wake-ups of pull queues. The types above are parameters that several resources
+use."""

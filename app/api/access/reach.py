@@ -1,8 +1,9 @@
-"""Limit the parts of a service to what a bound token reaches: the same parts, with all else left out.
+"""Limit the parts of a service to the subscriptions and topics that a bound token reaches.
 
-``demand_path`` judges what the path of a request names, before its body. ``reached`` gives an operation each part
-as its caller reaches it: lists and counts leave out all else, and what a request names beyond it is 403. So
-no operation judges by itself, except that ``produce`` and ``test`` ask for the source of an event.
+``demand_path`` checks what the path of a request names, before the body is read. ``reached`` gives each
+operation the parts limited to its caller. Lists and counts leave out everything else, and naming something
+else is a 403. No operation checks this by itself, except that ``produce`` and ``test`` check the source of an
+event.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ from app.telemetry import Counters
 T = TypeVar("T")
 
 Sources = Mapping[str, tuple[str, Sequence[str]]]
-"""Broker and topics of each subscription, by id."""
+"""Broker and topics of each subscription, by subscription id."""
 
 
 class OutsideBinding(Refused):
-    """The token is bound, and does not reach this."""
+    """A refusal with 403: the token is bound and does not reach what the request names."""
 
     def __init__(self, caller: Caller, what: str) -> None:
         detail = f"the token {caller.name} is bound to {caller.binding}: {what}"
@@ -66,7 +67,8 @@ class OutsideBinding(Refused):
 
 
 class Reach:
-    """The part of the service that one caller reaches. A subscription is within if its id is, and each topic that it reads."""
+    """The subscriptions and topics that one caller reaches. A caller reaches a subscription if the binding
+    has its id and every topic that it reads."""
 
     def __init__(self, caller: Caller, sources: Sources) -> None:
         self._caller = caller
@@ -75,20 +77,22 @@ class Reach:
 
     @property
     def is_bound(self) -> bool:
+        """Return True if the caller's token is limited to some subscriptions or topics."""
         return self._binding.is_bound
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the ids of the subscriptions within."""
+        """Return the ids of the existing subscriptions that the caller reaches."""
         return tuple(filter(self.subscription, self._sources))
 
     @property
     def hidden(self) -> frozenset[str]:
-        """Return the ids of the other subscriptions."""
+        """Return the ids of the existing subscriptions that the caller does not reach."""
         return frozenset(self._sources) - frozenset(self.known)
 
     def subscription(self, name: str) -> bool:
-        """Return whether the subscription is within. The topics of a deleted subscription are not known."""
+        """Return True if the caller reaches the subscription. A deleted subscription is out of reach if the
+        binding limits topics, because its topics are unknown."""
         if not self._binding.subscription(name):
             return False
         known = self._sources.get(name)
@@ -98,28 +102,37 @@ class Reach:
         return all(self._binding.topic(broker, each) for each in topics)
 
     def topic(self, broker: str, name: str) -> bool:
+        """Return True if the caller reaches the topic."""
         return self._binding.topic(broker, name)
 
     def demand_subscriptions(self, *names: str) -> None:
-        """Raise OutsideBinding unless all are within. A subscription that does not exist is left to the operation if its
-        id is within."""
+        """Raise OutsideBinding unless the caller reaches all these subscriptions. An id that does not exist
+        passes if the binding has it; the operation handles that case."""
         for name in names:
             is_known = name in self._sources
             if not (self.subscription(name) if is_known else self._binding.subscription(name)):
-                raise OutsideBinding(self._caller, f"subscription {name[:127]} is not within")
+                raise OutsideBinding(self._caller, f"subscription {name[:127]} is not included")
 
     def demand_topic(self, broker: str, name: str) -> None:
-        """Raise OutsideBinding unless the topic is within."""
+        """Raise OutsideBinding unless the caller reaches the topic."""
         if not self.topic(broker, name):
-            what = f"topic {name[:127]} of broker {broker[:127]} is not within"
+            what = f"topic {name[:127]} of broker {broker[:127]} is not included"
             raise OutsideBinding(self._caller, what)
 
     def demand_document(self, wanted: Subscription, before: Subscription | None) -> None:
-        """Raise OutsideBinding for a subscription that reads or writes beyond the binding, and Refused for a target
-        that the caller may not choose. ``before``: the subscription that it replaces."""
+        """Check a new or changed subscription against the limits of the caller.
+
+        Args:
+            wanted: The subscription after the change.
+            before: The subscription that ``wanted`` replaces, or None.
+
+        Raises:
+            OutsideBinding: The subscription reads or writes beyond the binding.
+            Refused: The caller may not choose this target.
+        """
         binding = self._binding
         if not binding.subscription(wanted.id):
-            what = f"subscription {wanted.id[:127]} is not within: choose an id that is"
+            what = f"subscription {wanted.id[:127]} is not included. Choose an id that is"
             raise OutsideBinding(self._caller, what)
         for topic in wanted.source.topics:
             self.demand_topic(wanted.source.broker, topic)
@@ -127,7 +140,7 @@ class Reach:
             self.demand_topic(place.broker, place.place)
         sends = binding.topics is not None or binding.event_sources is not None
         if sends and wanted.reply != IGNORE:
-            what = "reply publishes what the target answers, of any source, by a route"
+            what = "reply publishes events of any source from the target's answers, by a route"
             raise OutsideBinding(self._caller, what)
         if before is None or _delivered(before) != _delivered(wanted):
             self._demand_target(wanted, before)
@@ -149,6 +162,7 @@ class Reach:
 
 
 def _written(subscription: Subscription) -> Iterator[Target | Exchange]:
+    """Yield the topics or exchanges to which a subscription publishes: its sink and its dead-letter topic."""
     if isinstance(subscription.sink, Target | Exchange):
         yield subscription.sink
     if subscription.dead_letter is not None:
@@ -156,13 +170,14 @@ def _written(subscription: Subscription) -> Iterator[Target | Exchange]:
 
 
 def _delivered(subscription: Subscription) -> tuple[object, ...]:
-    """Return what decides which events go where."""
+    """Return the settings that decide which events a subscription delivers where."""
     source, filters = subscription.source, subscription.filters
     return source, filters, subscription.sink, subscription.dead_letter
 
 
 async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
-    """Return what each subscription reads: also those that cannot run, unless the store does not answer."""
+    """Return the broker and topics of each subscription. Subscriptions that cannot run are included, unless
+    the store does not answer."""
     declared = await subscriptions.declared()
     found = {each.id: (each.source.broker, each.source.topics) for each in declared}
     try:
@@ -173,7 +188,8 @@ async def _sources(subscriptions: Subscriptions, registry: Registry) -> Sources:
 
 
 def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
-    """Return what a document says that it reads. One that cannot be understood is within no binding of topics."""
+    """Return the broker and topics that a document names. A document that cannot be parsed yields an empty
+    topic, which no binding of topics includes."""
     source = entry.document.get("source")
     read: Mapping[str, Any] = source if isinstance(source, Mapping) else {}
     topics = read.get("topics")
@@ -183,6 +199,7 @@ def _read_by(entry: Entry) -> tuple[str, Sequence[str]]:
 
 
 async def reach_of(given: Given, caller: Caller) -> Reach:
+    """Return the reach of a caller. For a caller that is not bound, the subscriptions are not read."""
     if not caller.binding.is_bound:
         return Reach(caller, {})
     return Reach(caller, await _sources(given.of(Subscriptions), given.of(Registry)))
@@ -191,8 +208,11 @@ async def reach_of(given: Given, caller: Caller) -> Reach:
 async def demand_path(
     given: Given, caller: Caller, operation: str, named: Mapping[str, Any], *, whole: bool
 ) -> None:
-    """Judge what the path of a request names. ``whole``: the operation is about the whole service. Raises
-    OutsideBinding."""
+    """Raise OutsideBinding unless the caller reaches what the path of its request names.
+
+    ``named`` has the parameters of the path. With ``whole``, the operation applies to the whole service,
+    which no bound caller reaches.
+    """
     if not caller.binding.is_bound:
         return
     if whole:
@@ -204,25 +224,27 @@ async def demand_path(
 
 
 def demand_source(caller: Caller, source: str | None) -> None:
-    """Raise OutsideBinding unless the caller may publish an event of this source. None: it cannot be read."""
+    """Raise OutsideBinding unless the caller may publish an event of this source. None means that the source
+    cannot be read."""
     if not caller.binding.event_source(source or ""):
         what = (
             f"an event of source {clip(source)}"
             if source
             else "an event whose source cannot be read"
         )
-        raise OutsideBinding(caller, f"{what} is not within")
+        raise OutsideBinding(caller, f"{what} is not included")
 
 
 class Reached:
-    """The parts of a service as one caller reaches them. ``reach`` None: all of them."""
+    """The parts of a service, limited to what one caller reaches. ``reach`` is None for a caller without
+    limits."""
 
     def __init__(self, given: Given, reach: Reach | None) -> None:
         self._given = given
         self._reach = reach
 
     def of(self, kind: type[T]) -> T:
-        """Return the part of a kind, limited to what the caller reaches. Raises LookupError if there is none."""
+        """Return the part of a kind, limited to what the caller reaches. Raise LookupError if there is none."""
         part, reach = self._given.of(kind), self._reach
         if reach is None:
             return part
@@ -231,7 +253,8 @@ class Reached:
 
 
 async def reached(given: Given, caller: Caller | None) -> Reached:
-    """Return the parts as the caller reaches them. None: a stranger, whom only probes and the login answer."""
+    """Return the parts of the service, limited to the caller. None is a caller without a token, whom only
+    probes and the login answer."""
     return Reached(given, await reach_of(given, caller) if _is_limited(caller) else None)
 
 
@@ -240,7 +263,7 @@ def _is_limited(caller: Caller | None) -> TypeGuard[Caller]:
 
 
 class _Within:
-    """A view of a part: a class below replaces what is limited, the rest passes through."""
+    """A limited view of a part. A subclass replaces the limited methods; all others are those of the part."""
 
     def __init__(self, whole: Any, reach: Reach) -> None:
         self._whole = whole
@@ -251,7 +274,7 @@ class _Within:
 
 
 class BrokersWithin(_Within):
-    """``Brokers``."""
+    """The brokers of the configuration, with logs that are limited to the topics that the caller reaches."""
 
     @property
     def logs(self) -> Mapping[str, Any]:
@@ -259,16 +282,16 @@ class BrokersWithin(_Within):
 
 
 class ReadinessWithin(_Within):
-    """``Readiness``."""
+    """The readiness of each role, without its causes."""
 
     async def readiness(self) -> Mapping[str, Any]:
-        """Leave out the causes, which name subscriptions and topics."""
+        """Return the readiness of each role without the causes, which name subscriptions and topics."""
         found = await self._whole.readiness()
         return {role: each.model_copy(update={"causes": []}) for role, each in found.items()}
 
 
 class SubscriptionsWithin(_Within):
-    """``Subscriptions``."""
+    """The declared subscriptions and their state, limited to those that the caller reaches."""
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
         found: Mapping[str, str] = self._whole.groups(broker, topic)
@@ -289,12 +312,12 @@ class SubscriptionsWithin(_Within):
 
 
 def _of(reach: Reach, found: Sequence[Any]) -> list[Any]:
-    """Return those whose subscription is within."""
+    """Return the items whose subscription the caller reaches."""
     return [each for each in found if reach.subscription(each.subscription)]
 
 
 class RegistryWithin(_Within):
-    """A ``Registry``."""
+    """A registry of subscriptions that shows and changes only what the caller reaches."""
 
     async def entries(self) -> list[Entry]:
         return [each for each in await self._whole.entries() if self._reach.subscription(each.id)]
@@ -312,7 +335,7 @@ class RegistryWithin(_Within):
 
 
 class CountersWithin(_Within):
-    """``Counters``."""
+    """The metrics without the series of subscriptions that the caller does not reach."""
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
         hidden = self._reach.hidden
@@ -323,17 +346,21 @@ class CountersWithin(_Within):
 
 
 class LogWithin(_Within):
-    """A ``Log``."""
+    """A log that shows only the topics that the caller reaches."""
 
     _whole: Log
 
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
-        """Leave out topics beyond. Raises BrokerRefused for one that is asked for alone, so that a search can say that it
-        did not look there."""
+        """Return the metadata of the topics that the caller reaches.
+
+        Raises:
+            BrokerRefused: One topic alone was requested, and the caller does not reach it. A search then
+                reports that it did not search this topic.
+        """
         if topics is not None and len(topics) == 1 and not self._has(topics[0]):
-            what = f"the token is bound, and topic {topics[0][:127]} is not within"
+            what = f"the token is bound, and topic {topics[0][:127]} is not included"
             raise BrokerRefused(what, kind="not-authorised", broker=self._whole.name)
         asked = topics if topics is None else [each for each in topics if self._has(each)]
         found = await self._whole.metadata(asked, groups)
@@ -358,7 +385,8 @@ class LogWithin(_Within):
 
 
 class StoreWithin(_Within):
-    """A ``Store``. Other tables are read by the id of a subscription, which the path names."""
+    """A store whose dead letters, parked messages, attempts and pull queues are limited to the caller's
+    subscriptions. Other tables are read by the id of a subscription, which ``demand_path`` has checked."""
 
     def __init__(self, whole: Store, reach: Reach) -> None:
         super().__init__(whole, reach)
@@ -369,8 +397,12 @@ class StoreWithin(_Within):
 
 
 def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
-    """Return a method of ``LettersWithin`` that narrows its choice. ``nothing``: the answer if no subscription that was
-    chosen is within."""
+    """Return a method of ``LettersWithin`` that limits its choice to subscriptions that the caller reaches.
+
+    Args:
+        verb: The method of the whole store to call.
+        nothing: A function that makes the answer if the caller reaches none of the chosen subscriptions.
+    """
 
     async def asked(self: LettersWithin, choice: LetterChoice, *more: Any, **others: Any) -> Any:
         narrowed = await self._narrowed(choice)
@@ -382,7 +414,7 @@ def _of_choice(verb: str, nothing: Callable[[], Any]) -> Any:
 
 
 class LettersWithin(_Within):
-    """The dead letters within."""
+    """The dead letters of the subscriptions that the caller reaches."""
 
     find = _of_choice("find", list)
     count = _of_choice("count", dict)
@@ -391,8 +423,12 @@ class LettersWithin(_Within):
     redrive = _of_choice("redrive", int)
 
     async def _narrowed(self, choice: LetterChoice) -> LetterChoice | None:
-        """Return the choice with the subscriptions within; None if none is. Raises OutsideBinding for one that is
-        named, also by the id of a letter."""
+        """Return the choice limited to subscriptions that the caller reaches, or None if it reaches none.
+
+        Raises:
+            OutsideBinding: The choice names a subscription beyond the reach, directly or by the id of one
+                dead letter.
+        """
         self._reach.demand_subscriptions(
             *choice.subscriptions, *filter(None, [choice.subscription])
         )
@@ -407,7 +443,7 @@ class LettersWithin(_Within):
 
 
 class ParkedWithin(_Within):
-    """The parked messages within."""
+    """The parked messages of the subscriptions that the caller reaches."""
 
     async def count(self) -> Mapping[str, ParkedCount]:
         found = await self._whole.count()
@@ -439,7 +475,7 @@ class ParkedWithin(_Within):
 
 
 class AttemptsWithin(_Within):
-    """The attempts within."""
+    """The attempts of the subscriptions that the caller reaches."""
 
     async def find(self, choice: AttemptChoice, limit: int = 100) -> list[Attempt]:
         if choice.subscription is not None:
@@ -453,7 +489,7 @@ class AttemptsWithin(_Within):
 
 
 class PulledWithin(_Within):
-    """The queues within."""
+    """The pull queues of the subscriptions that the caller reaches."""
 
     async def named(self, event_id: str, most: int) -> list[Offered]:
         return _of(self._reach, await self._whole.named(event_id, most))
@@ -468,5 +504,5 @@ _OF_BOUND: Mapping[type[Any], type[_Within]] = {
     Store: StoreWithin,
     Subscriptions: SubscriptionsWithin,
 }
-"""The class that limits a part to the reach of a bound caller, by the kind of the part. Other kinds are not limited. For a caller that is
-not bound only the subscriptions are limited that it may make."""
+"""The view of each kind of part for a bound caller. Other kinds are not limited. A caller that is not bound
+has a limited Registry alone, because its choice of targets may be limited."""

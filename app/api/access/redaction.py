@@ -1,4 +1,4 @@
-"""How much of an event a caller is shown: all of it, its data under a mask, or no data."""
+"""Redact an event for a caller: show all of it, its data under a mask, or no data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from app.event.masking import Mask
 from app.event.value import CloudEvent
 
 NOT_SHOWN = "not shown: the token lacks the scope data"
-"""In the place of a text that may quote event data."""
+"""The replacement of a text that may quote event data."""
 
 Withheld = Literal["", "masked", "data"]
+"""The part of an event that was withheld: nothing, the masked places, or all data."""
 
 
 class Shown:
-    """``mask`` None: everything. ``masks``: the places that it hides; without any it lets no data through. Else
-    attributes and positions are shown, and data as the mask lets it; never keys, headers beside the event, records
-    as they are, and answers of webhooks."""
+    """The redaction of events for one caller.
+
+    Without the scope ``data``, a caller sees attributes, positions and masked data. Keys, extra headers, raw
+    records and answers of webhooks stay hidden.
+
+    Args:
+        mask: The compiled mask, or None to show everything.
+        masks: The JSON Pointers of the mask. Without any, no data is shown.
+    """
 
     def __init__(self, mask: Mask | None, masks: Sequence[str] = ()) -> None:
         self._mask = mask
@@ -27,18 +34,20 @@ class Shown:
 
     @property
     def some(self) -> bool:
-        """Whether any data may be shown."""
+        """Return True if any event data may be shown."""
         return self._mask is None or bool(self._masks)
 
     @property
     def everything(self) -> bool:
+        """Return True if nothing is redacted."""
         return self._mask is None
 
     def covers(self, other: Shown) -> bool:
-        """Whether all that ``other`` shows may be shown here."""
+        """Return True if everything that ``other`` shows may be shown here too."""
         return self.everything or (not other.everything and self._masks == other._masks)
 
     def event(self, event: CloudEvent) -> tuple[CloudEvent, Withheld]:
+        """Return the redacted event and what was withheld of it."""
         if self._mask is None:
             return event, ""
         if event.data is None:
@@ -47,7 +56,9 @@ class Shown:
         return (replace(event, data=None), "data") if masked is None else (masked, "masked")
 
     def text(self, text: str) -> str:
+        """Return the text, or a replacement if it may not be shown."""
         return text if self.everything or not text else NOT_SHOWN
 
 
 ALL = Shown(None)
+"""The redaction that shows everything."""

@@ -1,7 +1,7 @@
-"""Sessions of browsers: behind the opaque id in a cookie stands an admin token that was shown once (ADR 0041).
+"""Sessions of browsers: the opaque id in a cookie represents an admin token that was sent once (ADR 0041).
 
-Digests alone are kept: of the id, and of the token. Whatever the token may do at the time of a request, the
-session may. It ends when nobody used it for long, at its longest age, at logout, and when its token goes.
+Only digests of the session id and of the token are stored. A session always has the current rights of its
+token. It ends after a time without use, at its maximum age, at logout, and when its token is removed.
 """
 
 from __future__ import annotations
@@ -15,36 +15,39 @@ import msgspec
 
 from app.api.access.callers import digest_of
 
-IDLE = 30 * 60.0  # seconds without a request and without an open stream
-LONGEST = 12 * 3600.0  # seconds
-OF_A_TOKEN = 64  # sessions of one token; one more ends the one that has been unused for longest
+IDLE = 30 * 60.0  # seconds without a request or an open stream, after which a session ends
+LONGEST = 12 * 3600.0  # seconds, the maximum age of a session
+OF_A_TOKEN = 64  # sessions of one token; a new one ends the least recently used
 
 NAME = "skybridge-session"
-HOST_PREFIX = "__Host-"  # a browser takes such a cookie over TLS only, and from no other host
+HOST_PREFIX = "__Host-"  # a browser accepts such a cookie over TLS only, and from this host only
 _ID_BYTES = 32
 
 
 class Session(msgspec.Struct):
-    """``token``: digest of its token. Times by the monotonic clock."""
+    """A session of a browser. ``token`` is the digest of its token. ``begun`` and ``used`` are seconds of the
+    monotonic clock."""
 
     token: bytes
     begun: float
     used: float
 
     def left(self, now: float) -> float:
-        """Seconds until it ends if nobody uses it; none are left when it has ended."""
+        """Return the seconds until the session ends without further use. The result is 0 or negative if the
+        session has ended."""
         return min(self.begun + LONGEST, self.used + IDLE) - now
 
 
 class Sessions:
-    """Of one process, the one that has been unused for longest first. They do not survive it."""
+    """The sessions of this process, the least recently used first. They end with the process."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._sessions: dict[bytes, Session] = {}
 
     def begin(self, token: bytes) -> tuple[str, Session]:
-        """The id, which only the browser knows from here on. ``token``: its digest."""
+        """Begin a session for the digest of a token. Return the session and its id, which only the browser
+        knows from then on."""
         self._make_room(token)
         id_, now = secrets.token_urlsafe(_ID_BYTES), self._monotonic()
         session = Session(token, now, now)
@@ -52,7 +55,7 @@ class Sessions:
         return id_, session
 
     def use(self, id_: str) -> Session | None:
-        """None where there is none, or none any more."""
+        """Return the session of an id and mark it as used now. Return None if there is none or it has ended."""
         digest, now = digest_of(id_.encode()), self._monotonic()
         session = self._sessions.pop(digest, None)
         if session is None or session.left(now) <= 0:
@@ -62,14 +65,16 @@ class Sessions:
         return session
 
     def end(self, id_: str) -> None:
+        """End the session of an id, if there is one."""
         self._sessions.pop(digest_of(id_.encode()), None)
 
     def keep(self, tokens: Collection[bytes]) -> None:
-        """Only those of these tokens, by digest: the others are gone from the configuration."""
+        """End the sessions of all tokens but these, given by digest. The other tokens are no longer in the
+        configuration."""
         self._sessions = {id_: one for id_, one in self._sessions.items() if one.token in tokens}
 
     def left(self, session: Session) -> float:
-        """Seconds."""
+        """Return the seconds until a session ends without further use."""
         return session.left(self._monotonic())
 
     def __len__(self) -> int:
@@ -84,25 +89,28 @@ class Sessions:
 
 
 def csrf_of(id_: str) -> str:
-    """What a page of ours shows with each change: another page cannot read it. It follows from the id, from
-    which nobody comes back to the id."""
+    """Return the CSRF token of a session id. The console sends it with each change, and a page of another
+    origin cannot read it. The id cannot be computed from it."""
     return hmac.new(id_.encode(), b"skybridge csrf", hashlib.sha256).hexdigest()
 
 
 def cookie_name(port: int, *, secure: bool) -> str:
-    """With the port: browsers send the cookies of a host to all its ports, and two services on one machine
-    must not end each other's sessions."""
+    """Return the name of the session cookie of a port.
+
+    Browsers send the cookies of a host to all its ports. The port in the name keeps the sessions of two
+    services on one machine apart.
+    """
     return f"{HOST_PREFIX if secure else ''}{NAME}-{port}"
 
 
 def set_cookie(name: str, id_: str) -> str:
-    """The header's value. An empty ``id_`` takes the cookie back."""
+    """Return the value of the Set-Cookie header. An empty ``id_`` removes the cookie."""
     secure = "; Secure" if name.startswith(HOST_PREFIX) else ""
     ends = "" if id_ else "; Max-Age=0"
     return f"{name}={id_}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}"
 
 
 def id_in(cookies: str, name: str) -> str:
-    """Of a Cookie header; empty where it has none. Cookies of others in it may look as they like."""
+    """Return the session id in a Cookie header, or "" if it has none. Other cookies may have any form."""
     pairs = (each.strip().partition("=") for each in cookies.split(";"))
     return next((value for named, _, value in pairs if named == name), "")

@@ -1,5 +1,6 @@
-"""Shell. What several resources ask of a service, as small protocols grouped by who answers them.
+"""Shell. The protocols through which several resources use a service, one module for each provider.
 
-A part is given by its kind (``http.given``), and a handler names the kinds that it uses (``access.operations.uses``).
-What one resource alone asks for is declared in the folder of that resource.
+A part is looked up by its protocol (``http.given``). A handler names the protocols that it uses
+(``access.operations.uses``). A protocol that one resource alone uses is declared in the folder of that
+resource.
 """

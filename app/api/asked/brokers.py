@@ -1,4 +1,4 @@
-"""The configured brokers, as the API asks for them."""
+"""The protocol through which the API uses the configured brokers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from app.routing.publications import Manner
 class Brokers(Protocol):
     """The brokers of the configuration, by name.
 
-    ``kinds``     protocol of each broker.
-    ``manners``   how events are written to some of them.
-    ``attested``  brokers whose records prove which producer sent them.
+    Attributes:
+        logs: The connection to each broker.
+        kinds: The protocol of each broker, such as ``kafka``.
+        manners: How events are written to a broker, for brokers that have a choice.
+        attested: Names of the brokers whose records prove which producer sent them.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The process that answers."""
+"""The identity of the process that answers a request of the admin API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Process(msgspec.Struct, frozen=True):
-    """Installation and roles of this process. ``started_at``: seconds of the monotonic clock."""
+    """The installation and the roles of this process. ``started_at`` is in seconds of the monotonic clock."""
 
     installation: str
     roles: Sequence[str]

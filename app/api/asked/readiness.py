@@ -1,4 +1,4 @@
-"""The readiness of each role, as probes and the status ask for it."""
+"""The protocol through which probes and the status read the readiness of each role."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pydantic import BaseModel, Field
 
 
 class RoleReadiness(BaseModel):
+    """The readiness of one role of a process."""
+
     ready: bool
-    causes: list[str] = Field(description="causes, each with its cure")
+    causes: list[str] = Field(description="why the role is not ready, each cause with its cure")
 
 
 class Readiness(Protocol):
+    """A provider of the readiness of each role of this process."""
+
     async def readiness(self) -> Mapping[str, RoleReadiness]:
         """Return the readiness of each role that this process runs."""

@@ -1,4 +1,4 @@
-"""The registry of subscriptions: of the file, and made by the API."""
+"""The protocol through which the API reads and changes subscriptions, from the file and from the API."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import msgspec
 from app.model.subscription import Subscription
 
 Document = Mapping[str, Any]
-"""A subscription as a user writes it, in the file and here alike. Where a secret is, ``HIDDEN``
-(``model.secret``) stands."""
+"""A subscription as JSON, in the form that a user writes in the file. Each secret is replaced by ``HIDDEN``
+of ``model.secret``."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One subscription as it is kept.
+    """One subscription as the registry stores it.
 
-    ``origin``    who made it: ``place`` says where in the file, "" for the API.
-    ``version``   of the store, 0 in the file; ``etag`` names the same, quoted.
-    ``subscription``  what the document says; None where it no longer fits the model.
-    ``faults``    why it does not run although it is kept: a broker that left the file, say.
-    ``warnings``  what looks wrong and may be meant.
+    Attributes:
+        origin: ``file`` if the configuration file declares the subscription, ``api`` if the API created it.
+        place: The place in the file that declares the subscription, or "" for one from the API.
+        version: The version in the store, or 0 for one from the file. ``etag`` is the same version, quoted.
+        subscription: The parsed document, or None if it no longer fits the model.
+        faults: Why the subscription does not run, such as a broker that the file no longer has.
+        warnings: Settings that look wrong but may be intended.
     """
 
     id: str
@@ -38,33 +40,38 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Demand = Callable[[Subscription, Subscription | None], None]
-"""Raises Refused for a subscription that the caller may not make in the place of another, or of none."""
+"""A check of a new subscription against the one that it replaces, or None. It raises Refused if the caller
+may not make the change."""
 
 
 def anything(wanted: Subscription, before: Subscription | None) -> None:
-    """Refuse nothing."""
+    """Accept every subscription. This is the check of a caller without limits."""
 
 
 class Registry(Protocol):
-    """Stores subscriptions. A refusal is a SenderError with every fault, or ``problems.Refused``."""
+    """A store of subscriptions. Methods that change it raise SenderError with every fault of the document, or
+    ``problems.Refused``."""
 
     @property
     def largest_document(self) -> int:
-        """Return the most bytes of a document."""
+        """Return the size limit of a document in bytes."""
 
     async def entries(self) -> list[Entry]:
-        """Return those of the file first, then the others in the order they were made."""
+        """Return the subscriptions of the file first, then those of the API in order of creation."""
 
-    async def entry(self, subscription: str) -> Entry | None: ...
+    async def entry(self, subscription: str) -> Entry | None:
+        """Return the entry of a subscription id, or None if the id is unknown."""
 
     async def make(self, document: Document, demand: Demand = anything) -> Entry:
-        """Store a new subscription. One without an id gets one."""
+        """Store a new subscription. If the document has no id, the registry assigns one."""
 
     async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
-        """Replace the document. Raises VersionConflict if ``entry`` is no longer what is stored."""
+        """Replace the document of a subscription. Raise VersionConflict if ``entry`` is not the stored
+        version."""
 
     async def remove(self, entry: Entry) -> None:
-        """Delete the subscription and finish its events. Raises VersionConflict if ``entry`` is no longer what is stored."""
+        """Delete the subscription and finish its events. Raise VersionConflict if ``entry`` is not the stored
+        version."""
 
     async def nudge(self) -> None:
-        """Let the workers of this process look at the store at once."""
+        """Make the workers of this process read the store now instead of at their next interval."""

@@ -1,4 +1,4 @@
-"""Routes and producers in force, as the API asks for them. A reload changes both."""
+"""The protocols through which the API reads the routes and producers of the current configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from app.routing.plan import Resources
 
 
 class Routes(Protocol):
-    """The routes in force, and the schemas and files that they name (``resources``)."""
+    """The routes of the current configuration. ``resources`` has the schemas and files that they name. A
+    reload changes both."""
 
     @property
     def routes(self) -> Sequence[Route]: ...
@@ -21,7 +22,7 @@ class Routes(Protocol):
 
 
 class KnownProducers(Protocol):
-    """The configured senders of events, by name, each with its rights and what it has sent."""
+    """The configured producers by name, each with its rights and counts. A reload changes them."""
 
     @property
     def callers(self) -> Mapping[str, EventSender]: ...

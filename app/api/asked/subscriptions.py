@@ -1,4 +1,4 @@
-"""The declared subscriptions and what this process runs of them, as the API asks for them."""
+"""The protocol through which the API reads the declared subscriptions and their state in this process."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from app.model.subscription_status import SubscriptionStatus
 
 
 class Subscriptions(Protocol):
+    """The declared subscriptions and the state of those that this process runs."""
+
     async def declared(self) -> Sequence[Subscription]:
-        """Return every subscription, whether this process runs it or not."""
+        """Return every declared subscription, also those that this process does not run."""
 
     def halts(self) -> Mapping[str, Halt]:
-        """Return why some of them deliver nothing, as of the last ``declared``."""
+        """Return why some subscriptions deliver nothing, by id, as of the last call of ``declared``."""
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
-        """Return the groups of the subscriptions to a topic, each with the id of its subscription."""
+        """Return the groups that read a topic, each with the id of its subscription."""
 
     async def lag(self) -> Sequence[GroupLag]:
-        """Return the lag of every group; nothing of a broker that cannot be asked now."""
+        """Return the lag of every group. Groups of a broker that does not answer are missing."""
 
     async def statuses(self) -> Sequence[SubscriptionStatus]:
         """Return the status of each subscription that this process runs."""
 
     async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
-        """Return one for each entry: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
+        """Return one status for each entry. It is ``broken`` if the subscription cannot run, and
+        ``elsewhere`` if another process runs it."""
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
-        """Return what this process remembers of one subscription, or all; the newest first. Each is made when it is
-        asked for."""
+        """Return attempts that this process remembers, the newest first, of one subscription or of all. The
+        iterator creates each attempt when it is read."""
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
-        """Return the events of this id that this process holds and has not tried, for one subscription or all."""
+        """Return events with this id that this process holds and has not tried, of one subscription or of
+        all."""

@@ -1,4 +1,4 @@
-"""``/v1/attempts``: what was tried, how it ended, what comes next."""
+"""``/v1/attempts``: attempts to deliver, their outcome, and the next attempt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.api.http.slices import Slices
 from app.delivery.outcomes import Fate
 from app.interfaces import Attempt, AttemptChoice, Store, Waiting
 
-REMEMBERED = 10_000  # attempts that this process is asked for
+REMEMBERED = 10_000  # attempts that are read from the memory of this process
 
 
 routes = router("/v1/attempts", tags=["attempts"])
@@ -27,21 +27,25 @@ async def attempts(
     store: StoreDep,
     subscriptions: SubscriptionsDep,
     shown: To,
-    subscription: Annotated[Text | None, Query(description="all by default")] = None,
-    event_id: Annotated[Text | None, Query(description="the id of the event")] = None,
-    outcome: Annotated[Fate | None, Query(description="how it ended")] = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    subscription: Annotated[
+        Text | None, Query(description="id of the subscription; all by default")
+    ] = None,
+    event_id: Annotated[Text | None, Query(description="id of the event")] = None,
+    outcome: Annotated[Fate | None, Query(description="outcome of the attempt")] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=LIMIT_MAX, description="maximum number of attempts")
+    ] = LIMIT,
 ) -> Response:
-    """The newest attempts, in the store and in the memory of this process. An event that waits
-    behind another has no attempt: `waiting` names the other event."""
-    word = None if outcome is None else outcome.value
-    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=word)
+    """Return the newest attempts from the store and from the memory of this process. An event that waits for
+    an earlier event of its key has no attempt; `waiting` names the earlier event."""
+    outcome_text = None if outcome is None else outcome.value
+    choice = AttemptChoice(subscription=subscription, event_id=event_id, outcome=outcome_text)
     stored = await store.attempts.find(choice, limit)
     slices = Slices()
     remembered = [
         each
         for each in await slices.each(subscriptions.attempts(subscription, REMEMBERED))
-        if _is_wanted(each, event_id, word)
+        if _is_wanted(each, event_id, outcome_text)
     ]
     found = (await views.merged(stored, remembered, slices))[:limit]
     waiting: list[Waiting] = []
@@ -59,10 +63,12 @@ async def attempts(
 
 
 def _is_wanted(each: Attempt, event_id: str | None, outcome: str | None) -> bool:
+    """Return True if the attempt has this event id and this outcome. None matches all."""
     return event_id in {None, each.event.id} and outcome in {None, each.outcome}
 
 
 async def _parked(store: Store, subscription: str | None, event_id: str) -> list[Waiting]:
+    """Return parked events with this id that have no attempt yet."""
     return [
         Waiting(
             subscription=row.subscription,

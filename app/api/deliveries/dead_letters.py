@@ -1,7 +1,6 @@
-"""``/v1/dead-letters``: what will not be delivered, why, and what is to become of it.
+"""``/v1/dead-letters``: list, count, redrive and discard dead letters.
 
-Changes are asked for twice: ``:redrive`` and ``:discard`` only count unless the body says
-``dry_run: false``.
+``:redrive`` and ``:discard`` only count, unless the body has ``dry_run: false``.
 """
 
 from __future__ import annotations
@@ -44,53 +43,55 @@ async def _redriving(
 
 RedrivingDep = Annotated[Redriving, Depends(_redriving)]
 
-AT_ONCE = 1_000  # letters that one request redrives at most
-INTERVALS = 1_000  # of one count
+AT_ONCE = 1_000  # the most letters that one request redrives
+INTERVALS = 1_000  # the most intervals of one count
 LONGEST_INTERVAL = 366 * 86_400  # seconds
-HISTORY = 1_000  # attempts of an event that are looked through
+HISTORY = 1_000  # attempts of an event that are searched
 
-LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="id, as the list shows it")]
+LetterId = Annotated[int, Path(ge=1, le=GREATEST_ID, description="id from the list")]
 
 
 class LetterQuery(LetterFilter):
-    """A page of them."""
+    """The filter of dead letters to list, and the details of each to show."""
 
-    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="most letters of a page")
-    before: Id | None = Field(None, description="only letters with a lower id, as next says")
-    messages: bool = Field(
-        True, description="false: only the name of each event, without its message"
-    )
-    raw: bool = Field(False, description="also show each record as it is on the wire")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="maximum number of letters of a page")
+    before: Id | None = Field(None, description="only letters with a lower id; next contains it")
+    messages: bool = Field(True, description="false to omit the message of each letter")
+    raw: bool = Field(False, description="true to add each record in its wire format")
 
 
 class CountQuery(LetterFilter):
-    """Over which time they are counted."""
+    """The filter of dead letters to count, and the interval of counts over time."""
 
     every: int | None = Field(
         None,
         ge=1,
         le=LONGEST_INTERVAL,
-        description="seconds of an interval: also count by interval and cause, from since on; at most "
+        description="length of an interval in seconds, to count also by interval and cause, starting at since; at most "
         f"{INTERVALS} intervals",
     )
 
 
 class DiscardOrder(LetterFilter):
+    """The dead letters to discard."""
+
     model_config = BODY
 
-    dry_run: bool = Field(True, description="true: only count; false: delete for good")
+    dry_run: bool = Field(True, description="true to count only; false to delete permanently")
 
 
 class RedriveOrder(LetterFilter):
+    """The dead letters to redrive, and the rate at which to do so."""
+
     model_config = BODY
 
-    dry_run: bool = Field(True, description="true: only count; false: redrive")
-    rate: Rate = Field(0.0, description="letters a second, at least one a day; 0: no limit")
+    dry_run: bool = Field(True, description="true to count only; false to redrive")
+    rate: Rate = Field(0.0, description="letters per second, at least one a day; 0 for no limit")
     limit: int = Field(
         AT_ONCE,
         ge=1,
         le=AT_ONCE,
-        description="most letters, the oldest first; left says how many remain",
+        description="maximum number of letters, the oldest first; left is the number that remains",
     )
 
 
@@ -105,7 +106,7 @@ async def dead_letters(
     request: Request,
     query: Annotated[LetterQuery, Query()],
 ) -> Response:
-    """Dead letters with their messages, the newest first."""
+    """Return dead letters with their messages, the newest first."""
     choice = query.choice()
 
     async def ask(limit: int, before: int | None) -> list[DeadLetter]:
@@ -127,7 +128,7 @@ async def count(
     clock: ClockDep,
     query: Annotated[CountQuery, Query()],
 ) -> views.DeadLetterCounts:
-    """The number of dead letters, by subscription and cause, and over time."""
+    """Return the number of dead letters by subscription and cause, and over time."""
     letters, choice = store.letters, query.choice()
     found = await letters.count(choice)
     times: Mapping[tuple[int, str], int] = {}
@@ -149,7 +150,7 @@ async def dead_letter(
     shown: To,
     letter: LetterId,
 ) -> Response:
-    """One dead letter: its event, its record as it was on the wire, its attempts."""
+    """Return one dead letter with its event, its record in wire format, and its attempts."""
     found = await _found(store, letter)
     slices = Slices()
     attempts = await _history(subscriptions, store, found, slices)
@@ -161,7 +162,7 @@ async def dead_letter(
 async def resend(
     redriving: RedrivingDep, store: StoreDep, by: By, letter: LetterId
 ) -> views.Redriven:
-    """Send one dead letter to its subscription again, with a new count of attempts."""
+    """Deliver one dead letter to its subscription again. Its attempts are counted from 1 again."""
     found = await _found(store, letter)
     choice = LetterChoice(subscriptions=(found.subscription,), ids=(letter,))
     by.tell(target=f"{found.subscription}/{letter}")
@@ -170,7 +171,7 @@ async def resend(
 
 @routes.operation("POST :discard", "discard_dead_letters", (422, 503))
 async def discard(store: StoreDep, by: By, order: DiscardOrder) -> views.Discarded:
-    """Count dead letters, or with `dry_run: false` discard them for good."""
+    """Count dead letters, or with `dry_run: false` delete them permanently."""
     choice = order.choice()
     found = await store.letters.count(choice)
     by.tell(target=", ".join(order.subscription), detail=_asked(order))
@@ -186,9 +187,12 @@ async def discard(store: StoreDep, by: By, order: DiscardOrder) -> views.Discard
 
 @routes.operation("POST :redrive", "redrive_dead_letters", (409, 422, 503))
 async def redrive(redriving: RedrivingDep, by: By, order: RedriveOrder) -> views.Redriven:
-    """Count dead letters, or with `dry_run: false` send the oldest of them to their subscriptions
-    again: same event, same id, one at a time per key. An event that fails again becomes a dead
-    letter again; give `until` when you repeat the request, to leave these alone."""
+    """Count dead letters, or with `dry_run: false` deliver the oldest of them to their subscriptions again.
+
+    Each event keeps its id, and events of one key are delivered one at a time. An event that fails again
+    becomes a dead letter again. To exclude such letters when you repeat the request, set `until` to `at_ms`
+    of the first answer.
+    """
     by.tell(target=", ".join(order.subscription), detail=_asked(order))
     done = await redriving.redrive(
         order.choice(), rate=order.rate, limit=order.limit, dry_run=order.dry_run
@@ -200,13 +204,14 @@ async def redrive(redriving: RedrivingDep, by: By, order: RedriveOrder) -> views
 def _listed(
     kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, query: LetterQuery
 ) -> dict[str, object]:
+    """Return the answer for one dead letter, with or without its message."""
     if query.messages:
         return views.dead_letter(kinds, letter, shown, raw=query.raw)
     return views.named_letter(letter, shown)
 
 
 def _demand_few(query: CountQuery, until_ms: int) -> None:
-    """Raises Refused for more intervals than one answer may have."""
+    """Raise Refused with 422 if the count has more intervals than one answer may have."""
     every_ms = (query.every or 1) * 1000
     until_ms = until_ms if query.until is None else min(query.until, until_ms)
     intervals = (until_ms - (query.since or 0)) // every_ms
@@ -214,26 +219,28 @@ def _demand_few(query: CountQuery, until_ms: int) -> None:
         raise Refused(
             422,
             "too-many-intervals",
-            f"{intervals} intervals of {query.every} s, but one answer has at most {INTERVALS}: raise every or since",
+            f"{intervals} intervals of {query.every} s are more than {INTERVALS}. Raise every or since",
         )
 
 
 def _asked(order: DiscardOrder | RedriveOrder) -> str:
-    """For the audit, of an order that fails."""
+    """Return the audit detail of a request, in case it fails."""
     return "dry run" if order.dry_run else ""
 
 
 def _done(order: DiscardOrder | RedriveOrder, done: int, matched: int) -> str:
+    """Return the audit detail of a request that succeeded."""
     return f"dry run, {matched} match" if order.dry_run else f"{done} of {matched}"
 
 
 async def _found(store: Store, letter: int) -> DeadLetter:
+    """Return a dead letter by id. Raise Refused with 404 if there is none."""
     found = await store.letters.find(LetterChoice(ids=(letter,)), 1)
     if not found:
         raise Refused(
             404,
             "no-such-dead-letter",
-            f"no dead letter {letter} exists: it was redriven or discarded",
+            f"dead letter {letter} does not exist, or was redriven or discarded",
         )
     return found[0]
 
@@ -241,7 +248,7 @@ async def _found(store: Store, letter: int) -> DeadLetter:
 async def _history(
     subscriptions: Subscriptions, store: Store, letter: DeadLetter, slices: Slices
 ) -> list[Attempt]:
-    """Of this message alone: others may bear the same id."""
+    """Return the attempts of this message. Other messages with the same event id are left out."""
     if not letter.event.id:
         return []
     message = letter.message

@@ -1,4 +1,4 @@
-"""``/v1/parked``: what waits in the store for its turn, and why."""
+"""``/v1/parked``: events that wait in the store, and the cause of each wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from app.api.http.slices import Slices
 from app.delivery.parked_lanes import START
 from app.interfaces import EventName, Parked, Store
 
-Of = Annotated[Text | None, Query(description="only of this subscription; by default of all")]
+Of = Annotated[Text | None, Query(description="id of the subscription; all by default")]
+"""A query parameter: the subscription whose parked events are wanted."""
 
 
 routes = router("/v1/parked", tags=["parked"])
@@ -29,13 +30,15 @@ async def parked(
     shown: To,
     request: Request,
     subscription: Of = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    limit: Annotated[
+        int, Query(ge=1, le=LIMIT_MAX, description="maximum number of messages of a page")
+    ] = LIMIT,
     after: Annotated[
         int, Query(ge=0, le=GREATEST_ID, description="only rows with a higher id")
     ] = 0,
-    messages: Annotated[bool, Query(description="also show the message of each")] = False,
+    messages: Annotated[bool, Query(description="true to add the message of each")] = False,
 ) -> Response:
-    """Parked and redriven messages, oldest first."""
+    """Return parked and redriven messages, the oldest first."""
 
     async def ask(most: int, cursor: int | None) -> list[Parked]:
         return await store.parked.find(subscription, most, cursor or 0)
@@ -55,10 +58,10 @@ async def keys(
     store: StoreDep,
     shown: To,
     subscription: Of = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,
+    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="maximum number of keys")] = LIMIT,
 ) -> Response:
-    """Each parked key: number of messages; start, cause and end of the wait of its oldest
-    message."""
+    """Return the parked keys. Each has its number of messages, and the start, cause and end of the wait of
+    its oldest message."""
     found = await store.parked.keys(subscription, limit)
     return json_answer(
         {"keys": await Slices().rows(found, lambda each: views.parked_key(each, shown))}
@@ -67,7 +70,7 @@ async def keys(
 
 @routes.operation("GET /count", "count_parked", (503,))
 async def count(store: StoreDep) -> views.ParkedCounts:
-    """The number of parked messages, by subscription."""
+    """Return the number of parked messages by subscription."""
     found = await store.parked.count()
     return views.ParkedCounts(
         counts=[
@@ -78,7 +81,7 @@ async def count(store: StoreDep) -> views.ParkedCounts:
 
 
 async def ahead_of(store: Store, row: Parked) -> EventName | None:
-    """Return the event at the head of the lane, or None if the row waits for no other event."""
+    """Return the event at the head of the row's lane, or None if the row waits for no other event."""
     if row.redriven:
         return None
     place = row.subscription, row.broker, row.message.partition, row.lane

@@ -1,4 +1,4 @@
-"""Dead letters on their way back to their subscriptions."""
+"""Redrive dead letters: deliver them to their subscriptions again."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from app.api.http.problems import Refused
 from app.interfaces import Clock, LetterChoice, Store
 from app.model.spool import drained_route
 
-NOBODY = "the subscription does not exist: create it again, or discard its letters"
+NO_SUBSCRIPTION = "the subscription does not exist. Create it again, or discard its letters"
 
 
 class Redriving:
-    """Sends dead letters to their subscriptions again."""
+    """Redrives dead letters of the store."""
 
     def __init__(
         self, store: Store, subscriptions: Subscriptions, routes: Routes, clock: Clock
@@ -32,13 +32,17 @@ class Redriving:
     async def redrive(
         self, choice: LetterChoice, *, rate: float, limit: int, dry_run: bool
     ) -> views.Redriven:
-        """The oldest ``limit`` of each subscription's share, one subscription after the other. Raises Refused
-        for a subscription that was named and is not there: its rows would wait for ever."""
+        """Redrive the oldest matching letters, one subscription after the other, ``limit`` in total.
+
+        Raises:
+            Refused: 409 if the choice names a subscription that does not exist. Its letters would wait for
+                ever.
+        """
         found = await self._store.letters.count(choice)
         known = {each.id: each.paused for each in await self._subscriptions.declared()}
         gone = [name for name in choice.subscriptions if not self._is_there(name, known)]
         if gone:
-            raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NOBODY}")
+            raise Refused(409, "no-such-subscription", f"{', '.join(gone)}: {NO_SUBSCRIPTION}")
         at_ms = now_ms(self._clock)
         totals: Counter[str] = Counter()
         for (subscription, _), count in found.items():
@@ -53,7 +57,7 @@ class Redriving:
             left=max(0, sum(totals[name] for name in able) - moved),
             counts=views.counts(found),
             skipped=[
-                views.Skipped(subscription=name, count=count, why=NOBODY)
+                views.Skipped(subscription=name, count=count, why=NO_SUBSCRIPTION)
                 for name, count in sorted(totals.items())
                 if name not in able
             ],
@@ -61,13 +65,15 @@ class Redriving:
         )
 
     def _is_there(self, subscription: str, known: Collection[str]) -> bool:
-        """One of a user, or that of a spool: a route of the configuration has it, and no one can create it."""
+        """Return True if a user declared the subscription, or if a route of the configuration has a spool
+        that uses it."""
         spooling = {route.name for route in self._routes.routes if route.spool is not None}
         return subscription in known or drained_route(subscription) in spooling
 
     async def _move(
         self, choice: LetterChoice, able: Sequence[str], *, rate: float, limit: int
     ) -> int:
+        """Redrive letters of these subscriptions, and return how many."""
         moved = 0
         for name in able:
             if moved < limit:
@@ -80,6 +86,7 @@ class Redriving:
         return moved
 
     async def _waiting(self, able: Sequence[str], paused: Mapping[str, bool]) -> dict[str, str]:
+        """Return why some of these subscriptions deliver nothing now, by id."""
         halts = await self._store.halts.all()
         why = {name: "paused by its configuration" for name in able if paused.get(name)}
         for name in able:

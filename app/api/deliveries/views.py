@@ -1,4 +1,4 @@
-"""What was tried, what waits and what was given up: answers, and the rows of the store that they show."""
+"""Answers about attempts, parked events and dead letters, made from rows of the store."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from app.interfaces.kept import Fields
 from app.model.message import Message, Partition
 
 Rounded = Annotated[float, AfterValidator(partial(round, ndigits=3))]
+"""A number with three decimal places."""
 
 
 class EventView(BaseModel):
-    """Attributes that identify an event; empty for a record that is no event."""
+    """Attributes that identify an event. They are empty for a record that is not an event."""
 
     id: str
     source: str
@@ -38,215 +39,265 @@ class EventView(BaseModel):
 
 
 class _Delivered(View):
-    """One message on its way to one subscription."""
+    """A message of a topic that is delivered to a subscription."""
 
-    subscription: str
+    subscription: str = Field(description="id of the subscription")
     topic: str
     partition: int
-    position: str
+    position: str = Field(description="position of the message in its partition")
     event: EventView
 
 
 class HeaderView(BaseModel):
+    """A header field of a request or an answer."""
+
     name: str
     value: str | None = Field(description="null without the scope data")
 
 
 class WireView(BaseModel):
-    """A message of HTTP as it was sent or answered, up to `store.attempts.bodies` bytes of its body. A body
-    that is not UTF-8 is in `body_base64`."""
+    """An HTTP request or answer as it was sent, with at most `store.attempts.bodies` bytes of its body. A
+    body that is not UTF-8 is in `body_base64`."""
 
     line: str = Field(description="request line or status line; secrets are hidden")
-    headers: list[HeaderView] = Field(description="without secrets")
-    body: str | None = None
-    body_base64: str | None = None
+    headers: list[HeaderView] = Field(description="header fields without secrets")
+    body: str | None = Field(None, description="body as text, clipped")
+    body_base64: str | None = Field(None, description="body that is not UTF-8, clipped")
     size: int | None = Field(
-        description="bytes of the whole body; null if it was not read to its end"
+        description="bytes of the complete body; null if it was not read completely"
     )
     withheld: bool = Field(
-        description="true: the token lacks the scope data, so values and body are left out"
+        description="true if the token lacks the scope data, so that header values and body are omitted"
     )
 
 
 class AttemptView(_Delivered):
-    """One attempt to deliver one message. `detail`: the failure, clipped; it quotes the target's
-    answer, which is never in the log of the process, and only shown with the scope `data`."""
+    """One attempt to deliver one message.
+
+    `detail` is the failure, clipped. It may quote the target's answer, so it is never logged, and is shown
+    only with the scope `data`.
+    """
 
     number: int = Field(
-        description="number of the attempt of this message, from 1; one that was not sent does not count"
+        description="number of the attempt of this message, from 1. An unsent attempt does not count"
     )
-    started_ms: int
-    duration_ms: Rounded
+    started_ms: int = Field(description="start of the attempt, in ms since the epoch")
+    duration_ms: Rounded = Field(description="duration of the attempt in ms")
     outcome: str = Field(
-        description="delivered, retry, dead-letter, disable, or unsent: the target was not reached"
+        description="delivered, retry, dead-letter, disable, or unsent if the target was not reached"
     )
-    status: int | None
-    detail: str
-    next_try_in: Rounded | None = Field(description="seconds, as decided at that attempt")
+    status: int | None = Field(description="HTTP status of the answer; null if there was none")
+    detail: str = Field(description="the failure in words")
+    next_try_in: Rounded | None = Field(
+        description="seconds until the next attempt, as decided after this one; null if there is none"
+    )
     together: int = Field(description="number of events in the request")
     request: WireView | None = Field(
-        None, description="what was sent; null where nothing was, or it was not kept"
+        None, description="the request; null if none was sent or it was not stored"
     )
-    answer: WireView | None = Field(None, description="the answer; null where none came")
+    answer: WireView | None = Field(None, description="the answer; null if there was none")
 
 
 class WaitingView(_Delivered):
-    """An event without an attempt yet."""
+    """An event without an attempt so far."""
 
     behind: EventView | None = Field(
-        description="the event of its key that is tried first; null: this event"
+        description="the earlier event of its key for which it waits; null if it waits for none"
     )
     parked: bool = Field(
-        description="true: it waits in the store; false: in the memory of a worker"
+        description="true if it waits in the store, false if in the memory of a worker"
     )
 
 
 class AttemptsView(BaseModel):
+    """Attempts, and events that wait for their first attempt."""
+
     attempts: list[AttemptView] = Field(description="the newest first")
     waiting: list[WaitingView] = Field(
-        description="only with event_id: where the event waits for its first attempt, as far as "
+        description="with event_id only: subscriptions at which the event waits for its first attempt, as far as "
         "the store and this process know"
     )
 
 
 class DeadLetterView(View):
-    id: int
-    subscription: str
-    broker: str
-    cause: str
-    detail: str = Field(description="the last answer, clipped; shown with the scope data")
-    attempts: int
-    status: int | None
-    at_ms: int = Field(description="when it was given up")
+    """An event that was given up."""
+
+    id: int = Field(description="id of the dead letter")
+    subscription: str = Field(description="id of the subscription")
+    broker: str = Field(description="broker from which the event was read")
+    cause: str = Field(description="why the event was given up, for programs")
+    detail: str = Field(description="the last failure, clipped; shown only with the scope data")
+    attempts: int = Field(description="number of attempts")
+    status: int | None = Field(description="HTTP status of the last answer; null if there was none")
+    at_ms: int = Field(description="when the event was given up, in ms since the epoch")
     event: EventView
-    message: MessageView | None = Field(None, description="null with messages=false")
+    message: MessageView | None = Field(
+        None, description="the message from its topic; null with messages=false"
+    )
 
 
 class DeadLetterDetail(DeadLetterView):
-    history: list[AttemptView] = Field(description="its stored attempts, the newest first")
+    """A dead letter with its attempts."""
+
+    history: list[AttemptView] = Field(description="its known attempts, the newest first")
 
 
 class DeadLetterPage(BaseModel):
+    """A page of dead letters."""
+
     dead_letters: list[DeadLetterView] = Field(description="the newest first")
-    next: str | None = Field(description="path of the next page; null on the last")
+    next: str | None = Field(description="path of the next page; null on the last page")
 
 
 class CauseCount(BaseModel):
+    """The number of dead letters of one subscription and cause."""
+
     subscription: str
     cause: str
     count: int
 
 
 class IntervalCount(BaseModel):
-    at_ms: int = Field(description="start of the interval")
+    """The number of dead letters of one cause within one interval."""
+
+    at_ms: int = Field(description="start of the interval, in ms since the epoch")
     cause: str
     count: int
 
 
 class DeadLetterCounts(BaseModel):
+    """Numbers of dead letters."""
+
     total: int
     counts: list[CauseCount]
     over_time: list[IntervalCount] = Field(
-        [], description="only with every: intervals with dead letters, the oldest first"
+        [], description="with every only: intervals with dead letters, the oldest first"
     )
 
 
 class Discarded(BaseModel):
-    dry_run: bool
-    matched: int
-    discarded: int
-    counts: list[CauseCount] = Field(description="what was found")
+    """The result of a discard."""
+
+    dry_run: bool = Field(description="true if the request only counted")
+    matched: int = Field(description="number of letters that match the request")
+    discarded: int = Field(description="number of deleted letters")
+    counts: list[CauseCount] = Field(description="matching letters by subscription and cause")
 
 
 class Skipped(BaseModel):
-    subscription: str
-    count: int
-    why: str
+    """Dead letters of one subscription that cannot be redriven."""
+
+    subscription: str = Field(description="id of the subscription")
+    count: int = Field(description="number of its matching letters")
+    why: str = Field(description="why they cannot be redriven, and the cure")
 
 
 class Redriven(BaseModel):
-    """Result of a redrive: the found letters of a dry run, or the letters now in delivery."""
+    """The result of a redrive. A dry run counts the matching letters only."""
 
-    dry_run: bool
-    at_ms: int = Field(description="now, by the service's clock; a value for until")
-    matched: int
-    redriven: int
-    left: int = Field(description="letters beyond limit, not redriven yet: repeat the request")
-    counts: list[CauseCount] = Field(description="what was found")
+    dry_run: bool = Field(description="true if the request only counted")
+    at_ms: int = Field(
+        description="time of the request by the service's clock, in ms since the epoch; a value for until"
+    )
+    matched: int = Field(description="number of letters that match the request")
+    redriven: int = Field(description="number of letters that are now in delivery")
+    left: int = Field(
+        description="number of letters beyond limit; repeat the request to redrive them"
+    )
+    counts: list[CauseCount] = Field(description="matching letters by subscription and cause")
     skipped: list[Skipped] = Field(description="letters that cannot be redriven, with the reason")
     waiting: dict[str, str] = Field(
-        description="subscriptions that deliver nothing now, with the reason; their letters wait"
+        description="subscriptions that deliver nothing now, with the reason; their letters wait until they do"
     )
 
 
 class ParkedView(View):
-    id: int
-    subscription: str
-    broker: str
+    """A message that waits in the store."""
+
+    id: int = Field(description="id of the row; rows are listed in this order")
+    subscription: str = Field(description="id of the subscription")
+    broker: str = Field(description="broker from which the message was read")
     topic: str
     partition: int
-    position: str
-    key: str | None = Field(description="key of the record, as text; null without the scope data")
+    position: str = Field(description="position of the message in its partition")
+    key: str | None = Field(
+        description="key of the record as text; null if it has none, or without the scope data"
+    )
     event: EventView
-    redriven: bool = Field(description="a redriven dead letter: later events do not wait for it")
-    attempts: int
-    cause: str
-    detail: str
-    at_ms: int = Field(description="start of its wait")
-    due_ms: int = Field(description="time of the next attempt")
-    message: MessageView | None = Field(None, description="only with messages=true")
+    redriven: bool = Field(
+        description="true for a redriven dead letter; later events of its key do not wait for it"
+    )
+    attempts: int = Field(description="number of attempts so far")
+    cause: str = Field(description="why the message waits, for programs")
+    detail: str = Field(description="the last failure, clipped; shown only with the scope data")
+    at_ms: int = Field(description="start of the wait, in ms since the epoch")
+    due_ms: int = Field(description="time of the next attempt, in ms since the epoch")
+    message: MessageView | None = Field(
+        None, description="the message from its topic; null unless messages=true"
+    )
 
 
 class ParkedPage(BaseModel):
-    parked: list[ParkedView] = Field(description="in order of writing")
-    next: str | None = Field(description="path of the next page; null on the last")
+    """A page of parked messages."""
+
+    parked: list[ParkedView] = Field(description="the oldest row first")
+    next: str | None = Field(description="path of the next page; null on the last page")
 
 
 class ParkedKeyView(View):
-    """One parked key, by its oldest message."""
+    """A parked key, described by its oldest message."""
 
     subscription: str
     broker: str
     topic: str
     partition: int
     key: str | None = Field(
-        description="key of its oldest record, as text; null without one, or without the scope data"
+        description="key of the oldest record as text; null if it has none, or without the scope data"
     )
-    rows: int
-    redriven: int = Field(description="of them: redriven")
-    at_ms: int = Field(description="start of the wait of its oldest message")
-    due_ms: int = Field(description="time of the next attempt")
-    attempts: int = Field(description="of its oldest")
-    cause: str
-    detail: str
-    event: EventView
+    rows: int = Field(description="number of its parked messages")
+    redriven: int = Field(description="how many of them are redriven dead letters")
+    at_ms: int = Field(description="start of the wait of the oldest message, in ms since the epoch")
+    due_ms: int = Field(description="time of the next attempt, in ms since the epoch")
+    attempts: int = Field(description="number of attempts of the oldest message")
+    cause: str = Field(description="why the oldest message waits, for programs")
+    detail: str = Field(description="its last failure, clipped; shown only with the scope data")
+    event: EventView = Field(description="event of the oldest message")
 
 
 class ParkedKeys(BaseModel):
-    keys: list[ParkedKeyView] = Field(description="keys, the longest wait first")
+    """Parked keys."""
+
+    keys: list[ParkedKeyView] = Field(description="parked keys, the longest wait first")
 
 
 class ParkedCountView(View):
+    """The number of parked messages of one subscription."""
+
     subscription: str
-    rows: int
-    keys: int
-    redriven: int
-    oldest_ms: int = Field(description="start of the wait of the oldest message")
+    rows: int = Field(description="number of parked messages")
+    keys: int = Field(description="number of their keys")
+    redriven: int = Field(description="number of redriven dead letters among the messages")
+    oldest_ms: int = Field(
+        description="start of the wait of the oldest message, in ms since the epoch"
+    )
 
 
 class ParkedCounts(BaseModel):
+    """The number of parked messages of each subscription."""
+
     counts: list[ParkedCountView]
 
 
 def dead_letter(
     kinds: Mapping[str, str], letter: DeadLetter, shown: Shown, *, raw: bool = False, **more: object
 ) -> dict[str, object]:
+    """Return the answer for a dead letter with its message. ``more`` adds members to the answer."""
     found = message(kinds, letter.broker, letter.message, shown, raw=raw)
     return named_letter(letter, shown, message=found, **more)
 
 
 def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, object]:
-    """Without its message, unless that is given."""
+    """Return the answer for a dead letter. The message is null, unless ``more`` has one."""
     given = {"message": None, "detail": shown.text(letter.detail), **more}
     return DeadLetterDetail.members(letter, **given)
 
@@ -254,12 +305,14 @@ def named_letter(letter: DeadLetter, shown: Shown, **more: object) -> dict[str, 
 def message(
     kinds: Mapping[str, str], broker: str, found: Message, shown: Shown, *, raw: bool = False
 ) -> msgspec.Raw:
-    """Return the message as JSON. ``kinds``: of the brokers, of which its own may be gone from the configuration."""
+    """Return a message as JSON. ``kinds`` has the protocols of the configured brokers, which may lack the
+    message's own broker."""
     kind = kinds.get(broker, "embedded")
     return msgspec.Raw(messages.to_json(found, kind, raw=raw, shown=shown))
 
 
 def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
+    """Return counts by interval and cause, the oldest interval first."""
     return [
         IntervalCount(at_ms=at_ms, cause=cause, count=count)
         for (at_ms, cause), count in sorted(found.items())
@@ -269,6 +322,7 @@ def over_time(found: Mapping[tuple[int, str], int]) -> list[IntervalCount]:
 def parked(
     kinds: Mapping[str, str], row: Parked, shown: Shown, *, with_message: bool
 ) -> dict[str, object]:
+    """Return the answer for a parked message."""
     view = ParkedView.members(row, **_row(row, shown))
     del view["message"]
     if not with_message:
@@ -277,6 +331,7 @@ def parked(
 
 
 def attempt(each: Attempt, shown: Shown) -> AttemptView:
+    """Return the answer for an attempt."""
     detail = shown.text(each.detail)
     more: dict[str, object] = {"request": None, "answer": None}
     if each.exchange is not None:
@@ -285,6 +340,7 @@ def attempt(each: Attempt, shown: Shown) -> AttemptView:
 
 
 def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
+    """Return the request and the answer of an HTTP exchange."""
     sent = _wire(exchange.line, exchange.headers, exchange.body, exchange.size, shown)
     if not exchange.status_line:
         return {"request": sent, "answer": None}
@@ -299,27 +355,33 @@ def _wires(exchange: HttpExchange, shown: Shown) -> dict[str, object]:
 
 
 def _wire(line: str, headers: Fields, body: bytes, size: int | None, shown: Shown) -> WireView:
-    """A mask hides places in data by pointers, which a clipped body does not have: it is shown whole or not."""
-    every = shown.everything
+    """Return a request or an answer. Its body is shown completely or not at all, because the pointers of a
+    mask cannot be applied to a clipped body."""
+    everything = shown.everything
     return WireView(
         line=line,
-        headers=[HeaderView(name=name, value=value if every else None) for name, value in headers],
+        headers=[
+            HeaderView(name=name, value=value if everything else None) for name, value in headers
+        ],
         size=size,
-        withheld=not every,
-        **(messages.text_or_base64("body", body) if every and body else {}),
+        withheld=not everything,
+        **(messages.text_or_base64("body", body) if everything and body else {}),
     )
 
 
 def waiting(each: Waiting) -> WaitingView:
+    """Return the answer for an event that waits for its first attempt."""
     return WaitingView.of(each, **_place(each.partition))
 
 
 def parked_key(each: ParkedKey, shown: Shown) -> ParkedKeyView:
+    """Return the answer for a parked key."""
     about = _row(each.oldest, shown)
     return ParkedKeyView.of(each.oldest, **about, rows=each.rows, redriven=each.redriven)
 
 
 def counts(found: Mapping[tuple[str, str], int]) -> list[CauseCount]:
+    """Return counts by subscription and cause."""
     return [
         CauseCount(subscription=subscription, cause=cause, count=count)
         for (subscription, cause), count in sorted(found.items())
@@ -331,7 +393,8 @@ def _place(partition: Partition) -> dict[str, object]:
 
 
 def _row(row: Parked, shown: Shown) -> dict[str, object]:
-    """``key`` is for a person: bytes that are no text are escaped."""
+    """Return the members of an answer that describe a parked row. Bytes of the key that are not UTF-8 are
+    escaped."""
     found = row.message
     key = found.record.key if shown.everything else None
     return {
@@ -345,7 +408,8 @@ def _row(row: Parked, shown: Shown) -> dict[str, object]:
 async def merged(
     stored: Sequence[Attempt], remembered: Sequence[Attempt], slices: Slices
 ) -> list[Attempt]:
-    """Return the newest first, each once: a failure is in both, and the store has more of it."""
+    """Return attempts of the store and of memory, the newest first and each once. For an attempt in both, the
+    store's is returned, because it has more details."""
     once: dict[tuple[object, ...], Attempt] = {}
     for each in (*remembered, *stored):
         once[_try(each)] = each
@@ -354,4 +418,5 @@ async def merged(
 
 
 def _try(each: Attempt) -> tuple[object, ...]:
+    """Return what identifies an attempt."""
     return each.subscription, each.partition, each.position, each.number, each.started_ms

@@ -1,1 +1,1 @@
-"""Shell. ``/v1/explain``: what an event would meet, and why."""
+"""Shell. ``/v1/explain``: what would happen to an event, and why."""

@@ -1,4 +1,4 @@
-"""The answer of ``/v1/explain``: an event's journey as JSON, and its description."""
+"""The answer of ``/v1/explain``: the journey of an event as JSON, and its OpenAPI models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ from app.routing.journey import Journey
 from app.routing.partitions import partition_of
 
 Partitions = Mapping[tuple[str, str], int]
-"""By broker and topic: how many a topic has, where that is known."""
+"""The number of partitions by broker and topic, where that number is known."""
 
 
 def of_producer(
     journey: Journey, attributes: Mapping[str, str], rights: Rights, named: str | None
 ) -> Journey:
-    """As it ends for a producer with these rights. ``attributes``: the event's own. ``named``: the route of
-    the request."""
+    """Return the journey of an event that a producer with these rights sends. It ends with a refusal if the
+    rights forbid the event, its route or its key.
+
+    Args:
+        journey: The journey without regard to rights.
+        attributes: The attributes of the event, as it was sent.
+        rights: The rights of the producer.
+        named: The route that the request names, or None.
+    """
     refusal = rights.refusal(attributes, named)
     chosen = next((each.name for each in journey.routes if each.chosen), None)
     if refusal is None and named is None and chosen is not None:
@@ -40,68 +47,82 @@ def of_producer(
 
 
 class FilterView(BaseModel):
-    """The result of one filter for the event, and the part that decided."""
+    """The result of one filter for the event, and the part of the filter that decided it."""
 
-    dialect: str
-    passes: bool
-    decided_by: str = Field(description="the part of the filter that decided")
-    because: str = Field(description="the values seen, clipped")
-    inner: list[FilterView] = Field([], description="parts of all, any and not")
+    dialect: str = Field(description="dialect of the filter, such as exact or sql")
+    passes: bool = Field(description="true if the event meets the filter")
+    decided_by: str = Field(description="part of the filter that decided")
+    because: str = Field(description="values of the event that the filter read, clipped")
+    inner: list[FilterView] = Field([], description="filters inside all, any and not")
 
 
 class RouteVerdictView(BaseModel):
+    """A route and its decision about the event."""
+
     name: str
-    chosen: bool
+    chosen: bool = Field(description="true if this route takes the event")
     asked: bool = Field(
-        description="false: an earlier route matched, or the request named its route"
+        description="false if its filters were not evaluated, because an earlier route matched or the request "
+        "named a route"
     )
     filters: list[FilterView]
     invalid: list[FaultView] = Field(
-        [], description="what of the data does not match the schema of the route"
+        [], description="faults of the data against the schema of the route"
     )
 
 
 class KeyView(View):
-    mapper: str
-    key: str | None
-    key_base64: str | None = None
-    why: str
-    refused: bool = Field(description="the route needs a key, but the event has none: 400")
+    """The key of the record, and how it was computed."""
+
+    mapper: str = Field(description="key mapper of the route")
+    key: str | None = Field(description="key as text; null if there is none or it is not UTF-8")
+    key_base64: str | None = Field(None, description="key that is not UTF-8")
+    why: str = Field(description="where the key comes from, in words")
+    refused: bool = Field(
+        description="true if the event is refused with 400, because the route needs a key and it has none"
+    )
 
 
 class SubscriptionVerdictView(View):
+    """A subscription of the topic, and its decision about the event."""
+
     id: str
-    wants: bool
-    sink: str
-    state: str | None = Field(description="state in this process: running, paused, ...")
-    lane: str | None = Field(description="the key of the event's lane there")
-    fault: str | None = Field(description="why the subscription cannot deliver it")
+    wants: bool = Field(description="true if the event meets its filters")
+    sink: str = Field(description="sink to which it delivers")
+    state: str | None = Field(
+        description="state of the subscription in this process, such as running or paused"
+    )
+    lane: str | None = Field(description="key of the lane in which the event is delivered")
+    fault: str | None = Field(description="why the subscription cannot deliver the event")
     filters: list[FilterView]
-    onward: HopView | None = Field(description="the targets of a mirror")
+    onward: HopView | None = Field(description="topic to which a mirror copies the event")
 
 
 class HopView(View):
-    """A topic that gets the event."""
+    """A topic that receives the event."""
 
     broker: str
-    kind: str
+    kind: str = Field(description="kind of the broker: embedded, kafka, rabbitmq or pulsar")
     topic: str
-    by: str = Field(description="the route or mirror that publishes it there")
-    key: str | None
-    key_base64: str | None = None
-    partition: int | None = Field(description="null without a key, or if unknown")
-    partitions: int | None
-    record: RecordView | None = Field(
-        description="the record that a route would write; null behind mirrors"
+    by: str = Field(description="route or mirror that publishes the event to the topic")
+    key: str | None = Field(description="key as text; null if there is none or it is not UTF-8")
+    key_base64: str | None = Field(None, description="key that is not UTF-8")
+    partition: int | None = Field(
+        description="partition of the event; null without a key, or if unknown"
     )
-    subscriptions: list[SubscriptionVerdictView]
+    partitions: int | None = Field(description="number of partitions of the topic; null if unknown")
+    record: RecordView | None = Field(
+        description="record that a route would write; null for the topic of a mirror"
+    )
+    subscriptions: list[SubscriptionVerdictView] = Field(description="subscriptions of the topic")
     untold: list[str] = Field(
-        description="subscriptions that get it if the exchange is bound to their topics"
+        description="subscriptions that receive the event if the exchange is bound to their topics"
     )
 
 
 class EventNameView(BaseModel):
-    """Null if the document is in a format that Skybridge cannot read."""
+    """The attributes that identify the event. They are null if the document has a format that Skybridge
+    cannot read."""
 
     specversion: str | None
     id: str | None
@@ -110,18 +131,19 @@ class EventNameView(BaseModel):
 
 
 class JourneyView(BaseModel):
-    """One event: every route that was evaluated, with its reason, and every topic and subscription."""
+    """The journey of one event: every evaluated route with its reason, and every topic and subscription that
+    receives it."""
 
     event: EventNameView
-    accepted: bool
-    refused: Problem | None = Field(description="the problem that the sender would get")
+    accepted: bool = Field(description="true if the event would be accepted")
+    refused: Problem | None = Field(description="problem that the sender would receive")
     routes: list[RouteVerdictView]
     key: KeyView | None
-    hops: list[HopView]
+    hops: list[HopView] = Field(description="topics that receive the event")
     outside: list[HopView] = Field(
         [],
-        description="topics that subscriptions read and no route or mirror writes to: what becomes of the "
-        "event if another client writes it there",
+        description="topics that subscriptions read and no route or mirror writes to, in case another client "
+        "writes the event there",
     )
 
 
@@ -131,7 +153,8 @@ def to_json(
     partitions: Partitions,
     states: Mapping[str, str],
 ) -> dict[str, Any]:
-    """See ``JourneyView``. ``states``: of the subscriptions that a service runs, by id."""
+    """Return the members of ``JourneyView`` for a journey. ``states`` has the state of each subscription that
+    the service runs, by id."""
     attributes, refused = journey.event.attributes, journey.refused
     return {
         "event": {name: attributes.get(name) for name in EventNameView.model_fields},
@@ -149,6 +172,8 @@ def to_json(
 
 
 class _Writer:
+    """Converts the hops of a journey to JSON."""
+
     def __init__(
         self, kinds: Mapping[str, str], partitions: Partitions, states: Mapping[str, str]
     ) -> None:

@@ -1,4 +1,4 @@
-"""``POST /v1/explain``: what an event would meet, and why. Nothing is sent and nothing is stored."""
+"""``POST /v1/explain``: what would happen to an event, and why. Nothing is sent or stored."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from app.telemetry.slices import in_thread
 
 ProducersDep = Annotated[KnownProducers, uses(KnownProducers)]
 
-LARGEST = 16 << 20  # bytes of a body
-MOST = 1_000  # events of one request
-UNITS = 20_000  # filters that one request evaluates: events x (routes + subscriptions)
-WITHIN = 2.0  # seconds to ask a broker for a topic's partitions; what is away is left out
+LARGEST = 16 << 20  # the most bytes of a body
+MOST = 1_000  # the most events of one request
+UNITS = 20_000  # filters that one request may evaluate: events x (routes + subscriptions)
+WITHIN = 2.0  # seconds in which a broker must return the partitions of topics
 _BODY = bodies.event_body("One CloudEvent or a batch, in any mode, as for `/events`.")
 
 
@@ -51,21 +51,26 @@ async def explain(
     subscriptions: SubscriptionsDep,
     producers: ProducersDep,
     request: Request,
-    route: Annotated[str | None, Query(description="as in `/events/{route}`")] = None,
+    route: Annotated[
+        str | None, Query(description="route that the request names, as in `/events/{route}`")
+    ] = None,
     as_from: Annotated[
         str | None,
         Query(
-            description="BROKER/TOPIC to which another client writes the event; no route applies"
+            description="BROKER/TOPIC to which another client writes the event, so that no route applies"
         ),
     ] = None,
     producer: Annotated[
-        str | None, Query(description="name of the producer that sends it; without it, anybody")
+        str | None,
+        Query(
+            description="name of the producer that sends the event; without it, rights are ignored"
+        ),
     ] = None,
     key: Annotated[
-        str | None, Header(alias="Skybridge-Key", description="the key of the request (K7)")
+        str | None, Header(alias="Skybridge-Key", description="key that the request sets")
     ] = None,
 ) -> Response:
-    """Routes, key, topics and subscriptions of an event, each with its reason. Nothing is sent."""
+    """Return the routes, key, topics and subscriptions of each event, with reasons. Nothing is sent."""
     decoded = http.decode(request.headers.raw, await _body(request), max_batch=MOST)
     declared = await subscriptions.declared()
     given = routing.routes, declared, routing.resources, brokers.kinds, brokers.manners
@@ -93,20 +98,21 @@ async def explain(
 
 
 def _demand_few(events: int, units: int) -> None:
-    """Refuse a request whose events and filters together are too many. One event is always explained."""
+    """Raise Refused with 413 if the request would evaluate too many filters. One event is always explained."""
     if events > 1 and events * units > UNITS:
         raise Refused(
             413,
             "too-large",
-            f"{events} events would evaluate up to {events * units} filters of routes and subscriptions, and one"
+            f"{events} events would evaluate up to {events * units} filters of routes and subscriptions, but one"
             f" request may evaluate {UNITS}. Cure: send {max(1, UNITS // units)} events at a time.",
         )
 
 
 def _rights(producers: KnownProducers, producer: str) -> Rights:
+    """Return the rights of a producer. Raise Refused with 404 if the name is unknown."""
     caller = producers.callers.get(producer)
     if caller is None:
-        raise Refused(404, "unknown-producer", f"There is no producer {producer[:127]!r}")
+        raise Refused(404, "unknown-producer", f"producer {producer[:127]!r} does not exist")
     return caller.rights
 
 
@@ -116,7 +122,8 @@ async def _body(request: Request) -> bytes:
 
 
 async def ask_partitions(logs: Mapping[str, Log], journeys: Collection[Journey]) -> Partitions:
-    """Of all topics that occur; those of brokers that do not answer now are left out."""
+    """Return the number of partitions of all topics of the journeys. Topics of a broker that does not answer
+    are missing."""
     wanted: dict[str, set[str]] = {}
     for hop in (
         each for journey in journeys for each in _all_hops((*journey.hops, *journey.outside))
@@ -142,6 +149,7 @@ async def _ask(log: Log, topics: Sequence[str]) -> Mapping[str, int]:
 
 
 def _all_hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:

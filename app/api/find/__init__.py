@@ -1,1 +1,1 @@
-"""Shell. ``/v1/events``: the whole way of one event, from its producer to every subscription."""
+"""Shell. ``/v1/events``: what happened to one event, from its producer to every subscription."""

@@ -1,4 +1,4 @@
-"""The answer of ``/v1/events``: the whole way of an event, as far as anything here knows it."""
+"""The answer of ``/v1/events``: what happened to an event, as far as this service knows."""
 
 from __future__ import annotations
 
@@ -23,22 +23,25 @@ Fate = Literal[
     "expired",
     "unknown",
 ]
-"""``queued`` and ``pulled``: of a subscription that is pulled."""
+"""The fate of an event at a subscription. ``queued`` and ``pulled`` are for subscriptions with a pull queue."""
 
 
 class LookedView(View):
-    """A place that was searched, and how far."""
+    """A place that was searched, and the searched range of time."""
 
     where: str = Field(
-        description="a table of the store, an embedded log, or a topic of a broker: store attempts, "
-        "log, main/orders"
+        description="a table of the store, an embedded log, or a topic of a broker, as in store attempts, log, "
+        "main/orders"
     )
     start_ms: int | None = Field(
-        alias="from", description="the search began at this time; null: at the oldest entry"
+        alias="from",
+        description="begin of the searched range, in ms since the epoch; null for the oldest entry",
     )
-    until_ms: int | None = Field(alias="to", description="the search ended at this time")
-    complete: bool = Field(description="false: an event may be there that was not found")
-    detail: str = Field("", description="why it is not complete, and the cure")
+    until_ms: int | None = Field(
+        alias="to", description="end of the searched range, in ms since the epoch"
+    )
+    complete: bool = Field(description="false if the search may have missed an event")
+    detail: str = Field("", description="why the search is not complete, and the cure")
 
 
 class PlaceView(View):
@@ -48,79 +51,90 @@ class PlaceView(View):
     kind: str = Field(description="kind of the broker: embedded, kafka, rabbitmq, pulsar or spool")
     topic: str
     partition: int
-    offset: int | None = Field(description="null where the broker counts no offsets")
-    position: str = Field(description="as peek and replay take it")
-    time_ms: int = Field(description="the time of the record in its log")
-    by: str = Field(description="what wrote it: route NAME, mirror ID, or empty if unknown")
+    offset: int | None = Field(description="null if the broker has no numbered offsets")
+    position: str = Field(description="position, in the form that peek and replay accept")
+    time_ms: int = Field(description="time of the record in its log, in ms since the epoch")
+    by: str = Field(description="what wrote the record: route NAME, mirror ID, or empty if unknown")
     waits: bool | None = Field(
-        description="of a spool: true until the target has the record; null: no spool, or not known"
+        description="for a record in a spool, true until the target has it; null for others, or if unknown"
     )
 
 
 class RouteTakenView(BaseModel):
-    """The route of the event, and why."""
+    """The route that the event took, and why."""
 
     name: str
     computed: bool = Field(
-        description="true: worked out again by the present routes; false: written down when it came"
+        description="true if computed from the current routes; false if recorded when the event arrived"
     )
-    why: str = Field(description="the clauses of its filters that matched")
+    why: str = Field(description="clauses of the route's filters that matched")
     filters: list[FilterView]
 
 
 class FateView(BaseModel):
-    """What became of the event at one subscription."""
+    """The fate of the event at one subscription."""
 
     subscription: str
     fate: Fate
     computed: bool = Field(
-        description="true: worked out again by the present filters and positions of the subscription; "
-        "false: a row of the store or the memory of a worker says it"
+        description="true if computed from the current filters and positions of the subscription; false if a row "
+        "of the store or the memory of a worker shows it"
     )
-    detail: str = Field(description="one sentence; it quotes no answer and no data")
+    detail: str = Field(description="one sentence, without event data or quoted answers")
     state: str | None = Field(
-        description="state of the subscription: running, paused, disabled, ..."
+        description="state of the subscription, such as running, paused or disabled"
     )
-    topic: str | None = Field(description="the topic from which it reads the event")
+    topic: str | None = Field(description="topic from which the subscription reads the event")
     partition: int | None
     position: str | None
     behind: EventView | None = Field(
-        description="waiting: the event of its key that is tried first"
+        description="if waiting: the earlier event of its key for which it waits"
     )
-    clause: str | None = Field(description="filtered: the clause that decided")
+    clause: str | None = Field(description="if filtered: the clause that decided")
     because: str | None = Field(
-        description="filtered: the values of the event that it saw; values of the data only with the "
-        "scope data"
+        description="if filtered: the values of the event that the clause read; shown only with the scope data"
     )
-    next_attempt_ms: int | None = Field(description="retrying and parked: time of the next attempt")
+    next_attempt_ms: int | None = Field(
+        description="if retrying or parked: time of the next attempt, in ms since the epoch"
+    )
     dead_letter: int | None = Field(description="id of the dead letter")
-    consumer: str | None = Field(description="pulled: name of the token of the consumer")
-    locked_until_ms: int | None = Field(description="pulled: end of the lock")
-    attempts: list[AttemptView] = Field(description="the newest 100, the oldest of them first")
+    consumer: str | None = Field(description="if pulled: name of the consumer's token")
+    locked_until_ms: int | None = Field(
+        description="if pulled: end of the lock, in ms since the epoch"
+    )
+    attempts: list[AttemptView] = Field(
+        description="the newest 100 attempts, the oldest of them first"
+    )
 
 
 class EventFoundView(BaseModel):
-    """One event, by source and id."""
+    """One event, identified by its source and id."""
 
     id: str
     source: str
     type: str
     subject: str | None
-    time: str | None = Field(description="its attribute time, as the sender wrote it")
-    received_ms: int | None = Field(description="when it came: the time of its first record")
+    time: str | None = Field(description="attribute time, as the sender wrote it")
+    received_ms: int | None = Field(
+        description="when the event arrived, which is the time of its first record, in ms since the epoch"
+    )
     producer: str | None = Field(
-        description="name of the producer that sent it; null: unknown, or nobody in particular"
+        description="name of the producer that sent the event; null if unknown, or if it sent no credentials"
     )
     producer_claimed: bool = Field(
-        description="true: `producer` is claimed by the record, and nothing proves it"
+        description="true if only the record claims `producer` and nothing proves it"
     )
-    route: RouteTakenView | None = Field(description="null: no route took it, or it is unknown")
-    places: list[PlaceView] = Field(description="its records, the oldest first")
-    subscriptions: list[FateView]
+    route: RouteTakenView | None = Field(
+        description="route that the event took; null if none or unknown"
+    )
+    places: list[PlaceView] = Field(description="records of the event, the oldest first")
+    subscriptions: list[FateView] = Field(
+        description="what happened to the event at each subscription"
+    )
 
 
 class FoundView(BaseModel):
-    """Events of one id. An answer without events is final only where every search is complete."""
+    """The events with one id. An answer without events is final only if every search is complete."""
 
-    looked: list[LookedView]
+    looked: list[LookedView] = Field(description="places that were searched")
     events: list[EventFoundView] = Field(description="one for each source, the newest first")

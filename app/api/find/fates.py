@@ -1,5 +1,8 @@
-"""What became of an event at each subscription: what a row says first, then what the filters and positions of the
-subscription say, which is marked as worked out."""
+"""Find out what happened to an event at each subscription.
+
+Rows of the store and the memory of workers decide first. Without them, the result is computed from the
+filters and positions of the subscription, and is marked as computed.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +32,23 @@ from app.model.subscription_status import SubscriptionStatus
 from app.routing.hops import Steps
 
 Committed = Mapping[tuple[str, str, int], str]
-"""By subscription, topic and partition: the position of the first message that is not known to be finished."""
+"""The position of the first message that may be unfinished, by subscription, topic and partition."""
 
-ATTEMPTS = 100  # of one event at one subscription that are shown: the newest
+ATTEMPTS = 100  # newest attempts of one event at one subscription that are shown
 
 _GONE = (
-    "it was given up, and its dead letter is stored no more: it was redriven and delivered, or "
-    "discarded (skybridge audit)"
+    "given up, but its dead letter is no longer stored: it was redriven and delivered, or "
+    "discarded (see skybridge audit)"
 )
 
 
 class Now(NamedTuple):
-    """The state that is read once for all events. ``explain``: explainers by subscription; ``drained``: progress of each
-    spool, by broker and topic."""
+    """The state of the service that is read once for all events of a request.
+
+    Attributes:
+        explain: The explainer of each subscription's filters, by id.
+        drained: The progress of each spool, by broker and topic.
+    """
 
     store: Store
     shown: Shown
@@ -62,6 +69,7 @@ async def asked(
     shown: Shown,
     now_ms: int,
 ) -> Now:
+    """Read the state of the service."""
     declared = await subscriptions.declared()
     entries = await registry.entries()
     states = await subscriptions.states(entries)
@@ -86,6 +94,7 @@ async def asked(
 def _owned(
     states: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
 ) -> Iterator[tuple[str, GroupLag]]:
+    """Yield the lag of each group with the id of its subscription."""
     names = {each.group: each.id for each in states}
     return ((names[each.group], each) for each in lag if each.group in names)
 
@@ -93,8 +102,8 @@ def _owned(
 async def fates(
     now: Now, rows: Rows, sightings: Sequence[Sighting], slices: Slices
 ) -> list[FateView]:
-    """One for each subscription and record that it reads; and those of subscriptions that are gone, by their
-    rows."""
+    """Return what happened at each subscription, for each record that it reads. Deleted subscriptions are
+    included if rows name them."""
     found: list[FateView] = []
     of_subscription = await rows.by_subscription(slices)
     for subscription in now.subscriptions:
@@ -118,12 +127,14 @@ async def fates(
 
 
 def _reads(subscription: Subscription, place: Sighting) -> bool:
+    """Return True if the subscription reads the topic of the record."""
     source = subscription.source
     return source.broker == place.broker and place.message.partition.topic in source.topics
 
 
 def _at(rows: Rows, place: Sighting) -> Rows:
-    """Of one record: the same event may have come several times. Where positions do not last, all of them."""
+    """Return the rows of one record, because the same event may have arrived several times. Return all rows
+    if positions of the log do not last."""
     message = place.message
     if not message.position.isdecimal():
         return rows
@@ -132,13 +143,15 @@ def _at(rows: Rows, place: Sighting) -> Rows:
 
 
 def _place(row: Attempt | DeadLetter | Parked | Offered | Waiting) -> tuple[Partition, str]:
+    """Return the partition and position that a row names."""
     if isinstance(row, Attempt | Waiting):
         return row.partition, row.position
     return row.message.partition, row.message.position
 
 
 class _Fate:
-    """Of one record at one subscription. ``subscription``: its name alone where it is gone."""
+    """Determines what happened to one record at one subscription. A deleted subscription is given by its id
+    alone."""
 
     def __init__(
         self, now: Now, subscription: Subscription | str, rows: Rows, place: Sighting | None
@@ -150,6 +163,7 @@ class _Fate:
         self._sighting = place
 
     async def view(self, slices: Slices) -> FateView:
+        """Return the answer for this record and subscription."""
         newest = self._rows.attempts[-ATTEMPTS:]
         attempts = await slices.each((views.attempt(each, self._now.shown) for each in newest), ROW)
         await slices.spend(ROW)
@@ -198,6 +212,7 @@ class _Fate:
         )
 
     def _where(self) -> tuple[Partition | None, str | None]:
+        """Return the partition and position of the event, from its record or else from a row."""
         if self._sighting is not None:
             return self._sighting.message.partition, self._sighting.message.position
         for table in self._rows.tables():
@@ -206,7 +221,7 @@ class _Fate:
         return None, None
 
     async def _known(self) -> dict[str, Any] | None:
-        """What a row, or the memory of a worker, says."""
+        """Return the fate that a row or the memory of a worker shows, or None."""
         rows = self._rows
         if rows.parked:
             return await self._parked(rows.parked[-1])
@@ -220,17 +235,21 @@ class _Fate:
         if rows.waiting:
             waiting = rows.waiting[0]
             if waiting.behind is None:
-                return self._waits("held by a worker for its first attempt")
-            return self._waits("held by a worker behind another event of its key", waiting.behind)
+                return self._waits("a worker holds it for its first attempt")
+            return self._waits(
+                "a worker holds it until an earlier event of its key is done", waiting.behind
+            )
         return None
 
     def _waits(self, detail: str, behind: EventName | None = None) -> dict[str, Any]:
+        """Return the fate of an event that waits, possibly for an earlier event of its key."""
         return {"fate": "waiting", "detail": detail + self._hindered(), "behind": behind}
 
     async def _parked(self, row: Parked) -> dict[str, Any]:
+        """Return the fate of an event with a parked row."""
         due = {"next_attempt_ms": row.due_ms}
         if row.redriven:
-            detail = f"its dead letter was redriven; {row.attempts} attempts since"
+            detail = f"its dead letter was redriven, with {row.attempts} attempts since"
             return {"fate": "redriven", "detail": detail + self._hindered(), **due}
         if not row.attempts:
             try:
@@ -238,11 +257,14 @@ class _Fate:
             except StoreUnavailable:
                 ahead = None
             if ahead is not None:
-                return self._waits("parked in the store behind another event of its key", ahead)
+                return self._waits(
+                    "parked in the store until an earlier event of its key is done", ahead
+                )
         detail = f"its key is parked after {row.attempts} attempts: {row.cause or 'waits'}"
         return {"fate": "parked", "detail": detail + self._hindered(), **due}
 
     async def _offered(self) -> Offered | None:
+        """Return the event's row in the pull queue, or None."""
         if self._rows.offered:
             return self._rows.offered[-1]
         subscription = self._subscription
@@ -253,18 +275,20 @@ class _Fate:
         return await offered_at(self._now.store, subscription.id, self._sighting)
 
     def _pulled(self, row: Offered) -> dict[str, Any]:
+        """Return the fate of an event in a pull queue."""
         if row.locked_until_ms > self._now.now_ms and row.token:
             return {
                 "fate": "pulled",
-                "detail": f"handed out {row.deliveries} times, not acknowledged yet",
+                "detail": f"received {row.deliveries} times, not acknowledged yet",
                 "consumer": row.consumer or None,
                 "locked_until_ms": row.locked_until_ms,
             }
-        detail = f"waits for a consumer; handed out {row.deliveries} times"
+        detail = f"waits for a consumer, received {row.deliveries} times so far"
         return {"fate": "queued", "detail": detail, "consumer": row.consumer or None}
 
     def _by_attempts(self) -> dict[str, Any] | None:
-        """Without any other row. ``attempts``: the oldest first."""
+        """Return the fate that the last attempt shows, or None without attempts. ``rows.attempts`` is sorted,
+        the oldest first."""
         if not self._rows.attempts:
             return None
         last = self._rows.attempts[-1]
@@ -276,9 +300,7 @@ class _Fate:
             case "dead-letter":
                 return {"fate": "unknown", "computed": True, "detail": _GONE}
         if self._is_finished():
-            detail = (
-                f"finished after attempt {last.number}, which failed: delivered later, or expired"
-            )
+            detail = f"finished after attempt {last.number} failed: delivered later, or expired"
             return {"fate": "delivered", "computed": True, "detail": detail}
         due = None
         if last.next_try_in is not None:
@@ -288,9 +310,10 @@ class _Fate:
         return {"fate": "retrying", "detail": detail, "next_attempt_ms": due}
 
     def _computed(self) -> Steps[dict[str, Any]]:
+        """Compute the fate from the filters and the committed position of the subscription, in steps."""
         subscription, sighting = self._subscription, self._sighting
         if subscription is None or sighting is None:
-            return {"fate": "unknown", "computed": True, "detail": "there is no row of it any more"}
+            return {"fate": "unknown", "computed": True, "detail": "no row of it is left"}
         explain = self._now.explain[subscription.id]
         verdicts = yield from explain.steps(sighting.decoded.event)
         failing = next((each for each in verdicts if not each.passes), None)
@@ -299,18 +322,18 @@ class _Fate:
         finished = self._is_finished()
         if finished is None:
             detail = (
-                "its filters let it pass; how far the subscription is, is not known"
-                + self._hindered()
+                "its filters pass; the position of the subscription is unknown" + self._hindered()
             )
             return {"fate": "unknown", "computed": True, "detail": detail}
         if not finished:
             return {
                 "computed": True,
-                **self._waits("its filters let it pass; it is not finished yet"),
+                **self._waits("its filters pass; it is not finished yet"),
             }
         return {"computed": True, **self._finished(subscription, sighting)}
 
     def _filtered(self, failing: FilterVerdict) -> dict[str, Any]:
+        """Return the fate of an event that a filter rejects."""
         return {
             "fate": "filtered",
             "computed": True,
@@ -320,6 +343,7 @@ class _Fate:
         }
 
     def _finished(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any]:
+        """Return the fate of an event whose filters pass and whose position is committed."""
         entry = self._now.entries.get(subscription.id)
         created = None if entry is None else entry.created_ms
         if (
@@ -327,7 +351,7 @@ class _Fate:
             and created > sighting.message.time_ms
             and subscription.start != "earliest"
         ):
-            return {"fate": "unknown", "detail": "the subscription was made after it came"}
+            return {"fate": "unknown", "detail": "the subscription was created after it arrived"}
         if (age := self._age(subscription, sighting)) is not None:
             return age
         if isinstance(subscription.sink, Pull):
@@ -336,16 +360,16 @@ class _Fate:
                 "detail": "a consumer acknowledged it (skybridge audit names consumers)",
             }
         began = (
-            "" if subscription.start == "earliest" else ", unless the subscription began behind it"
+            "" if subscription.start == "earliest" else ", unless the subscription began after it"
         )
         detail = (
-            "its filters let it pass, its position is finished, and no failure is stored: delivered"
+            "its filters pass, its position is finished, and no failure is stored: delivered"
             + began
         )
         return {"fate": "delivered", "detail": detail}
 
     def _age(self, subscription: Subscription, sighting: Sighting) -> dict[str, Any] | None:
-        """Of a finished event that may have expired. None: it cannot have expired yet."""
+        """Return the fate of a finished event that may have expired, or None if it cannot have expired yet."""
         ages = Ages(0, honour=subscription.expirytime == "honour")
         expirytime = sighting.decoded.event.attributes.get("expirytime")
         if not ages.expired(expirytime, self._now.now_ms / 1000):
@@ -353,7 +377,7 @@ class _Fate:
         if ages.expired(expirytime, sighting.message.time_ms / 1000):
             return {
                 "fate": "expired",
-                "detail": f"its expirytime {expirytime} was over when it came: never tried",
+                "detail": f"its expirytime {expirytime} had passed when it arrived, so it was never tried",
             }
         return {
             "fate": "unknown",
@@ -361,7 +385,8 @@ class _Fate:
         }
 
     def _is_finished(self) -> bool | None:
-        """By the position of the group; None: positions of this log have no order that is known here."""
+        """Return whether the committed position is after the event. Return None if the order of positions is
+        unknown."""
         place, position = self._where()
         if place is None or position is None:
             return None
@@ -371,6 +396,7 @@ class _Fate:
         return int(position) < int(committed)
 
     def _hindered(self) -> str:
+        """Return the state of a subscription that does not run normally, to append to a detail."""
         state = self._now.states.get(self._id)
         if state is None or (state.state == "running" and not state.cause):
             return ""

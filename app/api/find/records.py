@@ -1,4 +1,5 @@
-"""Records that hold an event: by the index of the embedded log, by reading a range of time elsewhere."""
+"""Find the records of an event: by the index of an embedded log, or by reading a range of time from other
+brokers."""
 
 from __future__ import annotations
 
@@ -27,25 +28,28 @@ from app.model.route import Exchange, Target
 from app.model.spool import spooled_route
 from app.routing.places import fixed_place, is_fixed
 
-WITHIN = 8.0  # seconds for all topics that are read
-AT_ONCE = 4  # partitions that are read at the same time
-MOST = 100  # records of one answer
-HOUR = 3_600_000  # milliseconds that are read where the request names no time
+WITHIN = 8.0  # seconds to read all topics
+AT_ONCE = 4  # partitions that are read concurrently
+MOST = 100  # the most records of one answer
+HOUR = 3_600_000  # milliseconds that are read if the request names no time
 
 
 class Wanted(NamedTuple):
-    """``source`` None: of any. ``since_ms`` None: the request names no time."""
+    """The event to search for. ``source`` is None for any source. ``since_ms`` is None if the request names
+    no time."""
 
     id: str
     source: str | None
     since_ms: int | None
 
     def is_in(self, decoded: Decoded) -> bool:
+        """Return True if the record holds the event."""
         attributes = decoded.event.attributes
         return attributes.get("id") == self.id and self.source in (None, attributes.get("source"))
 
     def may_be_in(self, record: Record) -> bool:
-        """Cheap, and never wrongly no: JSON may write a character in several ways."""
+        """Return False if the record certainly does not hold the event. This check is fast; JSON may escape
+        characters of the id, so True may be wrong."""
         needle, body = self.id.encode(), record.body or b""
         if any(value is not None and needle in value for _, value in record.headers):
             return True
@@ -53,7 +57,7 @@ class Wanted(NamedTuple):
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one search went; see ``answers.LookedView``."""
+    """The result of searching one place, as ``answers.LookedView`` shows it."""
 
     where: str
     start_ms: int | None
@@ -63,7 +67,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sighting(NamedTuple):
-    """A record of the event."""
+    """A record that holds the event, and the broker that has it."""
 
     broker: str
     message: Message
@@ -71,12 +75,15 @@ class Sighting(NamedTuple):
 
 
 class Searched(NamedTuple):
+    """The records that a search found, and the places that it searched."""
+
     sightings: list[Sighting]
     looked: list[Looked]
 
 
 def event_in(kinds: Mapping[str, str], broker: str, message: Message) -> Decoded | None:
-    """None: it is no event, or its broker is configured no more."""
+    """Return the event in a record. Return None if the record is not an event, or if its broker is no longer
+    configured."""
     try:
         broker, _, record = bound_for(broker, message)
         kind = kinds.get(broker)
@@ -86,8 +93,8 @@ def event_in(kinds: Mapping[str, str], broker: str, message: Message) -> Decoded
 
 
 def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
-    """Broker, topic and record: of a record in a spool those of its target, of any other its own. Raises
-    BrokerRefused for one that nobody spooled."""
+    """Return the broker, topic and record of a message, or of its target if the message is in a spool. Raise
+    BrokerRefused if a message in a spool does not name its target."""
     if spooled_route(message.partition.topic) is None:
         return broker, message.partition.topic, message.record
     destination, record = restored(message.record)
@@ -95,7 +102,7 @@ def bound_for(broker: str, message: Message) -> tuple[str, str, Record]:
 
 
 class Search:
-    """Looks for one event in all logs. ``now_ms``: when the search began."""
+    """A search for one event in all logs. ``now_ms`` is the time at which the search began."""
 
     def __init__(
         self,
@@ -112,7 +119,7 @@ class Search:
         self._now_ms = now_ms
 
     async def run(self) -> Searched:
-        """Ask all brokers at the same time. One that does not answer says so in ``looked``."""
+        """Search all brokers concurrently. A broker that fails is reported in ``looked``."""
         logs = self._brokers.logs
         asked = (self._search(logs[name]) for name in self._brokers.kinds if name in logs)
         found = Searched([], [])
@@ -122,6 +129,7 @@ class Search:
         return found
 
     async def _search(self, log: Log) -> Searched:
+        """Search one log, by its index or by time."""
         wanted = self._wanted
         start = wanted.since_ms
         try:
@@ -141,6 +149,7 @@ class Search:
         return Searched(found, [looked])
 
     async def _at(self, log: Log, places: Iterable[tuple[Partition, str]]) -> list[Sighting]:
+        """Return the records of the event at these places."""
         found: list[Sighting] = []
         for place, position in places:
             message = await message_at(log, place, position)
@@ -151,17 +160,18 @@ class Search:
         return found
 
     def _seen(self, log: Log, message: Message) -> list[Sighting]:
-        """Return the sighting, or nothing if the message does not hold the event."""
+        """Return a list with the record, or an empty list if the message does not hold the event."""
         decoded = event_in(self._brokers.kinds, log.name, message)
         if decoded is None or not self._wanted.is_in(decoded):
             return []
         return [Sighting(log.name, message, decoded)]
 
     async def _by_time(self, log: Log) -> Searched:
-        """Read topics of the configuration from a time on."""
+        """Read the configured topics of a Kafka broker from a time on. Other brokers without an index are not
+        searched."""
         kind, wanted, now_ms = self._brokers.kinds[log.name], self._wanted, self._now_ms
         if kind != "kafka":
-            why = f"records of {kind} are not read for it: only the store and attempts know of the event"
+            why = f"topics of {kind} cannot be searched, only the store and attempts"
             return Searched([], [_unread(log.name, wanted.since_ms, why)])
         start = now_ms - HOUR if wanted.since_ms is None else wanted.since_ms
         topics, open_ended = await self._topics(log.name)
@@ -176,12 +186,13 @@ class Search:
                 for looked in each.looked
             )
         if open_ended:
-            why = f"topics that are made of attributes were not read: {open_ended}"
+            why = f"topics whose names depend on attributes were not searched: {open_ended}"
             found.looked.append(_unread(log.name, start, why))
         return found
 
     async def _topics(self, broker: str) -> tuple[list[str], str]:
-        """Return those that the configuration names, and templates whose topics it does not."""
+        """Return the topics of a broker that the configuration names, and the templates of those that depend
+        on attributes."""
         declared = await self._subscriptions.declared()
         targets = [target for route in self._routes.routes for target in route.to]
         targets += [each.sink for each in declared if isinstance(each.sink, Target | Exchange)]
@@ -196,7 +207,7 @@ class Search:
     async def _read_topic(
         self, log: Log, topic: str, start: int, gate: asyncio.Semaphore, ends: float
     ) -> Searched:
-        """Read until the moment ``ends`` of the loop's clock."""
+        """Read a topic from ``start`` until its end, or until the moment ``ends`` of the loop's clock."""
         where, found = f"{log.name}/{topic}", list[Sighting]()
         why = ""
         try:
@@ -210,7 +221,7 @@ class Search:
                     )
                 )
         except TimeoutError:
-            why = f"not all of it was read within {WITHIN:g} s: search from a later time with since"
+            why = f"not all of the topic was read within {WITHIN:g} s. Cure: search from a later time with since"
         except BrokerError as error:
             why = str(error)
         looked = Looked(where=where, start_ms=start, until_ms=None, complete=not why, detail=why)
@@ -225,6 +236,7 @@ class Search:
         found: list[Sighting],
         gate: asyncio.Semaphore,
     ) -> None:
+        """Read a partition and add records of the event to ``found``."""
         slices = Slices()
         async with gate, aclosing(read(log, topic, end, start)) as messages:
             async for message in messages:
@@ -234,11 +246,12 @@ class Search:
 
 
 def _unread(where: str, start: int | None, why: str) -> Looked:
+    """Return the report of a place that was not searched completely."""
     return Looked(where=where, start_ms=start, until_ms=None, complete=False, detail=why)
 
 
 async def message_at(log: Log, place: Partition, position: str) -> Message | None:
-    """The record at a numbered position; None where it is gone."""
+    """Return the message at a numbered position, or None if the log no longer has it."""
     if not position.isdecimal():
         return None
     try:
@@ -251,7 +264,7 @@ async def message_at(log: Log, place: Partition, position: str) -> Message | Non
 
 
 def once(sightings: Collection[Sighting]) -> list[Sighting]:
-    """Return each place once, the oldest first."""
+    """Return the records without repetitions, the oldest first."""
     by_place = {
         (each.broker, each.message.partition, each.message.position): each for each in sightings
     }

@@ -1,8 +1,8 @@
-"""``GET /v1/events``: the whole way of an event, from its producer to every subscription. It looks and changes
-nothing.
+"""``GET /v1/events``: show what happened to an event, from its producer to every subscription. Nothing is
+changed.
 
-``records`` looks for it in the logs, ``rows`` in the store and in memory, ``fates`` says what became
-of it at each subscription; here it is put together.
+``records`` searches the logs, and ``rows`` the store and the memory of workers. ``fates`` finds out what
+happened at each subscription. This module combines the results.
 """
 
 from __future__ import annotations
@@ -59,22 +59,22 @@ from app.telemetry.slices import in_thread
 
 SpoolsDep = Annotated[Spools, uses(Spools)]
 
-MOST = 100  # events of one answer, and records that are read because an attempt names them
+MOST = 100  # the most events of one answer, and the most records that are read for attempts
 
 routes = router("/v1/events", tags=["find"])
 
 
 class FindQuery(BaseModel):
-    """Ids of events hold slashes, so they are parameters."""
+    """The event to find. Ids of events contain slashes, so the id is a parameter and not part of the path."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Text = Field(description="the id of the event")
-    source: Text | None = Field(None, description="its source; without it, events of every source")
+    id: Text = Field(description="id of the event")
+    source: Text | None = Field(None, description="source of the event; any source by default")
     since: Moment | None = Field(
         None,
-        description="only what came at this time or later: RFC 3339, or milliseconds since the epoch. "
-        "Without it, embedded logs are searched from their beginning, and other brokers for the last hour",
+        description="search from this time on: RFC 3339 or milliseconds since the epoch. "
+        "By default, embedded logs are searched from their beginning and other brokers for the last hour",
     )
 
 
@@ -90,8 +90,8 @@ async def find_events(
     shown: To,
     query: Annotated[FindQuery, Query()],
 ) -> Response:
-    """Where an event came from, which route it took, its place in each log, and what became of it at each
-    subscription. `looked` says how far each search went."""
+    """Return the producer of an event, the route that it took, its place in each log, and what happened at
+    each subscription. `looked` lists the places that were searched."""
     wanted, moment = Wanted(query.id, query.source, query.since), now_ms(clock)
     slices = Slices()
     rows, looked = await rows_of(store, subscriptions, wanted, moment, slices)
@@ -135,12 +135,13 @@ async def find_events(
 
 
 def _looked(each: Looked) -> dict[str, object]:
+    """Return the answer for one searched place."""
     members = {**msgspec.structs.asdict(each), "from": each.start_ms, "to": each.until_ms}
     return LookedView.model_validate(members).model_dump(mode="json", by_alias=True)
 
 
 def _received(sightings: Sequence[Sighting]) -> int:
-    """Return when the oldest record of these was stored, 0 without any."""
+    """Return the time of the oldest of these records in ms since the epoch, or 0 without records."""
     return min((each.message.time_ms for each in sightings), default=0)
 
 
@@ -151,7 +152,7 @@ def _source(sighting: Sighting) -> str:
 async def _tried(
     brokers: Brokers, now: Now, rows: Rows, found: Sequence[Sighting], wanted: Wanted
 ) -> list[Sighting]:
-    """Records that attempts name, and nothing else found: an attempt knows its place in a log."""
+    """Return records that only attempts name. An attempt names the place of its record in a log."""
     known = {(each.broker, each.message.partition, each.message.position) for each in found}
     read_from = {each.id: each.source.broker for each in now.subscriptions}
     places = dict.fromkeys(
@@ -181,6 +182,7 @@ async def _event(
     sightings: Sequence[Sighting],
     mine: Rows,
 ) -> EventFoundView:
+    """Return the answer for one event."""
     attributes: Mapping[str, str] = {}
     journey = None
     if sightings:
@@ -203,8 +205,11 @@ async def _event(
 
 
 def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple[str | None, bool]:
-    """Return the name of the producer, and whether only the record claims it. A record that proves it counts
-    before one that claims it. ``attested``: brokers whose records prove it."""
+    """Return the name of the producer, and whether only a record claims it. A record that proves its producer
+    takes precedence.
+
+    ``attested`` has the brokers whose records prove their producer.
+    """
     claimed = None
     for each in sightings:
         for name, value in each.decoded.foreign:
@@ -217,15 +222,18 @@ def sender_of(attested: Collection[str], sightings: Sequence[Sighting]) -> tuple
 
 
 def _proves(attested: Collection[str], sighting: Sighting) -> bool:
-    """Return whether only Skybridge can have written the header: a copy of a dead letter has it from its source."""
+    """Return True if only Skybridge can have written the producer header of the record. The copy of a dead
+    letter proves nothing, because it has the header from its source."""
     if any(name.startswith(MARK) for name, _ in sighting.decoded.foreign):
         return False
-    spooled = spooled_route(sighting.message.partition.topic) is not None  # no client writes there
+    spooled = (
+        spooled_route(sighting.message.partition.topic) is not None
+    )  # clients cannot write there
     return spooled or sighting.broker in attested
 
 
 class _Ways:
-    """Computes the way of each event, in slices, until ``UNITS`` filters were evaluated for one request."""
+    """Computes the journey of each event in slices, until one request has evaluated ``UNITS`` filters."""
 
     def __init__(self, guide: Guide, routes: Sequence[str], slices: Slices) -> None:
         self._guide = guide
@@ -235,8 +243,11 @@ class _Ways:
         self.looked: list[Looked] = []
 
     async def journey(self, sightings: Sequence[Sighting]) -> Journey | None:
-        """Explain by the rules in force; where they would not bring the event to any place that it is in, by a route
-        that does: the request may have named it. None: it came by no route."""
+        """Return the journey by which the event reached its records, or None if no route explains them.
+
+        The current rules are tried first. If they lead elsewhere, each route is tried, because the request
+        may have named it.
+        """
         places = {bound_for(each.broker, each.message)[:2] for each in sightings}
         first = sightings[0]
         key = first.message.record.key
@@ -251,20 +262,24 @@ class _Ways:
         return None
 
     def _stop(self) -> None:
+        """Report once that further routes were not evaluated."""
         if not self.looked:
-            why = f"one request evaluates {UNITS} filters: name the source of the event"
+            why = (
+                f"one request evaluates at most {UNITS} filters. Cure: name the source of the event"
+            )
             self.looked.append(
                 Looked(where="routes", start_ms=None, until_ms=None, complete=False, detail=why)
             )
 
 
 def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
+    """Return the answer for the route that the event took, or None."""
     taken = next((each for each in journey.routes if each.chosen), None)
     if taken is None:
         return None
-    why = "; ".join(each.decided_by for each in taken.filters) or "it takes every event"
+    why = "; ".join(each.decided_by for each in taken.filters) or "the route takes every event"
     if not taken.asked:
-        why = "the request named it, or its filters have changed since"
+        why = "the request named the route, or its filters have changed since"
     return RouteTakenView(
         name=taken.name,
         computed=True,
@@ -274,7 +289,7 @@ def _route(journey: Journey, shown: Shown) -> RouteTakenView | None:
 
 
 def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
-    """An expression may quote data."""
+    """Return the answer for a filter. Values are redacted, because they may quote event data."""
     return FilterView(
         dialect=verdict.dialect,
         passes=verdict.passes,
@@ -287,6 +302,7 @@ def _verdict(verdict: FilterVerdict, shown: Shown) -> FilterView:
 def _places(
     kinds: Mapping[str, str], now: Now, sightings: Sequence[Sighting], journey: Journey | None
 ) -> Iterator[PlaceView]:
+    """Yield the answer for each record."""
     by = {} if journey is None else {(hop.broker, hop.topic): hop.by for hop in _hops(journey.hops)}
     for broker, message, _ in sightings:
         place = message.partition
@@ -305,7 +321,7 @@ def _places(
 
 
 def _waits(now: Now, broker: str, message: Message) -> bool | None:
-    """Whether a record of a spool is still to be published; None where its position is not known."""
+    """Return whether a record of a spool is still to be published, or None if that is unknown."""
     place = message.partition
     drained = now.drained.get((broker, place.topic), ())
     if place.number >= len(drained) or not message.position.isdecimal():
@@ -314,6 +330,7 @@ def _waits(now: Now, broker: str, message: Message) -> bool | None:
 
 
 def _hops(hops: Sequence[Hop]) -> Iterator[Hop]:
+    """Yield each hop, and the hops of its mirrors."""
     for hop in hops:
         yield hop
         for each in hop.subscriptions:

@@ -1,4 +1,4 @@
-"""What the store and the memory of this process know of an event."""
+"""Read what the store and the memory of this process know about an event."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from app.model.pull import Pull
 
 T = TypeVar("T")
 
-MOST = 1_000  # rows of a table
-REMEMBERED = 10_000  # attempts that this process is asked for
-WALKED = 100_000  # rows of the pull queues, which have no index by event
+MOST = 1_000  # the most rows of a table
+REMEMBERED = 10_000  # attempts that are read from the memory of this process
+WALKED = 100_000  # rows of the pull queues that are read, because they have no index by event
 
 
 class Rows(msgspec.Struct):
-    """Rows of one event id, of any source."""
+    """Rows of the store and of memory with one event id. Attempts are sorted, the oldest first."""
 
     attempts: Sequence[Attempt] = ()
     letters: Sequence[DeadLetter] = ()
@@ -43,29 +43,31 @@ class Rows(msgspec.Struct):
     waiting: Sequence[Waiting] = ()
 
     async def by_source(self, slices: Slices) -> Mapping[str, Rows]:
-        """Return the rows of each source, in one pass."""
+        """Return the rows of each source."""
         return await _grouped(self.tables(), attrgetter("event.source"), slices)
 
     async def by_subscription(self, slices: Slices) -> Mapping[str, Rows]:
-        """Return the rows of each subscription, in one pass."""
+        """Return the rows of each subscription."""
         return await _grouped(self.tables(), lambda each: str(each.subscription), slices)
 
     def tables(self) -> tuple[Sequence[Any], ...]:
+        """Return the rows of each kind."""
         return self.attempts, self.letters, self.parked, self.offered, self.waiting
 
     @property
     def stored(self) -> bool:
-        """Whether a row of the store, or an attempt, names the event."""
+        """Return True if the store or an attempt names the event."""
         return any((self.attempts, self.letters, self.parked, self.offered))
 
     def kept(self) -> list[DeadLetter | Parked | Offered]:
-        """Those that hold the record."""
+        """Return the rows that contain the record itself."""
         return [*self.letters, *self.parked, *self.offered]
 
 
 async def _grouped(
     tables: Sequence[Sequence[Any]], of: Callable[[Any], str], slices: Slices
 ) -> Mapping[str, Rows]:
+    """Return the rows by the name that ``of`` returns for each, in one pass."""
     found: dict[str, tuple[list[Any], ...]] = {}
     for number, table in enumerate(tables):
         for row in table:
@@ -80,7 +82,8 @@ async def _grouped(
 async def rows_of(
     store: Store, subscriptions: Subscriptions, wanted: Wanted, now_ms: int, slices: Slices
 ) -> tuple[Rows, list[Looked]]:
-    """A table that does not answer says so in ``looked``."""
+    """Return all rows of an event, and a report for each table. If a table does not answer, its report has
+    the cause."""
     looked = list[Looked]()
     since = wanted.since_ms or 0
     remembered = [
@@ -96,7 +99,11 @@ async def rows_of(
         except StoreUnavailable as error:
             looked.append(_looked(f"store {table}", wanted, None, str(error)))
             return []
-        why = f"there are more than {len(found)} rows: name the source of the event" if more else ""
+        why = (
+            f"there are more than {len(found)} rows. Cure: name the source of the event"
+            if more
+            else ""
+        )
         looked.append(_looked(f"store {table}", wanted, now_ms, why))
         return found
 
@@ -126,13 +133,14 @@ async def _most(asked: Awaitable[list[T]]) -> tuple[list[T], bool]:
 
 
 def _looked(where: str, wanted: Wanted, until: int | None, why: str) -> Looked:
+    """Return the report of searching one table."""
     return Looked(
         where=where, start_ms=wanted.since_ms, until_ms=until, complete=not why, detail=why
     )
 
 
 async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Offered | None:
-    """By its place, for which there is an index."""
+    """Return the row of a record in a pull queue, or None. The table has an index by place."""
     message = sighting.message
     try:
         return await store.pulled.at(
@@ -145,7 +153,7 @@ async def offered_at(store: Store, subscription: str, sighting: Sighting) -> Off
 async def sighted(
     kinds: Mapping[str, str], rows: Rows, wanted: Wanted, slices: Slices
 ) -> list[Sighting]:
-    """Return the records that rows hold."""
+    """Return the records that the rows contain."""
     found = []
     for row in rows.kept():
         await slices.spend(ROW + (len(row.message.record.body or b"") >> 10))

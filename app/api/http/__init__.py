@@ -1,1 +1,2 @@
-"""Shell. What all resources of the admin listener share: problems, bodies, parameters, preconditions, slices of long work."""
+"""Shell. What all resources of the admin listener share: problems, bodies, parameters, preconditions, and
+long work in slices."""

@@ -1,5 +1,5 @@
-"""JSON bodies of the admin listener: bounded, and refused in the words of problems; and answers that hold
-documents as they were written (``msgspec.Raw``)."""
+"""JSON bodies of the admin listener: requests of limited size, and answers that may contain raw JSON
+(``msgspec.Raw``)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 def json_answer(content: object) -> Response:
+    """Return an answer with this content as JSON."""
     return Response(msgspec.json.encode(content), media_type=JSON)
 
 
 async def bounded(request: Request, most: int, refusal: Exception | None = None) -> bytes:
-    """413, or another ``refusal``, beyond ``most`` bytes, as soon as they are there."""
+    """Read the body of a request. Raise ``refusal``, or Refused with 413, as soon as more than ``most`` bytes
+    have arrived."""
     found = bytearray()
     async for chunk in request.stream():
         found += chunk
@@ -31,10 +33,10 @@ async def bounded(request: Request, most: int, refusal: Exception | None = None)
 
 
 async def replayed(request: Request, most: int) -> Request:
-    """Read the body of a request under a bound, and return a request that reads the same body.
+    """Read the body of a request within a limit, and return a request whose body can be read again.
 
     Raises:
-        Refused: 413, as soon as more than ``most`` bytes are there.
+        Refused: 413, as soon as more than ``most`` bytes have arrived.
     """
     read = [{"type": "http.request", "body": await bounded(request, most), "more_body": False}]
 
@@ -45,12 +47,14 @@ async def replayed(request: Request, most: int) -> Request:
 
 
 async def read_object(request: Request, most: int, media_type: str = JSON) -> dict[str, Any]:
-    """The JSON object of a request. Media types are told apart, or a patch would replace the whole."""
+    """Return the JSON object in the body of a request. The media type must match, because a merge patch and a
+    whole document would be mistaken for each other."""
     demand_type(request, media_type)
     return json_object(await bounded(request, most))
 
 
 def json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in ``body``. Raise Refused with 400 if it is not one."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -63,7 +67,8 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def _why_not(body: bytes, error: Exception) -> str:
-    """Return why a body cannot be read. The parser also refuses JSON with a text or a number that is no value."""
+    """Return why a body cannot be read. The parser also refuses valid JSON with a text or number that has no
+    value here."""
     try:
         json_text.one(body)
     except json_text.FAULTS as fault:
@@ -74,16 +79,19 @@ def _why_not(body: bytes, error: Exception) -> str:
 
 
 def demand_type(request: Request, *media_types: str) -> None:
+    """Raise Refused with 415 unless the request has one of these media types."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in media_types:
         wanted = " or ".join(media_types)
         raise Refused(
-            415, "unsupported-media-type", f"send it as {wanted}, not as {given or 'nothing'}"
+            415,
+            "unsupported-media-type",
+            f"the content type is {given or 'missing'}. Send the body as {wanted}",
         )
 
 
 def event_body(description: str) -> dict[str, Any]:
-    """The description of a request that is an event, as ``/events`` takes it."""
+    """Return the OpenAPI description of a request body that is an event in a form that ``/events`` accepts."""
     example = {
         "specversion": "1.0",
         "id": "1",
@@ -104,14 +112,18 @@ def event_body(description: str) -> dict[str, Any]:
 
 
 def demand_identity(request: Request) -> None:
-    """What was packed is not unpacked here."""
+    """Raise Refused with 415 for a compressed body, because this operation does not decompress."""
     if request.headers.get("content-encoding", IDENTITY).lower() != IDENTITY:
-        raise Refused(415, "unsupported-content-encoding", "send the event as it is: identity only")
+        raise Refused(
+            415,
+            "unsupported-content-encoding",
+            "the body is compressed. Send it without Content-Encoding",
+        )
 
 
 def merged(document: Any, patch: Any) -> Any:
-    """JSON Merge Patch (RFC 7396): a new document; neither argument is touched. ``None`` in the patch takes a member away, a list
-    replaces a list as a whole."""
+    """Apply a JSON Merge Patch (RFC 7396) and return a new document; the arguments are not changed. None in
+    the patch removes a member, and a list replaces a whole list."""
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}

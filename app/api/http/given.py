@@ -1,4 +1,4 @@
-"""The parts that a service gives its API, by kind: a protocol of the API, or a class."""
+"""The parts of a service that its API uses, by kind. A kind is a protocol of the API or a class."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ T = TypeVar("T")
 
 
 class Given:
-    """Parts by kind. A resource asks for the kinds that it uses, and for no others."""
+    """The parts of a running service, by kind. Each handler looks up only the kinds that it uses."""
 
     def __init__(self) -> None:
         self._parts: dict[type[Any], Any] = {}
 
     def add(self, kind: type[T], part: T) -> None:
-        """Give the part that answers for its kind."""
+        """Set the part of a kind."""
         self._parts[kind] = part
 
     def of(self, kind: type[T]) -> T:
-        """Return the part of a kind. Raises LookupError if the service gave none."""
+        """Return the part of a kind. Raise LookupError if the service has none."""
         try:
             return cast("T", self._parts[kind])
         except KeyError:
-            raise LookupError(f"The service gives its API no {kind.__name__}.") from None
+            raise LookupError(f"The service has no {kind.__name__} for its API.") from None

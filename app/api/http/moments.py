@@ -1,4 +1,4 @@
-"""Times of answers and of rows in the store."""
+"""Convert times for answers and for rows of the store."""
 
 from __future__ import annotations
 

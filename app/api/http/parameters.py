@@ -1,5 +1,8 @@
-"""What requests say beside a document: which dead letters they mean and how fast they are to go, in a query
-and in a body by the same words; which page of rows; and what no operation knows."""
+"""Parameters that several operations share, in queries and bodies: filters of dead letters, rates, and pages
+of rows.
+
+A parameter that an operation does not know is refused.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,22 @@ from app.api.http.start_points import LATEST_MS, time_of
 from app.interfaces import DeadLetter, LetterChoice, Parked
 from app.model.duration import number
 
-GREATEST_ID = (1 << 63) - 1  # of the store's columns
-FASTEST, SLOWEST = 1_000_000.0, 1 / 86_400  # events a second: slower than one a day is a mistake
+GREATEST_ID = (1 << 63) - 1  # the largest integer of a column of the store
+FASTEST, SLOWEST = 1_000_000.0, 1 / 86_400  # events/s; less than one a day is taken as a mistake
 LIMIT, LIMIT_MAX = 100, 1_000
-PAGE_BYTES = 16 << 20  # of the messages of a page; one is always given
-AT_ONCE = 50  # rows that are read at a time
+PAGE_BYTES = 16 << 20  # after which a page of messages ends; it has at least one
+AT_ONCE = 50  # rows of one read from the store
 
 Row = TypeVar("Row", DeadLetter, Parked)
 
 Text = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
-"""PostgreSQL has no NUL in texts; nor has an attribute of an event."""
+"""A non-empty text without NUL, which neither PostgreSQL nor an attribute of an event can contain."""
 Id = Annotated[int, Field(ge=1, le=GREATEST_ID)]
+"""The id of a row in the store."""
 
 
 def _listed(value: object) -> object:
-    """Return a list of one for a text, and an empty one for null."""
+    """Return a list with the text as its only item, an empty list for null, and any other value unchanged."""
     if value is None:
         return []
     return [value] if isinstance(value, str) else value
@@ -41,18 +45,18 @@ Texts = Annotated[
     BeforeValidator(_listed, json_schema_input_type=Text | list[Text] | None),
     Field(max_length=100),
 ]
-"""One or several: a text, a list, or a parameter that is repeated."""
+"""One text or several: a text, a list, or a repeated parameter."""
 
 
 def _moment(value: object) -> object:
-    """RFC 3339 or milliseconds since the epoch."""
+    """Return milliseconds since the epoch for RFC 3339 text or for a number."""
     if not isinstance(value, str):
         return number(value)
     if value.isascii() and value.isdecimal():
         return int(value)
     found = time_of(value)
     if found is None:
-        raise ValueError("is neither RFC 3339 with its zone nor milliseconds since the epoch")
+        raise ValueError("is neither RFC 3339 with a time zone nor milliseconds since the epoch")
     return found
 
 
@@ -61,41 +65,44 @@ Moment = Annotated[
     BeforeValidator(_moment, json_schema_input_type=str | int),
     Field(ge=0, le=LATEST_MS),
 ]
+"""A time in milliseconds since the epoch, which a client may also write as RFC 3339."""
 
 
 def _rate(value: float) -> float:
     if 0 < value < SLOWEST:
-        raise ValueError("is slower than one a day")
+        raise ValueError("is less than one event a day")
     return value
 
 
 Rate = Annotated[float, Field(ge=0, le=FASTEST, allow_inf_nan=False), AfterValidator(_rate)]
-"""A second; 0 for any."""
+"""Events per second; 0 for no limit."""
 
 BODY = ConfigDict(extra="forbid", strict=True)
-"""JSON has types of its own: "1" is no number. In a query everything is text."""
+"""The model configuration of JSON bodies: members must be known and have their JSON type. In a query
+everything is text, so it cannot be strict."""
 
 
 class LetterFilter(BaseModel):
-    """Which dead letters: what is left out chooses all. A word that is none of these is refused, for a
-    misspelt filter would choose more than was meant."""
+    """The filter of dead letters that an operation applies to. A member that is absent matches all. An
+    unknown member is refused, because a misspelt filter would match more than intended."""
 
     model_config = ConfigDict(extra="forbid")
 
-    subscription: Texts = Field([], description="of this one, or of one of these")
+    subscription: Texts = Field([], description="ids of the subscriptions")
     cause: list[Text] = Field(
-        [], description="with one of these causes, as count shows them", max_length=100
+        [], description="causes, as count returns them; any of them matches", max_length=100
     )
     since: Moment | None = Field(
         None,
-        description="given up at this time or later: RFC 3339, or milliseconds since the epoch",
+        description="given up at this time or later: RFC 3339 or milliseconds since the epoch",
     )
     until: Moment | None = Field(None, description="given up before this time")
-    source: Text | None = Field(None, description="the event's source")
-    type: Text | None = Field(None, description="the event's type; orders.* for a prefix")
-    id: list[Id] = Field([], description="one of these", max_length=500)
+    source: Text | None = Field(None, description="source of the event")
+    type: Text | None = Field(None, description="type of the event, or a prefix as in orders.*")
+    id: list[Id] = Field([], description="ids of dead letters; any of them matches", max_length=500)
 
     def choice(self) -> LetterChoice:
+        """Return the filter as the store accepts it."""
         return LetterChoice(
             subscriptions=tuple(self.subscription),
             causes=tuple(self.cause),
@@ -110,8 +117,15 @@ class LetterFilter(BaseModel):
 async def read_page(
     ask: Callable[[int, int | None], Awaitable[list[Row]]], limit: int, cursor: int | None
 ) -> tuple[list[Row], bool]:
-    """``ask`` takes how many rows at most, and the id of the one before them. The rows, and whether
-    there are more. Rows may be large: a page is bounded in number and, roughly, in bytes (rule 8)."""
+    """Read one page of rows. Return the rows, and whether more rows follow. Rows may be large, so the number
+    and, roughly, the bytes of a page are limited.
+
+    Args:
+        ask: A function that reads rows from the store. It takes the maximum number of rows and the id after
+            which to start.
+        limit: The maximum number of rows of the page.
+        cursor: The id after which the page begins, or None.
+    """
     found: list[Row] = []
     size = 0
     while True:
@@ -133,14 +147,14 @@ def _size(row: DeadLetter | Parked) -> int:
 
 
 def next_page(request: Request, **cursor: int) -> str:
-    """The same request, from another place on."""
+    """Return path and query of the next page: this request with another cursor."""
     kept = [pair for pair in request.query_params.multi_items() if pair[0] not in cursor]
     return f"{request.url.path}?{urlencode([*kept, *cursor.items()])}"
 
 
 async def known_only(request: Request) -> None:
-    """Query parameters that no operation knows are refused: a filter that is not read would answer with
-    everything. Raises RequestValidationError, which names every unknown one."""
+    """Raise RequestValidationError with the names of all query parameters that the operation does not know. A
+    filter that is ignored would return everything."""
     given = request.query_params.keys()
     unknown = sorted(given - set(_known(request.scope["route"]))) if given else []
     if unknown:
@@ -151,7 +165,7 @@ async def known_only(request: Request) -> None:
 
 
 def _known(route: APIRoute) -> Iterator[str]:
-    """Names of single parameters, and those of a model that holds several."""
+    """Yield the names of the query parameters of a route, also those inside a model."""
     for field in route.dependant.query_params:
         model = field.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):

@@ -1,4 +1,4 @@
-"""ETags against lost updates (RFC 9110 13): who changes something says what it is a change of."""
+"""ETags against lost updates (RFC 9110 13): a client names the version that it changes."""
 
 from __future__ import annotations
 
@@ -10,48 +10,58 @@ from app.api.asked.registry import Entry
 from app.api.http.problems import Refused
 
 IfMatch = Annotated[
-    str | None, Header(description="the ETag of the version to change; * for any version")
+    str | None, Header(description="ETag of the version to change; * for any version")
 ]
+"""The header If-Match of a request."""
 IfNoneMatch = Annotated[
-    str | None, Header(description="*: only if none exists yet; an ETag: 304 while it is unchanged")
+    str | None,
+    Header(description="* to create only; an ETag to get 304 while the version is unchanged"),
 ]
+"""The header If-None-Match of a request."""
 
 
 class Conditions(NamedTuple):
+    """The headers If-Match and If-None-Match of one request."""
+
     if_match: str | None = None
     if_none_match: str | None = None
 
     def check(self, entry: Entry | None) -> None:
-        """Raises Refused with 412."""
+        """Raise Refused with 412 if the stored entry, or None if there is none, does not meet the conditions."""
         etag = None if entry is None else entry.etag
         if self.if_match is not None and not _names(self.if_match, etag):
-            raise _failed(f"If-Match names {self.if_match}, but the ETag is {etag or 'none'}")
+            raise _failed(f"If-Match is {self.if_match}, but the ETag is {etag or 'none'}")
         if self.if_none_match is not None and _names(_strong(self.if_none_match), etag):
             raise _failed(f"If-None-Match is {self.if_none_match}, but the ETag is {etag}")
 
     def demand(self) -> None:
-        """Without a condition the change of somebody else could be undone unseen: 428."""
+        """Raise Refused with 428 if the request has no If-Match. Without it, a change could undo the change
+        of another client."""
         if self.if_match is None:
-            raise Refused(428, "precondition-required", "send If-Match with the ETag of a GET")
+            raise Refused(
+                428, "precondition-required", "If-Match is missing. Send the ETag of a GET in it"
+            )
 
     def unchanged(self, entry: Entry) -> bool:
-        """Whether a reader has it already."""
+        """Return True if the reader has this version already."""
         return self.if_none_match is not None and _names(_strong(self.if_none_match), entry.etag)
 
 
 def _names(header: str, etag: str | None) -> bool:
-    """Strong comparison: a weak tag is equal to none."""
+    """Return True if the header names the ETag, by strong comparison: a weak tag equals none."""
     if etag is None:
         return False
     return header.strip() == "*" or etag in [tag.strip() for tag in header.split(",")]
 
 
 def _strong(header: str) -> str:
-    """If-None-Match compares weakly (RFC 9110 13.1.2): a proxy that packs answers weakens their tags."""
+    """Return the header with weak tags as strong ones. If-None-Match compares weakly (RFC 9110 13.1.2),
+    because a proxy that compresses answers weakens their tags."""
     return header.replace('W/"', '"')
 
 
 def _failed(detail: str) -> Refused:
+    """Return the refusal with 412."""
     return Refused(
-        412, "precondition-failed", f"{detail}: read it again, and change the new version"
+        412, "precondition-failed", f"{detail}. Read it again, and change the new version"
     )

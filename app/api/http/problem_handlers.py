@@ -1,4 +1,4 @@
-"""What the admin application makes of errors: every one is answered as a problem of ``problems``."""
+"""Handlers that answer each error of the admin application with a problem of ``problems``."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from app.errors import (
     VersionConflict,
 )
 
-MOST_FAULTS = 100  # that one answer lists; the others are counted
-RETRY_AFTER = 1.0  # seconds, where the broker gives no other
+MOST_FAULTS = 100  # faults that one answer lists; further ones are counted
+RETRY_AFTER = 1.0  # seconds, unless the broker's error has its own
 
 
 def install(app: FastAPI) -> None:
-    """Every error that a route raises on purpose, and FastAPI's own, as a problem."""
+    """Install a handler for every error that routes raise, and for the errors of FastAPI."""
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -56,13 +56,13 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(VersionConflict)
     async def conflict(_: Request, error: VersionConflict) -> JSONResponse:
-        return _problem(document(412, "precondition-failed", f"{error}: read it again"))
+        return _problem(document(412, "precondition-failed", f"{error}. Read it again"))
 
     _install_own(app)
 
 
 def _install_own(app: FastAPI) -> None:
-    """What FastAPI refuses by itself."""
+    """Install handlers for the errors that FastAPI itself raises."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -75,27 +75,28 @@ def _install_own(app: FastAPI) -> None:
 
     @app.exception_handler(400)
     async def unreadable(_: Request, error: HTTPException) -> JSONResponse:
-        """A body that is no UTF-8: its sender is told the same as for a body that is no JSON."""
-        fault = Fault("json-invalid", f"{error.detail}: is it JSON in UTF-8?", "body")
+        """Answer a body that is not UTF-8 with the same problem as one that is not JSON."""
+        fault = Fault("json-invalid", f"{error.detail}. Send JSON in UTF-8", "body")
         return _problem(document(422, "bad-request", f"{fault.at}: {fault.detail}", [fault]))
 
     @app.exception_handler(404)
     async def nothing(_: Request, error: Exception) -> JSONResponse:
-        return _problem(document(404, "not-found", f"{error}; /docs lists the paths"))
+        return _problem(document(404, "not-found", f"{error}. /docs lists the paths"))
 
     @app.exception_handler(405)
     async def other_method(request: Request, error: HTTPException) -> JSONResponse:
-        detail = f"{request.method} is not allowed at {request.url.path}; /docs lists the methods"
+        detail = f"{request.method} is not allowed at {request.url.path}. /docs lists the methods"
         return _problem(document(405, "method-not-allowed", detail), error.headers or {})
 
 
 def _fault(each: Mapping[str, Any]) -> Fault:
-    """Of FastAPI's own list."""
+    """Return one entry of FastAPI's list of errors as a fault."""
     return Fault(each["type"].replace("_", "-"), each["msg"], ".".join(map(str, each["loc"])))
 
 
 def _retry_after(error: BrokerError) -> Mapping[str, str]:
-    """In whole seconds, at least one; only where the same request may succeed later."""
+    """Return the header Retry-After in whole seconds, at least one. It is empty unless the same request may
+    succeed later."""
     if status_of(error) != HTTPStatus.SERVICE_UNAVAILABLE:
         return {}
     seconds = RETRY_AFTER if error.retry_after is None else error.retry_after
@@ -103,7 +104,8 @@ def _retry_after(error: BrokerError) -> Mapping[str, str]:
 
 
 class _ProblemResponse(JSONResponse):
-    """In ASCII: a name that somebody sent may have halves of characters, which UTF-8 has not."""
+    """A problem in ASCII JSON. A name from the request may contain lone surrogates, which UTF-8 cannot
+    encode."""
 
     media_type = MEDIA_TYPE
 

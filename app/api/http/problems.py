@@ -1,15 +1,14 @@
-"""Refusals of the admin listener as RFC 9457 problems, and what a broker's refusal is over HTTP.
+"""Refusals of the admin listener as RFC 9457 problems, and the HTTP status of each error of a broker.
 
-=====================================  ======  ======================================================
-unknown topic, nothing behind it       404     make it, or name another
-not authorised                         403     with the broker's own words
-scope missing (not a broker's)         403     ``missing-scope``, and the scope by name
-too large for the log                  413     the same bytes will never pass
-the record itself is refused           422     its topic rejects it, or its broker cannot hold it
-the log cannot do this at all          501     with what can be done instead
-away, no leader, no answer in time     503     with Retry-After; a bound of ours that is full, too
-any other refusal                      500     a person must act
-=====================================  ======  ======================================================
+======================================== ====== =====================================================
+unknown topic, exchange without a queue  404    create it, or name another not authorised
+403    with the message of the broker scope missing (not a broker's error)     403    ``missing-scope``, with
+the name of the scope too large for the log                    413    the same bytes will never be accepted
+the record itself is refused             422    its topic rejects it, or its broker cannot store it the log
+cannot do this at all            501    with an alternative unavailable, no leader, timeout          503
+with Retry-After; also for a full queue of Skybridge any other refusal                        500    an
+operator must act
+======================================== ====== =====================================================
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _STATUS_OF_KIND = {
 
 
 class Refused(Exception):
-    """A request that is answered with a problem. ``code`` ends the problem's type."""
+    """A request that is answered with a problem. ``code`` is the last part of the problem's type."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -47,7 +46,7 @@ class Refused(Exception):
 
     @staticmethod
     def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-        """For the description of an operation."""
+        """Return the OpenAPI descriptions of these statuses as problems."""
         return {
             status: {
                 "model": Problem,
@@ -59,33 +58,35 @@ class Refused(Exception):
 
 
 class MissingScope(Refused):
-    """The token is known, and may not do this."""
+    """A refusal with 403: the token is valid but lacks the scope of the operation."""
 
     def __init__(self, operation: str, scope: Scope, token: str, scopes: Collection[Scope]) -> None:
-        detail = f"{operation} needs the scope {scope}; the token {token} has {', '.join(sorted(scopes))}"
+        detail = f"{operation} needs the scope {scope}. The token {token} has {', '.join(sorted(scopes))}"
         super().__init__(403, "missing-scope", detail)
         self.scope = scope
 
 
 def status_of(error: BrokerError) -> int:
-    """The table above (spec.md 9)."""
+    """Return the HTTP status of a broker's error, as the table of this module lists it."""
     if isinstance(error, BrokerRefused):
         return _STATUS_OF_KIND.get(error.kind, error.status)
     return error.status
 
 
 def code_of(error: BrokerError) -> str:
+    """Return the problem code of a broker's error."""
     if isinstance(error, BrokerRefused) and error.kind != "other":
         return error.kind
     return error.code
 
 
 def of_broker(error: BrokerError) -> dict[str, Any]:
-    """The problem document."""
+    """Return the problem document of a broker's error."""
     return document(status_of(error), code_of(error), str(error))
 
 
 def document(status: int, code: str, detail: str, faults: Sequence[Fault] = ()) -> dict[str, Any]:
+    """Return a problem document (RFC 9457)."""
     content = {
         "type": f"urn:skybridge:problem:{code}",
         "title": HTTPStatus(status).phrase,

@@ -1,7 +1,8 @@
-"""Long computations of the API: in slices, between which the event loop serves everybody else; or in a thread.
+"""Run long computations of the API in slices, between which the event loop serves other requests, or in a
+thread.
 
-A thread is no cure for a long call of C, which holds the interpreter wherever it runs. So rows are made and
-encoded one by one.
+A thread does not help with a long call into C code, which holds the interpreter lock. Rows are therefore
+created and encoded one by one.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from app.telemetry.slices import Turns, in_thread
 T = TypeVar("T")
 Item = TypeVar("Item")
 
-ROW = 8  # units of one row of an answer, beside one for each KiB
-_KIB = 10  # binary digits
+ROW = 8  # units of one row of an answer, plus one for each KiB
+_KIB = 10  # bits to shift for KiB
 
 
 class Slices(Turns):
-    """The slices of one request."""
+    """The time slices of one request."""
 
     async def run(self, steps: Generator[int | Callable[[], None], None, T]) -> T:
-        """Return what the steps return. Each yields the units that it took, or a long step to run in a thread."""
+        """Run the steps and return their result. Each step yields the units that it took, or a function to
+        run in a thread."""
         while True:
             try:
                 step = next(steps)
@@ -39,7 +41,7 @@ class Slices(Turns):
                 await in_thread(step)
 
     async def each(self, items: Iterable[Item], units: int = 1) -> list[Item]:
-        """Return the items of a lazy computation, of which each takes so many units."""
+        """Return the items of a lazy computation. Each item counts as ``units``."""
         found = []
         for item in items:
             found.append(item)
@@ -49,7 +51,8 @@ class Slices(Turns):
     async def rows(
         self, items: Iterable[Item], view: Callable[[Item], object], most_bytes: int | None = None
     ) -> list[msgspec.Raw]:
-        """Return the views of the items as JSON. With ``most_bytes`` the row that goes beyond is the last."""
+        """Return the views of the items as JSON. With ``most_bytes``, the row that exceeds the limit is the
+        last."""
         found: list[msgspec.Raw] = []
         size = 0
         for item in items:
@@ -63,21 +66,22 @@ class Slices(Turns):
 
 
 def encoded(view: object) -> bytes:
-    """Return JSON of a model, or of what ``msgspec`` knows."""
+    """Return a pydantic model, or a value that ``msgspec`` supports, as JSON."""
     if isinstance(view, BaseModel):
         return view.model_dump_json(by_alias=True).encode()
     return msgspec.json.encode(view)
 
 
 class OnceInThread(Generic[T]):
-    """A value that is made once, in a thread, when it is first needed; after a failure it is made again."""
+    """A value that is created once, in a thread, when it is first needed. After a failure, the next call
+    tries again."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self._made: asyncio.Future[T] | None = None
 
     async def value(self) -> T:
-        """Return the value. Several that wait for it share the making."""
+        """Return the value. Concurrent callers wait for the same computation."""
         if self._made is None or _has_failed(self._made):
             self._made = asyncio.ensure_future(asyncio.to_thread(self._make))
         return await asyncio.shield(self._made)

@@ -1,13 +1,13 @@
-"""Where a reading of a topic begins: as a person writes it, and as places of its partitions.
+"""Parse where to start reading a topic, and find that place in each partition.
 
-===========================  =========================================================================
-``earliest``, ``latest``     the ends as they are
-``latest-20``                about twenty records before the end, in each partition
-``2026-01-01T00:00:00Z``     the first record stored at that time or later, in each partition
-``3@42,0>17``                partition 3 from position 42 on, partition 0 after position 17, others from
-                             their earliest: what ``next`` and the ids of a tail say
-``42``                       a position, of the one partition that is read
-===========================  =========================================================================
+=========================== =========================================================================
+``earliest``, ``latest``    the first record that is kept, or the end ``latest-20``               about twenty
+records before the end, in each partition ``2026-01-01T00:00:00Z``    the first record stored at that time or
+later, in each partition ``3@42,0>17``               partition 3 from position 42 on, partition 0 after
+position 17, others from
+                            their earliest; ``next`` and the event ids of a tail have this form
+``42``                      a position, if a single partition is read
+=========================== =========================================================================
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from app.interfaces import Log
 from app.model.message import Partition
 from app.model.metadata import PartitionMetadata
 
-AT_ONCE = 16  # partitions that a broker is asked about at the same time
-LATEST_MS = 253_402_300_800_000  # the year 10000
+AT_ONCE = 16  # concurrent requests to a broker about partitions
+LATEST_MS = 253_402_300_800_000  # the year 10000, in ms since the epoch
 
 _BACK = re.compile(r"latest-(\d{1,9})", re.ASCII)
 _PLACE = re.compile(r"(\d{1,6})([@>])([^,\s@>]+)", re.ASCII)
 
 
 class StartPoint(NamedTuple):
-    """A position, or (``after``) the one behind it, whatever it is: positions cannot be counted."""
+    """A position of a partition, or with ``after`` the next one. Positions are opaque, so the next one cannot
+    be computed."""
 
     position: str
     after: bool = False
@@ -44,15 +45,16 @@ class StartPoint(NamedTuple):
 _Ask = Callable[[int], Awaitable[str]]
 
 StartPoints = Mapping[int, StartPoint]
+"""The start point of each partition, by number."""
 
 
 def text_of(places: StartPoints) -> str:
-    """One text for all partitions, which ``from`` and Last-Event-ID take."""
+    """Return the start points as one text, which the parameter ``from`` and the header Last-Event-ID accept."""
     return ",".join(f"{number}{place}" for number, place in sorted(places.items()))
 
 
 def places_of(text: str) -> StartPoints | None:
-    """None: it is no such text."""
+    """Parse the text of ``text_of``. Return None if it has another form."""
     found = {}
     for each in text.split(","):
         match = _PLACE.fullmatch(each.strip())
@@ -63,7 +65,7 @@ def places_of(text: str) -> StartPoints | None:
 
 
 def time_of(text: str) -> int | None:
-    """Milliseconds since the epoch of RFC 3339 with its zone; None: it is none."""
+    """Return milliseconds since the epoch for RFC 3339 text with a time zone, or None for other text."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -74,8 +76,18 @@ def time_of(text: str) -> int | None:
 async def resolve(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], begin: str
 ) -> dict[int, StartPoint]:
-    """The place in each of ``ends``. Raises Refused, and PositionOutOfRange for a position that the log
-    does not hold."""
+    """Return the start point of each partition for a text such as ``latest-20``.
+
+    Args:
+        log: The broker's log.
+        topic: The topic to read.
+        ends: The partitions to read, with their earliest and latest positions.
+        begin: The text from the request, in a form that this module lists.
+
+    Raises:
+        Refused: The text has none of the forms, or names an unknown partition.
+        PositionOutOfRange: The log does not have the position.
+    """
     if begin in ("earliest", "latest"):
         return {each.number: StartPoint(getattr(each, begin)) for each in ends}
     if back := _BACK.fullmatch(begin):
@@ -91,15 +103,16 @@ async def resolve(
 
 
 def resume(ends: Sequence[PartitionMetadata], places: StartPoints) -> dict[int, StartPoint]:
-    """A partition that is not named is new, and nothing of it may be passed over (rule 10)."""
+    """Return the start point of each partition. A partition without one is new since then and starts at its
+    earliest record, so that nothing is skipped."""
     return {each.number: places.get(each.number, StartPoint(each.earliest)) for each in ends}
 
 
 async def by_time(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], time_ms: int
 ) -> dict[int, StartPoint]:
-    """The first record of each partition stored at a time or later (the guide's Offset, in which times below
-    zero mean something else)."""
+    """Return, for each partition, the position of the first record stored at ``time_ms`` or later. Negative
+    times count as 0, because Kafka's ListOffsets gives them another meaning."""
     since = max(0, time_ms)
     return await _each(ends, lambda number: log.position_at(Partition(topic, number), since))
 
@@ -116,13 +129,13 @@ async def _each(ends: Sequence[PartitionMetadata], ask: _Ask) -> dict[int, Start
 
 
 def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
+    """Return the start point of the only partition. Raise Refused with 400 if there are several."""
     if len(ends) != 1:
         raise Refused(
             400,
             "bad-position",
-            f"{position!r} is not a position of a topic: a position belongs to one partition. Name it with"
-            " partition=, or write earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, or"
-            " partition@position",
+            f"{position!r} does not name a partition. Add partition=, or write earliest, latest, latest-20, a time"
+            " as 2026-01-01T00:00:00Z, or partition@position",
         )
     return {ends[0].number: StartPoint(position)}
 
@@ -130,7 +143,8 @@ def _alone(ends: Sequence[PartitionMetadata], position: str) -> StartPoints:
 async def _check(
     log: Log, topic: str, ends: Sequence[PartitionMetadata], places: StartPoints
 ) -> None:
-    """An empty reading raises where the position is not held; so does a partition that is not there."""
+    """Raise Refused for an unknown partition, and PositionOutOfRange for a position that the log does not
+    have."""
     known = {each.number for each in ends}
     for number, place in places.items():
         if number not in known:
@@ -142,4 +156,5 @@ async def _check(
 
 
 def unknown_partition(topic: str, number: int) -> Refused:
-    return Refused(404, "unknown-partition", f"there is no partition {number} of {topic} here")
+    """Return the refusal with 404 of a partition that the topic does not have."""
+    return Refused(404, "unknown-partition", f"topic {topic} has no partition {number}")

@@ -1,4 +1,4 @@
-"""The shapes that answers of several resources share, as OpenAPI shows them."""
+"""Answers that several resources share, as OpenAPI shows them."""
 
 from __future__ import annotations
 
@@ -10,43 +10,48 @@ from app.model.scopes import Scope
 
 
 class View(BaseModel):
-    """An answer whose members are those of a value inside, but for a few that are given."""
+    """A base of answers that copy members of another object."""
 
     @classmethod
     def members(cls, value: object, **given: object) -> dict[str, Any]:
-        """Return the members of ``value`` that the answer has too, and those that are ``given``."""
+        """Return the members of ``value`` that the answer has too, together with those in ``given``."""
         own = {name: getattr(value, name) for name in cls.model_fields if hasattr(value, name)}
         return own | given
 
     @classmethod
     def of(cls, value: object, **given: object) -> Self:
-        """Return the answer made of ``value``, validated. Values inside it become answers too."""
+        """Return the validated answer for ``value``. Objects inside ``value`` become answers too."""
         return cls.model_validate(cls.members(value, **given), from_attributes=True)
 
 
 class FaultView(BaseModel):
     """One fault of an event."""
 
-    code: str
-    detail: str
+    code: str = Field(description="kind of the fault, for programs")
+    detail: str = Field(description="the fault in words, for people")
     at: str = Field(
-        "", description="place of the fault: a header, a JSON Pointer, a query parameter"
+        "", description="place of the fault: a header, a JSON Pointer or a query parameter"
     )
-    rule: str = Field("", description="the broken clause")
+    rule: str = Field("", description="clause of the specification that the event breaks")
     index: int | None = Field(None, description="index of the event in a batch")
 
 
 class Problem(BaseModel):
-    """RFC 9457 problem details."""
+    """The body of an error answer: problem details of RFC 9457."""
 
-    type: str = Field(examples=["urn:skybridge:problem:unknown-topic"])
-    title: str
-    status: int
-    detail: str = ""
+    type: str = Field(
+        description="kind of the problem, for programs",
+        examples=["urn:skybridge:problem:unknown-topic"],
+    )
+    title: str = Field(description="summary of the status, for people")
+    status: int = Field(description="HTTP status of the answer")
+    detail: str = Field("", description="what happened and how to cure it, for people")
     faults: list[FaultView] = Field([], description="all faults of an invalid event")
-    scope: Scope | None = Field(None, description="the scope that the token lacks")
+    scope: Scope | None = Field(None, description="scope that the token lacks")
 
 
 class HealthView(BaseModel):
-    healthy: bool
-    cause: str = ""
+    """The health of the process or of one broker."""
+
+    healthy: bool = Field(description="true if it works")
+    cause: str = Field("", description="why it does not work; empty if it works")

@@ -1,1 +1,1 @@
-"""Shell. The OpenAPI document of both listeners, and the page that shows it."""
+"""Shell. The OpenAPI document of both listeners, and the HTML page that shows it."""

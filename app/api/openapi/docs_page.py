@@ -1,4 +1,4 @@
-"""``/docs``: the OpenAPI document as one page of HTML that needs nothing from anywhere else."""
+"""``/docs``: the OpenAPI document as one HTML page that loads nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ table{border-collapse:collapse}td,th{text-align:left;vertical-align:top;padding:
 
 
 def render(document: Mapping[str, Any]) -> str:
+    """Return the OpenAPI document as one HTML page."""
     title = html.escape(f"{document['info']['title']} {document['info']['version']}")
     return "".join(
         [

@@ -1,5 +1,8 @@
-"""What every operation of the admin listener has in common, put into its description; and the events listener
-beside it, which has no FastAPI (ADR 0002): ``events_openapi.yaml`` describes it."""
+"""Complete the OpenAPI document: add what all operations of the admin listener share, and the events
+listener.
+
+The events listener does not use FastAPI (ADR 0002). Its description is in ``events_openapi.yaml``.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +29,17 @@ def _problem(description: str) -> dict[str, Any]:
 
 _INVALID = _problem("A parameter or the body is invalid.")
 _GUARD: Mapping[str, Any] = {
-    "401": _problem("The listener has tokens, and the request did not send one of them."),
-    "429": _problem("Too many wrong tokens came from this address: wait as Retry-After says."),
-    "421": _problem("Without a token the listener answers only to loopback names."),
+    "401": _problem("The listener has tokens, and the request has none of them."),
+    "429": _problem("This address sent too many wrong tokens. Wait as long as Retry-After asks."),
+    "421": _problem("The listener has no token and accepts only loopback names in Host."),
 }
 _NO_SCOPE = _problem(
-    "The token lacks the scope of the operation, or is bound and does not reach what is named; or a page of another "
-    "origin asks."
+    "The token lacks the scope of the operation, or its binding does not include the object, or a page of another "
+    "origin sent the request."
 )
-_AUDITED = {"503": _problem("The store is away, so the audit cannot be written: nothing was done.")}
+_AUDITED = {
+    "503": _problem("The store is unavailable, so the audit cannot be written. Nothing was done.")
+}
 _SCHEMES = {
     name: {
         "type": "http",
@@ -43,31 +48,32 @@ _SCHEMES = {
     }
     for name, text in MEANINGS.items()
 }
-"""One a scope: the linters and generators of the field know roles of OAuth schemes only."""
+"""A security scheme for each scope. Most linters and generators know scopes of OAuth schemes only."""
 
 
 _TAGS: Mapping[str, str] = {
-    "events": "The events listener: CloudEvents in, and the webhook handshake.",
-    "operators": "State of the service.",
-    "session": "Sessions of browsers: a token is shown once.",
-    "audit": "Who operated the service, and who looked at event data.",
-    "configuration": "The configuration in force, and its reload.",
-    "topics": "Topics: inspect records and positions, publish by hand.",
-    "subscriptions": "Subscriptions.",
+    "events": "The events listener accepts CloudEvents and answers the webhook handshake.",
+    "operators": "The state of the service: probes, status, metrics and history.",
+    "session": "Sessions of browsers, so that a person enters a token once.",
+    "audit": "The list of changes to the service and of looks at event data.",
+    "configuration": "The current configuration: show, check and reload it.",
+    "topics": "Inspect the records and positions of topics, and publish events by hand.",
+    "subscriptions": "Create, change and control subscriptions.",
     "subscriptions (CloudEvents draft)": (
-        "Subscriptions in the terms of the CloudEvents Subscriptions API."
+        "Subscriptions in the form of the draft CloudEvents Subscriptions API."
     ),
-    "pull": "Pull delivery: consumers fetch events.",
-    "dead letters": "Undelivered events with their causes.",
-    "parked": "Parked events.",
-    "attempts": "What was tried.",
-    "explain": "Explanation of the route of an event.",
-    "find": "The whole way of an event.",
+    "pull": "Pull delivery: consumers fetch and acknowledge events over HTTP.",
+    "dead letters": "Events that Skybridge gave up, with their causes.",
+    "parked": "Events that wait in the store, because an event of their key cannot be delivered yet.",
+    "attempts": "Requests to sinks, with their answers.",
+    "explain": "Show what would happen to an event, without sending it.",
+    "find": "Show what happened to an event.",
 }
 
 
 def complete(document: dict[str, Any]) -> dict[str, Any]:
-    """Refusals as they are answered; the models of documents that are read by hand."""
+    """Add to a document of FastAPI what its operations share: tags, security, refusals, and models of bodies
+    that handlers parse themselves."""
     document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     schemas = document["components"]["schemas"]
     for name in _FROM_FRAMEWORK:
@@ -88,7 +94,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_events(document: dict[str, Any]) -> dict[str, Any]:
-    """The paths of the events listener before those of the admin listener."""
+    """Add the paths and schemas of the events listener before those of the admin listener."""
     events = yaml.load(_EVENTS.read_bytes(), yaml.CSafeLoader)
     document["paths"] = events["paths"] | document["paths"]
     document["components"]["schemas"] |= events["schemas"]
@@ -110,7 +116,8 @@ def _refusals(path: str, rule: Rule) -> Mapping[str, Any]:
 
 
 def _guard(path: str) -> dict[str, Any]:
-    """Readiness tells everybody its status, and refuses wrong tokens alone; so does the session."""
+    """Return the refusals of the access guard at a path. Liveness has none. Readiness and the session answer
+    callers without a token, and refuse wrong tokens alone."""
     if path == LIVENESS:
         return {}
     if path in {READINESS, SESSION}:
@@ -119,7 +126,8 @@ def _guard(path: str) -> dict[str, Any]:
 
 
 def _close_tuples(part: object) -> None:
-    """A tuple has no more items than it names, as its bounds say; some readers want to be told of others."""
+    """Add an empty ``items`` to the schema of each tuple. Its bounds forbid further items already, but some
+    readers require the member."""
     if isinstance(part, dict):
         if "prefixItems" in part:
             part.setdefault("items", {})
@@ -131,7 +139,7 @@ def _close_tuples(part: object) -> None:
 
 
 def operations(paths: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each with its path and its method."""
+    """Yield path, method and description of each operation."""
     for path, item in paths.items():
         for method in _METHODS:
             if method in item:

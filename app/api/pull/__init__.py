@@ -1,1 +1,1 @@
-"""Shell. The verbs of pull subscriptions: receive, acknowledge, release, reject, renew."""
+"""Shell. The operations of pull subscriptions: receive, acknowledge, release, reject, renew."""

@@ -1,8 +1,8 @@
-"""Hands out events of pull subscriptions, and lets a request wait until there are some.
+"""Receive events of pull subscriptions, and let a request wait until there are some.
 
-Whatever is true stands in the store, so that any process may answer any request. Here is only waiting:
-of those who wait for one subscription, one looks for all, in the order they came, when somebody in this
-process says that something changed, and now and then for what others changed.
+The store has the whole state, so any process may answer any request. This module only waits. Of the requests
+that wait for one subscription, one at a time reads the store, in order of arrival. It reads again when a part
+of this process reports a change, and every half second for changes by other processes.
 """
 
 from __future__ import annotations
@@ -30,22 +30,20 @@ from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, carried_by, messaging_system, traces
 
-LOOK_EVERY = (
-    0.5  # seconds between looks for what other processes offered, and for locks that ran out
-)
-MOST_BYTES = 16 << 20  # of one answer's records; the one that goes beyond is the last
+LOOK_EVERY = 0.5  # seconds between reads, for events of other processes and for expired locks
+MOST_BYTES = 16 << 20  # of the records of one answer; the record that exceeds it is the last
 
 _log = logging.getLogger("skybridge.api")
 
 FIT, EXPIRED = "", "expired"
-_DETAILS = {MAX_DELIVERIES: "handed out max_deliveries times and never acknowledged"}
+_DETAILS = {MAX_DELIVERIES: "received max_deliveries times and never acknowledged"}
 
 Handed = tuple[Offered, Decoded | None]
-"""What was handed out, and the event in it."""
+"""A row that is locked for a consumer, and the event in it, or None if it cannot be decoded."""
 
 
 class Caller:
-    """A waiting client, by the name of its token: ``gone`` is set when the connection is lost."""
+    """A client that waits for events, by the name of its token. ``gone`` is set when the connection is lost."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -53,7 +51,8 @@ class Caller:
 
 
 class HandingOut:
-    """Of one process. ``stopped`` ends all waiting (rule 11)."""
+    """Locks events of pull subscriptions for the consumers that call this process. ``stopped`` ends all
+    waiting when the service stops."""
 
     def __init__(
         self,
@@ -82,7 +81,8 @@ class HandingOut:
         seconds: float,
         caller: Caller,
     ) -> list[Handed]:
-        """At least one as soon as there is one; none after ``seconds``."""
+        """Return at least one event as soon as there is one, or none after ``seconds``. At most ``most``
+        events are returned."""
         if not seconds:
             return await self._take(subscription, settings, most, caller.name)
         deadline = asyncio.get_running_loop().time() + seconds
@@ -90,22 +90,23 @@ class HandingOut:
         if not await self._take_turn(turn, deadline, caller):
             return []
         try:
-            return await self._look(subscription, settings, most, deadline, caller)
+            return await self._poll(subscription, settings, most, deadline, caller)
         finally:
             turn.release()
 
     async def _take_turn(self, turn: asyncio.Lock, deadline: float, caller: Caller) -> bool:
-        """False: not to be had in time. There was nothing for those before us either."""
+        """Wait for the caller's turn to read the store. Return False if it did not come before the deadline;
+        earlier callers found no events either."""
         asking = asyncio.ensure_future(turn.acquire())
         try:
             await self._until(asking, deadline, caller)
         except BaseException:
-            if not asking.cancel():  # it is done: the turn is ours
+            if not asking.cancel():  # the lock was acquired meanwhile
                 turn.release()
             raise
         return not asking.cancel()
 
-    async def _look(
+    async def _poll(
         self,
         subscription: Subscription,
         settings: PullSettings,
@@ -113,22 +114,27 @@ class HandingOut:
         deadline: float,
         caller: Caller,
     ) -> list[Handed]:
+        """Read the store until there are events, the deadline passes, the caller is gone or the service
+        stops."""
         loop = asyncio.get_running_loop()
         while True:
-            word = self._wakeups.next(subscription.id)  # before the look
-            if caller.gone.is_set():  # what is handed out now would be locked for nobody
+            wakeup = self._wakeups.next(
+                subscription.id
+            )  # before the read, so that no change is missed
+            if caller.gone.is_set():  # events would be locked for a client that is gone
                 return []
             handed = await self._take(subscription, settings, most, caller.name)
             if handed or self._stopped.is_set() or loop.time() >= deadline:
                 return handed
-            told = asyncio.ensure_future(word.wait())
-            await self._until(told, min(deadline, loop.time() + LOOK_EVERY), caller)
-            told.cancel()
+            woken = asyncio.ensure_future(wakeup.wait())
+            await self._until(woken, min(deadline, loop.time() + LOOK_EVERY), caller)
+            woken.cancel()
 
     async def _until(
         self, done: asyncio.Task[Literal[True]], moment: float, caller: Caller
     ) -> None:
-        """Or until the caller left, or we are to leave."""
+        """Wait for the task until a moment of the loop's clock, or until the caller is gone or the service
+        stops."""
         others = [asyncio.ensure_future(each.wait()) for each in (self._stopped, caller.gone)]
         try:
             left = moment - asyncio.get_running_loop().time()
@@ -142,7 +148,8 @@ class HandingOut:
     async def _take(
         self, subscription: Subscription, settings: PullSettings, most: int, consumer: str
     ) -> list[Handed]:
-        """A page of which none is to be had any more is passed over, for there may be others behind it."""
+        """Lock a page of events and return those that are still deliverable. If a page has none, the next
+        page is read."""
         reading, recent = Reading(self._brokers, subscription), self._wakeups.recent
         slices = Slices()
         while True:
@@ -164,8 +171,8 @@ class HandingOut:
     async def _fit(
         self, subscription: Subscription, settings: PullSettings, handed: Sequence[Handed]
     ) -> list[Handed]:
-        """Those that may be had; the others are finished here, for their locks are ours. Where that does
-        not succeed they stay locked, and it is tried again when the locks ran out."""
+        """Return the events that are still deliverable, and finish the others, whose locks this request has.
+        If that fails, they stay locked and are finished after the locks expire."""
         fate_of = self._fates(subscription, settings)
         fit: list[Handed] = []
         others: defaultdict[str, list[Offered]] = defaultdict(list)
@@ -178,14 +185,16 @@ class HandingOut:
             await self._finish(subscription, others)
         except (BrokerError, StoreUnavailable) as error:
             _log.warning(
-                "%s: events at max_deliveries stay in the store: %s", subscription.id, error
+                "%s: expired events and those at max_deliveries stay in the store: %s",
+                subscription.id,
+                error,
             )
         return fit
 
     def _fates(
         self, subscription: Subscription, settings: PullSettings
     ) -> Callable[[Offered, Decoded | None], str]:
-        """``FIT``, ``EXPIRED``, or the cause of a dead letter."""
+        """Return a function that decides about a row: ``FIT``, ``EXPIRED``, or the cause of a dead letter."""
         most, now = settings.max_deliveries, self._clock.now()
         ages = Ages(
             subscription.parked.retention,
@@ -206,14 +215,15 @@ class HandingOut:
     async def _finish(
         self, subscription: Subscription, fates: Mapping[str, Sequence[Offered]]
     ) -> None:
+        """Finish the events that are not deliverable: expire them, or make them dead letters."""
         for fate, rows in fates.items():
             if fate == EXPIRED:
                 await self._expire(subscription, rows)
             else:
-                worn = [
+                undelivered = [
                     replace(row, deliveries=row.deliveries - 1) for row in rows
-                ]  # not this time
-                await self._bury(subscription, worn, fate, _DETAILS.get(fate, ""))
+                ]  # this receive does not count
+                await self._dead_letter(subscription, undelivered, fate, _DETAILS.get(fate, ""))
 
     async def _expire(self, subscription: Subscription, rows: Sequence[Offered]) -> None:
         tokens = [row.token for row in rows]
@@ -222,19 +232,20 @@ class HandingOut:
         self._count(subscription.id, "deliveries", EXPIRED, sum(done.values()))
 
     async def acknowledge(self, subscription: str, tokens: Sequence[str]) -> Mapping[str, bool]:
-        """Finish events. Return by token whether its lock held; so do the verbs below."""
+        """Finish events. Return, for each token, whether its lock was valid, as ``release``, ``renew`` and
+        ``reject`` do."""
         done = await self._store.pulled.acknowledge(subscription, tokens, now_ms(self._clock))
         self._count(subscription, "deliveries", "delivered", sum(done.values()))
-        return self._told(subscription, done)
+        return self._wake_if_any(subscription, done)
 
     async def release(
         self, subscription: str, tokens: Sequence[str], delay: float
     ) -> Mapping[str, bool]:
-        """Give events back, to be handed out again after ``delay`` seconds."""
+        """Give events back. They can be received again after ``delay`` seconds."""
         done = await self._store.pulled.release(
             subscription, tokens, delay_ms=int(delay * 1000), now_ms=now_ms(self._clock)
         )
-        return self._told(subscription, done)
+        return self._wake_if_any(subscription, done)
 
     async def renew(
         self, subscription: str, tokens: Sequence[str], lock: float
@@ -243,26 +254,28 @@ class HandingOut:
         done = await self._store.pulled.renew(
             subscription, tokens, lock_ms=int(lock * 1000), now_ms=now_ms(self._clock)
         )
-        return self._told(subscription, done)
+        return self._wake_if_any(subscription, done)
 
     async def reject(
         self, subscription: Subscription, tokens: Sequence[str], detail: str
     ) -> Mapping[str, bool]:
-        """Move events to the dead letters. Raises BrokerError if the copy of a letter cannot be published."""
+        """Make events dead letters. Raise BrokerError if the copy for the dead-letter topic cannot be
+        published."""
         rows = await self._store.pulled.locked(subscription.id, tokens, now_ms(self._clock))
-        buried = await self._bury(subscription, rows, REJECTED, detail)
+        buried = await self._dead_letter(subscription, rows, REJECTED, detail)
         return {token: buried.get(token, False) for token in tokens}
 
-    def _told(self, subscription: str, done: Mapping[str, bool]) -> Mapping[str, bool]:
-        """Wake those that wait: what was done may have freed what they wait for."""
+    def _wake_if_any(self, subscription: str, done: Mapping[str, bool]) -> Mapping[str, bool]:
+        """Wake waiting requests if any token succeeded, because that may have unblocked further events."""
         if any(done.values()):
             self._wakeups.tell(subscription)
         return done
 
-    async def _bury(
+    async def _dead_letter(
         self, subscription: Subscription, rows: Sequence[Offered], cause: str, detail: str
     ) -> Mapping[str, bool]:
-        """By token, as ``DeadLettering.put_rows``."""
+        """Make the rows dead letters, and return for each token whether that succeeded, as
+        ``DeadLettering.put_rows`` does."""
         letters = subscription.dead_letter
         dead_lettering = DeadLettering(
             subscription,
@@ -287,9 +300,17 @@ def tell_received(
     handed: Sequence[Handed],
     began: float,
 ) -> None:
-    """The span of one handing out: a child of the client's, and linked with each event that was handed out. There is
-    none of a request that got nothing: consumers ask again and again. ``asked``: headers of the request.
-    ``began``: seconds since the epoch, when it began to wait."""
+    """Record the trace span of one receive: a child of the client's span, linked with each received event.
+
+    A request without events has no span, because consumers repeat such requests all the time.
+
+    Args:
+        asked: The headers of the request.
+        subscription: The subscription that was read.
+        kind: The protocol of its broker.
+        handed: The received events.
+        began: When the request began to wait, in seconds since the epoch.
+    """
     found = traces()
     if found is None:
         return

@@ -1,4 +1,5 @@
-"""The verbs of pull subscriptions, in Event Grid's words: receive, acknowledge, release, reject, renew."""
+"""The operations of pull subscriptions, with the names of Event Grid: receive, acknowledge, release, reject,
+renew."""
 
 from __future__ import annotations
 
@@ -49,10 +50,12 @@ async def _hands(request: Request) -> HandingOut:
 
 
 Hands = Annotated[HandingOut, Depends(_hands)]
+"""A handler parameter: the receiver of this process."""
 
 
 def _verb(verb: str, kind: type[BaseModel], **described: Any) -> Callable[[Handler], Handler]:
-    """An operation on a subscription. For its description alone: bodies are read by hand, under a bound."""
+    """Return a decorator that adds an operation of a subscription. ``kind`` describes the body for OpenAPI
+    only; handlers read bodies themselves, within a limit."""
     content = {bodies.JSON: {"schema": kind.model_json_schema()}}
     return routes.post(
         f"/{{name}}:{verb}",
@@ -73,8 +76,8 @@ async def receive(
     request: Request,
     name: Name,
 ) -> Response:
-    """Waiting events, each locked for this consumer. Only the oldest event of each key is returned;
-    the next one follows when it is acknowledged, rejected or a dead letter."""
+    """Return waiting events, each locked for this consumer. Only the oldest event of each key is returned.
+    The next one follows when it is acknowledged, rejected or a dead letter."""
     asked = await _asked(request, Receive)
     subscription, settings = await _pulled(subscriptions, name)
     _demand_running(subscriptions, subscription)
@@ -95,7 +98,7 @@ async def receive(
 async def acknowledge(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
-    """Acknowledge events: they are finished."""
+    """Acknowledge events. They are finished."""
     asked = await _asked(request, Tokens)
     await _pulled(subscriptions, name)
     return _fates(await hands.acknowledge(name, _once(asked)))
@@ -105,7 +108,7 @@ async def acknowledge(
 async def release(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
-    """Give events back: they are handed out again after the delay."""
+    """Give events back. They can be received again after the delay."""
     asked = await _asked(request, Release)
     await _pulled(subscriptions, name)
     return _fates(await hands.release(name, _once(asked), asked.delay))
@@ -115,7 +118,7 @@ async def release(
 async def reject(
     subscriptions: SubscriptionsDep, hands: Hands, request: Request, name: Name
 ) -> Fates:
-    """Reject events: they become dead letters, cause `rejected`."""
+    """Reject events. They become dead letters with the cause `rejected`."""
     asked = await _asked(request, Reject)
     subscription, _ = await _pulled(subscriptions, name)
     tokens = _once(asked)
@@ -138,7 +141,7 @@ async def renew(
 
 
 async def _asked(request: Request, kind: type[Asked]) -> Asked:
-    """The body as what it is to be; one that may be left out is left out whole."""
+    """Return the body as a model of ``kind``. A missing body of ``receive`` means its defaults."""
     if kind is Receive and not _has_body(request):
         return kind()
     given = await bodies.read_object(request, LARGEST)
@@ -155,21 +158,23 @@ def _has_body(request: Request) -> bool:
 
 
 async def _pulled(subscriptions: Subscriptions, name: str) -> tuple[Subscription, PullSettings]:
-    """A subscription whose events are pulled, and how."""
+    """Return a pull subscription and its settings. Raise Refused with 409 if the subscription has another
+    sink."""
     subscription = await subscription_of(subscriptions, name)
     if not isinstance(subscription.sink, Pull):
         raise Refused(
             409,
             "not-pulled",
-            f"events of {name} are delivered to {subscription.sink_text}: only a subscription with"
-            " sink: {pull: {}} hands them out. To watch them, read /v1/subscriptions/"
+            f"subscription {name} delivers its events to {subscription.sink_text}. Only one with"
+            " sink: {pull: {}} has a pull queue. To watch its events, read /v1/subscriptions/"
             f"{name}/events",
         )
     return subscription, subscription.sink.pull
 
 
 def _demand_running(subscriptions: Subscriptions, subscription: Subscription) -> None:
-    """What is locked may be finished all the same."""
+    """Raise Refused with 409 if the subscription is paused. Events that are locked already can still be
+    finished."""
     halt = subscriptions.halts().get(subscription.id)
     cause = halt.cause if halt else "by its configuration" if subscription.paused else None
     if cause is not None:
@@ -179,7 +184,7 @@ def _demand_running(subscriptions: Subscriptions, subscription: Subscription) ->
 
 @contextlib.asynccontextmanager
 async def _caller(request: Request) -> AsyncIterator[Caller]:
-    """A client that hangs up while it waits is given nothing."""
+    """Yield the client, and mark it as gone when its connection is lost, so that no events are locked for it."""
     known = caller_of(request.scope)
     caller = Caller("" if known is None else known.name)
 
@@ -196,23 +201,24 @@ async def _caller(request: Request) -> AsyncIterator[Caller]:
 
 
 def _view(handed: Handed, kind: str) -> bytes:
-    """See ``answers.Received``."""
+    """Return the JSON of ``answers.Received`` for a locked event."""
     row, decoded = handed
     about = {"lock_token": row.token, "delivery_count": row.deliveries}
-    said = _encode(about | carried_by(row.message.record.headers))
+    properties = _encode(about | carried_by(row.message.record.headers))
     document = json_of(decoded)
     if document is not None:
-        return b'{"event":%b,"broker_properties":%b}' % (document, said)
+        return b'{"event":%b,"broker_properties":%b}' % (document, properties)
     record = messages.to_json(row.message, kind)
-    return b'{"event":null,"broker_properties":%b,"record":%b}' % (said, record)
+    return b'{"event":null,"broker_properties":%b,"record":%b}' % (properties, record)
 
 
 def _once(asked: Tokens) -> Sequence[str]:
+    """Return the tokens without repetitions."""
     return list(dict.fromkeys(asked.tokens))
 
 
 def _fates(done: Mapping[str, bool], why: tuple[str, str] = LOST) -> Fates:
-    """``why``: code and detail of what failed."""
+    """Return the answer for the results by token. ``why`` is the code and detail of each failure."""
     code, detail = why
     return Fates(
         succeeded=[token for token, well in done.items() if well],

@@ -1,1 +1,1 @@
-"""Shell. State of the service: probes, history, attention, and the configuration in force."""
+"""Shell. The state of the service: probes, status, metrics, history, and the current configuration."""

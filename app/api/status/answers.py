@@ -1,4 +1,4 @@
-"""What probes and ``/status`` answer."""
+"""The answers of the probes and of ``/status``."""
 
 from __future__ import annotations
 
@@ -13,123 +13,143 @@ from app.api.subscriptions.answers import FILTER_ERRORS, SubscriptionView
 
 
 class Readiness(BaseModel):
-    ready: bool
+    """The readiness of a process and of its roles, with the causes if it is not ready."""
+
+    ready: bool = Field(description="true if every role is ready")
     roles: dict[str, RoleReadiness] | None = Field(
-        None, description="only with a token that has the scope read, or where none is needed"
+        None, description="each role; absent without a token with the scope read"
     )
 
 
 class TargetView(BaseModel):
+    """A target of a route."""
+
     broker: str
     topic: str
 
 
 class RouteView(View):
+    """A route, and its events since the start of this process."""
+
     name: str
     to: list[TargetView]
     content_mode: str
-    key: str = Field(description="the key mapper")
-    events: int = Field(description="events that its brokers stored, since the start")
-    unpublished: int = Field(description="events that a broker did not store, since the start")
+    key: str = Field(description="key mapper of the route")
+    events: int = Field(description="events that its brokers stored")
+    unpublished: int = Field(description="events that a broker did not store")
     filter_errors: int = Field(description=FILTER_ERRORS)
 
 
 class KafkaListenerView(BaseModel):
-    broker: str = Field(description="name of the embedded log that it serves")
+    """A Kafka listener of an embedded log."""
+
+    broker: str = Field(description="name of the embedded log")
     address: str = Field(description="address announced to Kafka clients")
-    connections: int = Field(description="open now")
-    held_bytes: int = Field(description="bytes of requests without an answer yet")
-    refused_connections: int = Field(description="connections closed at the bound")
+    connections: int = Field(description="open connections")
+    held_bytes: int = Field(description="bytes of requests that are not answered yet")
+    refused_connections: int = Field(description="connections closed at the limit")
     refused_frames: int = Field(
-        description="requests that could not be read; their connections were closed"
+        description="requests that could not be parsed; their connections were closed"
     )
 
 
 class SpoolView(BaseModel):
+    """The spool of a route."""
+
     route: str = Field(description="name of the route")
-    broker: str = Field(description="name of the embedded log that keeps the spool")
+    broker: str = Field(description="name of the embedded log that stores the spool")
     state: Literal["empty", "spooling", "draining", "removed"] = Field(
-        description="spooling: the target is away; removed: its setting is gone, and it is kept until it is "
-        "empty"
+        description="spooling if the target is unavailable; removed if its setting is gone and events are left"
     )
-    cause: str = Field(description="why events went to the spool last; empty while it is empty")
-    records: int = Field(description="events that wait")
-    bytes: int = Field(description="about how many bytes they take")
-    most: int = Field(description="spool.max in bytes; 0 for one that is removed")
-    oldest_seconds: float = Field(description="age of the oldest event that waits, or 0")
+    cause: str = Field(
+        description="why events were last sent to the spool; empty while the spool is empty"
+    )
+    records: int = Field(description="events that wait in the spool")
+    bytes: int = Field(description="size of these events, approximately")
+    most: int = Field(description="spool.max in bytes; 0 for a removed spool")
+    oldest_seconds: float = Field(description="age of the oldest event in seconds, or 0")
     repeats: int = Field(
-        description="events since the start that the target may have twice, because a publish had no answer"
+        description="events since the start that the target may have twice, because a publish was not answered"
     )
     drained: list[int] = Field(
         [],
-        description="by partition of the spool: position of the first event that is not known to be at "
-        "the target",
+        description="for each partition of the spool, the position of the first event that the target may lack",
     )
 
 
 class SenderView(View):
-    """What came by one way, since the start of this process."""
+    """Events of one sender since the start of this process."""
 
     name: str
-    events_per_second: float = Field(description="over about the last minute")
+    events_per_second: float = Field(description="rate over about the last minute")
     last_event_seconds: float | None = Field(
-        description="seconds since its last event; null if there was none"
+        description="seconds since the last event; null if there was none"
     )
 
 
 class ProducerView(SenderView):
-    """A sender of events, since the start of this process."""
+    """Events of a producer since the start of this process."""
 
     events: int = Field(description="events within its quota, over HTTP and Kafka listeners")
-    refused: int = Field(description="requests that were refused although it was known")
+    refused: int = Field(description="refused requests with valid credentials")
 
 
 class IntakeView(SenderView):
-    """An intake, since the start of this process."""
+    """Events of an intake since the start of this process."""
 
-    events: int = Field(description="requests accepted as events; no duplicates, no challenges")
-    refused: int = Field(description="requests refused or not published")
+    events: int = Field(
+        description="requests accepted as events, without duplicates and challenges"
+    )
+    refused: int = Field(description="requests that were refused or not published")
 
 
 class DiskView(BaseModel):
-    free: int = Field(description="bytes that this process may still write")
-    size: int = Field(description="bytes of the volume")
+    """A volume on which this process stores data."""
+
+    free: int = Field(description="bytes that this process can still write")
+    size: int = Field(description="size of the volume in bytes")
 
 
 class Attention(BaseModel):
-    """Something that does not recover by itself, or has not for five minutes."""
+    """A problem that does not recover by itself, or has not for five minutes."""
 
     subject: str = Field(
-        description="the broken part", examples=["subscription billing", "broker main"]
+        description="part that has the problem", examples=["subscription billing", "broker main"]
     )
-    detail: str = Field(description="what is wrong with it")
-    next: str = Field(description="the command that repairs it, or shows more")
+    detail: str = Field(description="the problem")
+    next: str = Field(description="command that repairs it or shows more")
 
 
 class Status(View):
-    version: str
-    installation: str
-    roles: list[str]
-    ready: bool
-    readiness: dict[str, RoleReadiness] = Field(description="of each role, as in /readyz")
-    attention: list[Attention] = Field(description="what needs a person, the gravest first")
-    uptime_seconds: float
+    """The state of this process."""
+
+    version: str = Field(description="version of Skybridge")
+    installation: str = Field(description="name that the processes of this installation share")
+    roles: list[str] = Field(description="roles of this process: gateway, worker or both")
+    ready: bool = Field(description="true if every role is ready")
+    readiness: dict[str, RoleReadiness] = Field(description="readiness of each role, as in /readyz")
+    attention: list[Attention] = Field(
+        description="problems that an operator must solve, the gravest first"
+    )
+    uptime_seconds: float = Field(description="seconds since the start of this process")
     routes: list[RouteView]
     brokers: dict[str, HealthView]
-    store: HealthView = Field(description="where dead letters are kept")
+    store: HealthView = Field(
+        description="the database of subscriptions, attempts, parked events and dead letters"
+    )
     disks: dict[str, DiskView] = Field(
-        description="volumes of the embedded logs and of the SQLite store, by folder"
+        description="volumes of embedded logs and of the SQLite store, by folder"
     )
     subscriptions: list[SubscriptionView]
-    producers: list[ProducerView] = Field([], description="known senders of events")
-    intakes: list[IntakeView] = Field([], description="webhooks taken in under /in")
+    producers: list[ProducerView] = Field([], description="configured producers")
+    intakes: list[IntakeView] = Field([], description="intakes of webhooks, under /in")
     counters: dict[str, dict[str, int]] = Field(
-        description="values by name, then by labels joined with a comma"
+        description="counters by name, then by labels joined with commas"
     )
     kafka_listeners: list[KafkaListenerView] = Field(
         [], description="Kafka listeners of embedded logs"
     )
     spools: list[SpoolView] = Field([], description="spools of routes")
     configuration: ConfigurationState = Field(
-        description="the configuration in force and the last reload"
+        description="the current configuration and the last reload"
     )

@@ -1,4 +1,4 @@
-"""What only the status and ``/metrics`` ask of a service, and what ``find`` asks of its spools."""
+"""The protocols through which the status, ``/metrics`` and ``find`` use a service."""
 
 from __future__ import annotations
 
@@ -11,25 +11,35 @@ from app.api.status.families import Family
 
 
 class Spools(Protocol):
+    """The spools of this process."""
+
     async def states(self) -> Sequence[SpoolView]:
-        """Return the spools of this process."""
+        """Return the state of each spool."""
 
 
 class KafkaListeners(Protocol):
+    """The Kafka listeners of this process."""
+
     def views(self) -> Sequence[KafkaListenerView]:
-        """Return the Kafka listeners of this process that are open."""
+        """Return the open Kafka listeners."""
 
 
 class IntakeTallies(Protocol):
+    """The counts of the intakes of this process."""
+
     def tallies(self) -> Mapping[str, EventMeter]:
-        """Return by intake what it has taken and refused; nothing in a process without intakes."""
+        """Return the counts of each intake by name. The result is empty in a process without intakes."""
 
 
 class Volumes(Protocol):
+    """The volumes on which this process stores data."""
+
     async def disks(self) -> Mapping[str, DiskView]:
-        """Return by folder the volumes of the embedded logs and of the store."""
+        """Return the volumes of the embedded logs and of the store, by folder."""
 
 
 class Measured(Protocol):
+    """The metrics that are measured at each scrape."""
+
     async def metrics(self) -> Sequence[Family]:
-        """Return the families that ``/metrics`` shows in addition to the counters."""
+        """Return the metrics that ``/metrics`` shows in addition to the counters."""

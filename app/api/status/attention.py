@@ -1,4 +1,5 @@
-"""What of a status needs a person: it does not recover by itself, or has not for five minutes."""
+"""Find the problems in a status that an operator must solve: they do not recover, or have not for five
+minutes."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ from collections.abc import Iterator
 from app.api.status.answers import Attention, Status
 from app.api.subscriptions.answers import SubscriptionView
 
-LATE = 300.0  # seconds that an event waits before its subscription is named
-NEARLY_FULL = 0.15  # of a volume; the chart's alert has the same default
+LATE = 300.0  # seconds that an event may wait before its subscription is listed
+NEARLY_FULL = 0.15  # free share of a volume; the chart's alert has the same default
 _DEAD = frozenset({"broken", "restarting", "stopped"})
 
 
 def attention(status: Status) -> Iterator[Attention]:
-    """The gravest first: what nothing is accepted or stored without, then subscriptions, then settings."""
+    """Yield the problems of a status, the gravest first: brokers, store, disks and roles, then subscriptions,
+    then settings."""
     file = status.configuration.source or "skybridge.yaml"
     connect = f"skybridge check {file} --connect"
     yield from _brokers(status, connect)
@@ -23,7 +25,7 @@ def attention(status: Status) -> Iterator[Attention]:
         yield from _subscription(each)
     last = status.configuration.last
     if last.outcome == "refused":
-        detail = f"the present file is refused: {'; '.join(last.faults)}"
+        detail = f"the last reload refused the file: {'; '.join(last.faults)}"
         yield Attention(subject="configuration", detail=detail, next=f"skybridge check {file}")
 
 
@@ -44,24 +46,27 @@ def _disks(status: Status) -> Iterator[Attention]:
 
 
 def _roles(status: Status, command: str) -> Iterator[Attention]:
-    """What only readiness knows: a target that is missing, a task that fails. Brokers, the store and
-    subscriptions that run here are named on their own."""
-    told = {f"broker {name}:" for name, health in status.brokers.items() if not health.healthy}
-    told.add("store:")
+    """Yield causes of roles that are not ready, such as a missing target or a failing task. Brokers, the
+    store and subscriptions of this process are left out, because other functions list them."""
+    listed = {f"broker {name}:" for name, health in status.brokers.items() if not health.healthy}
+    listed.add("store:")
     subscriptions = {f"subscription {each.id}" for each in status.subscriptions}
-    for role, fares in status.readiness.items():
-        for cause in fares.causes:
-            named = cause.partition(" is ")[0] in subscriptions  # there may be a thousand of each
-            if not named and not any(each in cause for each in told):
+    for role, state in status.readiness.items():
+        for cause in state.causes:
+            named = (
+                cause.partition(" is ")[0] in subscriptions
+            )  # a set, because there may be a thousand subscriptions
+            if not named and not any(each in cause for each in listed):
                 yield Attention(subject=f"role {role}", detail=cause, next=command)
 
 
 def _subscription(each: SubscriptionView) -> Iterator[Attention]:
+    """Yield the problems of one subscription."""
     name = each.id
     subject = f"subscription {name}"
     if each.state == "disabled":
         cause = each.cause.removeprefix("disabled: ")
-        detail = f"disabled, nothing is sent: {cause}"
+        detail = f"disabled, so nothing is sent: {cause}"
         command = f"skybridge subscriptions resume {name}"
         yield Attention(subject=subject, detail=detail, next=command)
     elif each.state in _DEAD:
@@ -80,17 +85,19 @@ def _subscription(each: SubscriptionView) -> Iterator[Attention]:
         yield Attention(subject=subject, detail=detail, next=command)
     if each.dead_letters:
         causes = ", ".join(f"{cause}: {n}" for cause, n in sorted(each.dead_letters.items()))
-        detail = f"dead letters ({causes}); repair the target, then redrive or discard them"
+        detail = f"dead letters ({causes}). Repair the target, then redrive or discard them"
         command = f"skybridge dead-letters redrive --subscription {name}"
         yield Attention(subject=subject, detail=detail, next=command)
 
 
 def _is_held_by_a_person(each: SubscriptionView) -> bool:
-    """A pause of the endpoint ends at a time."""
+    """Return True if an operator or the configuration paused the subscription. A pause of the endpoint ends
+    by itself."""
     return each.state == "paused" and each.paused_for is None
 
 
 def _span(seconds: float | None) -> str:
+    """Return a duration in days, hours and minutes."""
     minutes = int(seconds or 0) // 60
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -1,4 +1,4 @@
-"""``/v1/config``: the configuration in force, a proposed one beside it, and the word to read the file again."""
+"""``/v1/config``: show the current configuration, check a proposed one, and reload the file."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from app.model.judgement import Judgement, Remark
 ConfiguredDep = Annotated[Configured, uses(Configured)]
 
 _TITLES: Mapping[Refusal, str] = {
-    "invalid-configuration": "The file is refused",
-    "needs-restart": "Needs a restart",
+    "invalid-configuration": "The configuration is invalid",
+    "needs-restart": "A changed setting needs a restart",
     "not-now": "The file cannot be applied now",
 }
 
-LARGEST = 1 << 20  # bytes of a proposed configuration
+LARGEST = 1 << 20  # the most bytes of a proposed configuration
 _MEDIA_TYPES = ("application/yaml", "application/json")
 _CONFIGURATION_BODY = {
     "requestBody": {
         "required": True,
-        "description": "A configuration, as in the file.",
+        "description": "A configuration in the form of the file.",
         "content": {each: {"schema": {"type": "object"}} for each in _MEDIA_TYPES},
     }
 }
@@ -42,15 +42,18 @@ routes = router("/v1", tags=["configuration"])
 
 @routes.operation("GET /config", "configuration")
 async def get(configured: ConfiguredDep) -> ConfigurationView:
-    """Every setting in force, secrets hidden."""
+    """Return every current setting. Secrets are hidden."""
     return ConfigurationView.of(configured, configuration=configured.shown)
 
 
 @routes.operation("POST /config:reload", RELOAD, (409, 422, 503))
 async def reload(configured: ConfiguredDep, by: By) -> ReloadView:
-    """Reload the file and apply its changes. The reload is refused, and nothing changes, if the
-    file is invalid (422, every fault with its line) or a setting needs a restart (409, by name).
-    503 if the store, or another process of the service, does not answer."""
+    """Read the configuration file again and apply its changes.
+
+    The reload is refused and nothing changes if the file is invalid. The answer is then 422 and lists every
+    fault with its line. It is 409 if a changed setting needs a restart, and names that setting. It is 503 if
+    the store or another process of the service does not respond.
+    """
     found = await configured.reload("api")
     by.tell(detail=found.summary)
     if found.outcome == "refused":
@@ -66,8 +69,8 @@ async def reload(configured: ConfiguredDep, by: By) -> ReloadView:
     openapi_extra=_CONFIGURATION_BODY,
 )
 async def check(configured: ConfiguredDep, request: Request) -> Response:
-    """Check a proposed configuration: errors and warnings with their lines. Its references
-    `${env:NAME}` and `${file:/path}` are not resolved, and no file is looked for."""
+    """Check a proposed configuration and return errors and warnings with their lines. References such as
+    `${env:NAME}` and `${file:/path}` are not resolved, and no files are read."""
     found = await configured.judge(await _proposed(request))
     return json_answer(
         {"valid": found.valid, "remarks": found.remarks, "more_remarks": found.more_remarks}
@@ -82,8 +85,8 @@ async def check(configured: ConfiguredDep, request: Request) -> Response:
     openapi_extra=_CONFIGURATION_BODY,
 )
 async def plan(configured: ConfiguredDep, request: Request) -> Response:
-    """Show what a reload to a proposed configuration would change. References are compared as their
-    text and never resolved, and secrets are not compared. 422 with the errors."""
+    """Return what a reload to a proposed configuration would change. References are compared as text and
+    never resolved, and secrets are not compared. An invalid configuration is answered 422 with its errors."""
     found = await configured.judge(await _proposed(request))
     if not found.valid:
         raise _refusal("invalid-configuration", _faults(found))
@@ -93,12 +96,13 @@ async def plan(configured: ConfiguredDep, request: Request) -> Response:
 
 
 async def _proposed(request: Request) -> bytes:
+    """Return the proposed configuration in the body of the request."""
     bodies.demand_type(request, *_MEDIA_TYPES)
     return await bodies.bounded(request, LARGEST)
 
 
 def _faults(found: Judgement) -> list[Fault]:
-    """Return the listed errors, and the number of the remarks that are not listed."""
+    """Return the listed errors, and one fault with the number of unlisted remarks."""
     faults = [_fault(each) for each in found.remarks if each.level == "error"]
     if found.more_remarks:
         faults.append(Fault("more", f"and {found.more_remarks} more"))
@@ -106,10 +110,12 @@ def _faults(found: Judgement) -> list[Fault]:
 
 
 def _fault(each: Remark) -> Fault:
+    """Return a remark as a fault."""
     where = f"line {each.line}: " if each.line else ""
     cure = f" Cure: {each.cure}" if each.cure else ""
     return Fault("invalid-setting", f"{where}{each.setting}: {each.message}{cure}", at=each.setting)
 
 
 def _refusal(kind: Refusal, faults: Sequence[Fault]) -> SenderError:
+    """Return the error that answers a refused configuration."""
     return SenderError(_TITLES[kind], status=STATUS_OF_REFUSAL[kind], code=kind, faults=faults)

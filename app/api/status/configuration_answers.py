@@ -1,4 +1,4 @@
-"""What ``/v1/config`` answers."""
+"""The answers of ``/v1/config``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ def _details(faults: Sequence[Fault]) -> list[str]:
 
 
 class ReloadView(View):
-    at: Annotated[str, BeforeValidator(rfc3339)] = Field(description="when, RFC 3339")
+    """The result of a reload."""
+
+    at: Annotated[str, BeforeValidator(rfc3339)] = Field(description="time of the reload, RFC 3339")
     cause: Cause = Field(
-        description="its trigger: the start, SIGHUP, a change of the file, this API"
+        description="what caused it: the start, SIGHUP, a change of the file, or this API"
     )
     outcome: Outcome
-    digest: str = Field(description="digest of the configuration in force afterwards")
+    digest: str = Field(description="digest of the configuration after the reload")
     changes: list[str] = Field(description="changes by setting; values of secrets are hidden")
     restarted: list[str] = Field(description="restarted subscriptions")
     faults: Annotated[list[str], BeforeValidator(_details)] = Field(
@@ -33,63 +35,71 @@ class ReloadView(View):
 
 
 class ConfigurationState(View):
-    """Digests cover only settings that may be shown: a changed secret does not change them."""
+    """The current configuration and its reloads. Digests cover only settings that may be shown, so a changed
+    secret does not change them."""
 
-    source: str = Field(description="the file; empty without one")
+    source: str = Field(description="path of the file; empty without a file")
     digest: str = Field(
-        description="digest of the configuration in force; pods with the same configuration have "
-        "the same digest"
+        description="digest of the current configuration; processes with the same configuration have the same "
+        "digest"
     )
-    taken: ReloadView = Field(description="the last one that was not refused, or the start")
-    last: ReloadView
+    taken: ReloadView = Field(description="the last reload that was not refused, or the start")
+    last: ReloadView = Field(description="the last reload, or the start")
 
 
 class ConfigurationView(ConfigurationState):
+    """The current configuration with all its settings."""
+
     configuration: dict[str, Any] = Field(
-        description="every setting, including defaults; secrets are hidden, references are "
-        "shown as written"
+        description="every setting, including defaults. Secrets are hidden, and references are shown unresolved"
     )
 
 
 class RemarkView(View):
+    """An error or a warning about one setting."""
+
     level: Literal["error", "warning"]
     setting: str
-    line: int = Field(description="0: of no line")
+    line: int = Field(description="line of the setting; 0 if it has none")
     message: str
     cure: str
 
 
 class PlannedChangeView(View):
+    """A change of one setting."""
+
     setting: str
     what: str = Field(description="added, removed, changed or moved")
-    effect: Literal["live", "restart"]
-    old: Any = Field(description="as it may be shown; null where there is none")
-    new: Any = Field(description="as it may be shown; null where there is none")
+    effect: Literal["live", "restart"] = Field(
+        description="restart if the change needs one; live if a reload applies it"
+    )
+    old: Any = Field(description="old value, secrets hidden; null if there is none")
+    new: Any = Field(description="new value, secrets hidden; null if there is none")
 
 
 class CheckView(BaseModel):
-    """What is wrong, or looks wrong, with a proposed configuration."""
+    """Errors and warnings of a proposed configuration."""
 
-    valid: bool = Field(description="false: one remark is an error")
+    valid: bool = Field(description="false if a remark is an error")
     remarks: list[RemarkView] = Field(description="errors before warnings, the first 1,000")
-    more_remarks: int = Field(0, description="how many remarks are not listed")
+    more_remarks: int = Field(0, description="number of unlisted remarks")
 
 
 class PlanView(View):
-    """What a reload to a proposed configuration would change."""
+    """The changes that a reload to a proposed configuration would make."""
 
     result: Literal["no-change", "changes", "needs-restart"] = Field(
-        description="needs-restart: a reload would be refused"
+        description="needs-restart if a reload would be refused"
     )
     digest: str = Field(description="digest of the proposed configuration")
     changes: list[PlannedChangeView] = Field(description="the first 1,000")
-    more_changes: int = Field(0, description="how many changes are not listed")
+    more_changes: int = Field(0, description="number of unlisted changes")
     restarted: list[str] = Field(
-        description="subscriptions that would end and continue at their position"
+        description="subscriptions that would stop and continue at their position"
     )
     warnings: list[str] = Field(
-        description="effects of the changes on events that wait, the first 1,000"
+        description="effects of the changes on waiting events, the first 1,000"
     )
-    more_warnings: int = Field(0, description="how many warnings are not listed")
+    more_warnings: int = Field(0, description="number of unlisted warnings")
     remarks: list[RemarkView] = Field(description="warnings of the check, the first 1,000")
-    more_remarks: int = Field(0, description="how many remarks are not listed")
+    more_remarks: int = Field(0, description="number of unlisted remarks")

@@ -1,4 +1,4 @@
-"""The configuration in force and its reloads, as the API asks for them."""
+"""The protocol through which the API shows, checks and reloads the configuration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from app.errors import Fault
 from app.model.judgement import Judgement
 
 Cause = Literal["start", "signal", "file", "api"]
+"""The cause of a reload."""
 Outcome = Literal["ok", "unchanged", "refused"]
 Refusal = Literal["", "invalid-configuration", "needs-restart", "not-now"]
+"""The reason why a reload was refused; empty if it was not. ``not-now`` may pass without a change of the
+file."""
 
 STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
     "": 200,
@@ -23,7 +26,8 @@ STATUS_OF_REFUSAL: Mapping[Refusal, int] = {
 
 
 class Reload(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one reload. ``at``: seconds since the epoch. ``refusal``: its kind; ``not-now`` may pass."""
+    """The result of one reload. ``at`` is in seconds since the epoch, and ``digest`` is of the configuration
+    after the reload."""
 
     at: float
     cause: Cause
@@ -37,17 +41,18 @@ class Reload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> int:
-        """Return the HTTP status of the answer to the caller that asked for the reload."""
+        """Return the HTTP status of the answer to the caller that requested the reload."""
         return STATUS_OF_REFUSAL[self.refusal]
 
     @property
     def summary(self) -> str:
-        """For the audit."""
+        """Return the outcome and digest for the audit."""
         return f"{self.outcome}, digest {self.digest}"
 
 
 class Configured(Protocol):
-    """What a service runs on. ``taken``: the last reload that was not refused, or the start."""
+    """The current configuration of a service. ``last`` is the last reload, and ``taken`` the last that was
+    not refused, or the start."""
 
     source: str
     digest: str
@@ -56,9 +61,10 @@ class Configured(Protocol):
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Every setting as it may be read."""
+        """Return every setting, with secrets hidden."""
 
-    async def reload(self, cause: Cause) -> Reload: ...
+    async def reload(self, cause: Cause) -> Reload:
+        """Read the file again and apply its changes."""
 
     async def judge(self, proposed: bytes) -> Judgement:
-        """Of a text in YAML. Nothing is changed."""
+        """Check a proposed configuration in YAML and plan its changes. Nothing is applied."""

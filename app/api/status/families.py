@@ -1,7 +1,8 @@
-"""What ``/metrics`` shows beside the counters: families of values, each made from one part of a service.
+"""The metrics that ``/metrics`` shows in addition to the counters: families of values, each from one part of
+a service.
 
-The names here lack the prefix ``skybridge_``. This module does not import prometheus_client: many processes are never
-scraped.
+Names in this module lack the prefix ``skybridge_``. The module does not import prometheus_client, because
+many processes are never scraped.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from app.model.subscription_status import SubscriptionStatus
 
 T = TypeVar("T")
 Gauges = Mapping[str, tuple[str, Callable[[T], float]]]
-"""By name: help text, and the value of one part."""
+"""Gauges of one kind of part, by name. Each has a help text and a function that returns the value of one
+part."""
 
 
 class Family(NamedTuple):
-    """Values of one metric, by their labels."""
+    """The values of one metric by their labels. ``text`` is its help text."""
 
     name: str
     text: str
@@ -32,20 +34,24 @@ class Family(NamedTuple):
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[str, float]) -> Family:
+    """Return a gauge with one label."""
     return Family(name, text, (label,), {(of,): value for of, value in values.items()})
 
 
 def _gauges(prefix: str, gauges: Gauges[T], label: str, parts: Mapping[str, T]) -> Iterator[Family]:
+    """Yield all gauges of one kind of part."""
     for name, (text, value) in gauges.items():
         yield _gauge(f"{prefix}_{name}", text, label, {of: value(n) for of, n in parts.items()})
 
 
 def ready_families(roles: Mapping[str, RoleReadiness]) -> Iterator[Family]:
+    """Yield the readiness of each role."""
     ready = {role: state.ready for role, state in roles.items()}
     yield _gauge("ready", "1 when the role is ready.", "role", ready)
 
 
 def broker_families(healths: Mapping[str, Health]) -> Iterator[Family]:
+    """Yield the health of each broker."""
     up = {name: health.healthy for name, health in healths.items()}
     yield _gauge("broker_up", "1 when the broker answers.", "broker", up)
 
@@ -83,12 +89,13 @@ _OF_PARKED: Gauges[ParkedOfSubscription] = {
         lambda now: now.oldest_seconds or 0,
     ),
 }
-"""Of the store, so of all processes."""
+"""Gauges of the parked events in the store, which all processes share."""
 
 
 def subscription_families(
     statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
 ) -> Iterator[Family]:
+    """Yield the metrics of the subscriptions that this process runs."""
     running = {each.id: each for each in statuses}
     yield from _gauges("subscription", _OF_SUBSCRIPTIONS, "subscription", running)
     labels = ("subscription", "topic")
@@ -98,6 +105,7 @@ def subscription_families(
 def _lag(
     statuses: Sequence[SubscriptionStatus], lag: Sequence[GroupLag]
 ) -> Mapping[tuple[str, ...], float]:
+    """Return the lag of each subscription and topic."""
     of_group = {each.group: each.id for each in statuses}
     total: dict[tuple[str, ...], float] = {}
     for each in lag:
@@ -110,7 +118,7 @@ def _lag(
 def store_families(
     letters: Mapping[tuple[str, str], int], parked: Mapping[str, ParkedOfSubscription]
 ) -> Iterator[Family]:
-    """``letters``: number of dead letters by subscription and cause."""
+    """Yield the metrics of the store. ``letters`` has the number of dead letters by subscription and cause."""
     labels = ("subscription", "cause")
     values: Mapping[tuple[str, ...], float] = {(*of,): count for of, count in letters.items()}
     yield Family("dead_letters_stored", "Dead letters in the store.", labels, values)
@@ -129,6 +137,7 @@ _OF_SPOOLS: Gauges[SpoolView] = {
 
 
 def spool_families(spools: Sequence[SpoolView]) -> Iterator[Family]:
+    """Yield the metrics of the spools."""
     yield from _gauges("spool", _OF_SPOOLS, "route", {each.route: each for each in spools})
     repeats: Mapping[tuple[str, ...], float] = {(each.route,): each.repeats for each in spools}
     text = "Events the target may have twice."
@@ -145,6 +154,7 @@ _OF_LISTENERS: Gauges[KafkaListenerView] = {
 
 
 def kafka_listener_families(listeners: Sequence[KafkaListenerView]) -> Iterator[Family]:
+    """Yield the metrics of the Kafka listeners."""
     by_broker = {each.broker: each for each in listeners}
     yield from _gauges("kafka", _OF_LISTENERS, "broker", by_broker)
 
@@ -156,18 +166,20 @@ _OF_DISKS: Gauges[DiskView] = {
 
 
 def volume_families(disks: Mapping[str, DiskView]) -> Iterator[Family]:
-    """``disks``: volumes by folder."""
+    """Yield the size and free space of volumes, which are given by folder."""
     yield from _gauges("disk", _OF_DISKS, "path", disks)
 
 
 def certificate_families(certificates: Mapping[str, float]) -> Iterator[Family]:
-    """``certificates``: when each expires, in seconds since the epoch, by the setting that names its file."""
+    """Yield when each certificate expires. ``certificates`` has seconds since the epoch by the setting that
+    names the file."""
     name = "certificate_expiry_timestamp_seconds"
     text = "When a certificate of a listener or a login expires."
     yield _gauge(name, text, "certificate", certificates)
 
 
 def configuration_families(now: Configured) -> Iterator[Family]:
+    """Yield the digest of the configuration and the result of its last reload."""
     yield _gauge("config_info", "The configuration in force.", "digest", {now.digest: 1})
     for name, text, value in (
         (

@@ -1,4 +1,4 @@
-"""``/v1/history``: how much came and went in the last hour, and what comes and goes now, for charts."""
+"""``/v1/history``: rates and backlogs of the last hour and of every second, for charts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ routes = router("/v1/history", tags=["operators"])
 
 
 class ProcessView(BaseModel):
-    """Whose numbers they are: rates are this process's alone, what stands in logs and store is of all."""
+    """The process that measured a history. Rates are of this process alone; backlogs in logs and in the store
+    are of all processes."""
 
     installation: str
     role: str = Field(description="gateway, worker, or both with a comma between them")
@@ -36,25 +37,29 @@ class ProcessView(BaseModel):
 
 
 class Point(BaseModel):
-    """Rates are events a second since the point before. Null: nobody can say, or nothing happened that could
-    be measured."""
+    """The measurements at one time. Rates are events per second since the previous point. Null means that a
+    value is unknown, or that nothing happened to measure."""
 
-    at: float = Field(description="when, in seconds since the epoch")
+    at: float = Field(description="time of the point, in seconds since the epoch")
     received: float = Field(description="events accepted")
     published: float = Field(description="events stored by a broker")
     refused: float = Field(description="events refused")
-    delivered: float = Field(description="deliveries that a target took")
-    failed: float = Field(description="attempts that failed")
+    delivered: float = Field(description="successful deliveries")
+    failed: float = Field(description="failed attempts")
     lag: int | None = Field(description="records that subscriptions have not finished")
     parked: int | None = Field(description="parked events in the store")
     dead_letters: int | None = Field(description="dead letters in the store")
-    publish_p50_ms: float | None = Field(description="half of all publishes took less")
-    publish_p99_ms: float | None = Field(description="99 of 100 publishes took less")
-    loop_lag_ms: float = Field(description="longest delay of the process's event loop")
-    rss_bytes: int | None = Field(description="memory of the process")
+    publish_p50_ms: float | None = Field(description="median duration of a publish in ms")
+    publish_p99_ms: float | None = Field(
+        description="99th percentile of the duration of a publish in ms"
+    )
+    loop_lag_ms: float = Field(description="longest delay of the process's event loop in ms")
+    rss_bytes: int | None = Field(description="resident memory of the process in bytes")
 
 
 class History(BaseModel):
+    """The points of the last hour."""
+
     process: ProcessView
     every: int = Field(description="seconds between points")
     points: list[Point] = Field(description="the oldest first")
@@ -62,7 +67,7 @@ class History(BaseModel):
 
 @routes.get("", operation_id="history", response_model=History)
 async def history(process: ProcessDep, request: Request) -> Response:
-    """Points of the last hour, since the start of this process at most."""
+    """Return the points of the last hour, or since the start of this process."""
     points = list(_recorder(request).points)
     return json_answer(
         {"process": process_of(process).model_dump(), "every": EVERY, "points": points}
@@ -76,21 +81,24 @@ async def history(process: ProcessDep, request: Request) -> Response:
     responses={
         200: {
             "content": {"text/event-stream": {}},
-            "description": "A point a second, as in history.",
+            "description": "A point every second, with the members of a point of history.",
         },
         **Refused.responses(403),
     },
 )
 async def live(
     request: Request,
-    on: Annotated[bool, Query(alias="follow", description="false: end behind the first")] = True,
+    on: Annotated[
+        bool, Query(alias="follow", description="false to end after the first point")
+    ] = True,
 ) -> StreamingResponse:
-    """A point every second as server-sent events; `data` is a point of history over that second. The stream
-    ends with the service."""
+    """Stream a point every second as server-sent events. `data` is a point as in history, measured over that
+    second. The stream ends with the service."""
     return streamed(_blocks(_recorder(request), on))
 
 
 async def _blocks(recorder: Recorder, on: bool) -> AsyncGenerator[bytes, None]:
+    """Yield the blocks of the stream, as server-sent events."""
     yield b"retry: %d\n\n" % RECONNECT_MS
     async with contextlib.aclosing(recorder.follow()) as points:
         async for point in points:
@@ -104,6 +112,7 @@ def _recorder(request: Request) -> Recorder:
 
 
 def process_of(process: Process) -> ProcessView:
+    """Return the answer that identifies this process."""
     return ProcessView(
         installation=process.installation,
         role=",".join(process.roles),

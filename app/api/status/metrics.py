@@ -1,7 +1,7 @@
-"""Prometheus text from the process's counters and from what can be measured now.
+"""Render Prometheus text from the counters of the process and from values measured now.
 
-Labels are bounded (rule 8): routes, brokers and subscriptions come from the configuration, codes
-and outcomes from closed sets, and ``Counters`` folds what exceeds its bound into ``other``.
+The number of labels is limited. Routes, brokers and subscriptions come from the configuration, and codes and
+outcomes from closed sets. ``Counters`` counts everything beyond its limit as ``other``.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ COUNTERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "kafka_refused_batches": (("error",), "Batches not stored, by Kafka's name of the error."),
     "kafka_refused_frames": ((), "Requests that could not be read; their connections were closed."),
 }
+"""The labels and the help text of each counter, by name."""
 
 HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "accept_seconds": (("status",), "From a whole request for /events to its answer."),
@@ -104,13 +105,14 @@ HISTOGRAMS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "Operations of the store, including the wait for their turn.",
     ),
 }
-"""Of ``Counters`` too, with the bucket as a label more."""
+"""The labels and the help text of each histogram, by name. ``Counters`` stores them with the bucket as one
+more label."""
 
 _BUILD = Family("build_info", "The running version.", ("version",), {(__version__,): 1})
 
 
 def render(counts: Counts, families: Iterable[Family] = ()) -> bytes:
-    """Return Prometheus text of the counters, and of what was measured beside them."""
+    """Return Prometheus text of the counters and of the measured families."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     registry.register(_Metrics(counts, families))
@@ -118,6 +120,8 @@ def render(counts: Counts, families: Iterable[Family] = ()) -> bytes:
 
 
 class _Metrics(Collector):
+    """A collector of the counters and the measured families."""
+
     def __init__(self, counts: Counts, families: Iterable[Family]) -> None:
         self._counts = counts
         self._families = families
@@ -129,7 +133,7 @@ class _Metrics(Collector):
 
 
 def _counters(counts: Counts) -> Iterator[Metric]:
-    """Return the known counters, which are always there, and others with numbered labels."""
+    """Yield the known counters, which are always present, and unknown ones with numbered labels."""
     known = COUNTERS.keys() | HISTOGRAMS.keys()
     for name in [*COUNTERS, *(each for each in counts if each not in known)]:
         series = counts.get(name, {})
@@ -139,6 +143,7 @@ def _counters(counts: Counts) -> Iterator[Metric]:
 
 
 def _metric(family: Family) -> Metric:
+    """Return a family as a metric of prometheus_client."""
     of_kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric: CounterMetricFamily | GaugeMetricFamily = of_kind(
         f"skybridge_{family.name}", family.text, labels=family.labels
@@ -149,6 +154,7 @@ def _metric(family: Family) -> Metric:
 
 
 def _histograms(counts: Counts) -> Iterator[Metric]:
+    """Yield the histograms."""
     for name, (labels, text) in HISTOGRAMS.items():
         family = HistogramMetricFamily(f"skybridge_{name}", text, labels=labels)
         for texts, buckets in sorted(_by_labels(counts.get(name, {})).items()):
@@ -166,6 +172,6 @@ def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], d
 
 
 def _growing(buckets: Mapping[str, int]) -> list[tuple[str, float]]:
-    """Return each bucket with all that are below it, as Prometheus counts them."""
+    """Return the cumulative count of each bucket, as Prometheus expects it."""
     bounds = sorted(buckets, key=lambda bound: float("inf") if bound == REST else float(bound))
     return list(zip(bounds, accumulate(buckets[bound] for bound in bounds), strict=True))

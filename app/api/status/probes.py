@@ -15,6 +15,8 @@ METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Answer(NamedTuple):
+    """An HTTP answer of a probe."""
+
     status: int
     media_type: str
     body: bytes
@@ -24,7 +26,11 @@ ALIVE = Answer(200, "text/plain; charset=utf-8", b"ok\n")
 
 
 async def probed(roles: asked.Readiness, only: str | None, *, looks: bool) -> Answer:
-    """Of readiness. ``looks``: whether the caller may see more than the status."""
+    """Return the answer of the readiness probe. Unless ``looks`` is true, it has the status without the
+    causes.
+
+    ``only`` is the role that was requested, or None for all.
+    """
     found = await readiness(roles, only)
     shown = found if looks else Readiness(ready=found.ready)
     body = shown.model_dump_json(exclude_none=True).encode()
@@ -32,19 +38,19 @@ async def probed(roles: asked.Readiness, only: str | None, *, looks: bool) -> An
 
 
 async def readiness(roles: asked.Readiness, only: str | None = None) -> Readiness:
-    """Of all roles, or of one; one that is not run here is not ready here."""
+    """Return the readiness of all roles, or of one. A role that this process does not run is not ready."""
     every = await roles.readiness()
     found = {role: state for role, state in every.items() if only in {None, role}}
     if only is not None and only not in found:
-        cause = f"this process does not run the role {only}: see --role"
+        cause = f"this process does not run the role {only}. Cure: start it with --role {only}"
         found[only] = RoleReadiness(ready=False, causes=[cause])
     return Readiness(ready=all(each.ready for each in found.values()), roles=found)
 
 
 async def measure(counters: Counters, measured: Measured) -> Answer:
-    """Return Prometheus text."""
-    from app.api.status.metrics import render  # noqa: PLC0415 - many a process is never scraped
+    """Return the metrics as Prometheus text."""
+    from app.api.status.metrics import render  # noqa: PLC0415 - many processes are never scraped
 
     families = await measured.metrics()
-    counts = counters.values()  # copied here: the loop goes on counting
+    counts = counters.values()  # a copy, because the loop keeps counting
     return Answer(200, METRICS_TYPE, await asyncio.to_thread(render, counts, families))

@@ -1,8 +1,8 @@
-"""The ring of points behind ``/v1/history``, in this process, which nothing survives.
+"""Record the points of ``/v1/history`` in a ring in memory. They end with the process.
 
-A point tells rates since the one before it, and what stands in logs and store at its time. It costs sums over
-counters that are there anyway; what has to be asked of brokers and store is asked again only after a hundred
-times as long as the answer took, and once a minute while this process does nothing and nobody looks.
+A point has rates since the previous point, and backlogs in logs and store at its time. The rates are sums of
+existing counters. A backlog must be asked of a broker or the store, so its answer is kept for a hundred times
+the time that it took. While this process is idle without viewers, it is asked once a minute.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from app.telemetry import Counters
 from app.telemetry.histograms import QUICK
 
 EVERY = 10  # seconds between points of the ring
-POINTS = 360  # an hour
+POINTS = 360  # points of the ring, for an hour
 LIVE = 1.0  # seconds between points of the stream
-SPARED = 100  # times as long as an answer took, nobody asks again
-STANDS = 2.0  # seconds that an answer stands at least
-STANDS_MOST = 60.0
+SPARED = 100  # an answer is kept for this multiple of the time that it took
+STANDS = 2.0  # seconds that an answer is kept at least
+STANDS_MOST = 60.0  # seconds that an answer is kept at most
 
-_WELL = frozenset({"2xx", HANDED_OUT})  # outcomes of attempts
+_WELL = frozenset({"2xx", HANDED_OUT})  # outcomes of successful attempts
 
 _STATM = Path("/proc/self/statm")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Counts(NamedTuple):
-    """Of counters since the start. ``publishes``: by bucket of ``publish_seconds``."""
+    """Totals of the counters since the start. ``at`` is in seconds of the monotonic clock, and ``publishes``
+    has a count for each bucket of ``publish_seconds``."""
 
     at: float
     received: int
@@ -53,7 +54,7 @@ RATES = ("received", "published", "refused", "delivered", "failed")
 
 
 def counts_of(counters: Counters, at: float) -> Counts:
-    """``at``: by the monotonic clock."""
+    """Return the totals of the counters now. ``at`` is the time of the monotonic clock in seconds."""
     deliveries, attempts = counters.series("deliveries"), counters.series("attempts")
     timings = counters.histogram("publish_seconds").values()
     return Counts(
@@ -68,6 +69,7 @@ def counts_of(counters: Counters, at: float) -> Counts:
 
 
 def rates(now: Counts, before: Counts) -> dict[str, float]:
+    """Return events per second between two totals, by name."""
     seconds = max(now.at - before.at, 1e-3)
     return {
         name: round((getattr(now, name) - getattr(before, name)) / seconds, 3) for name in RATES
@@ -75,7 +77,11 @@ def rates(now: Counts, before: Counts) -> dict[str, float]:
 
 
 def quantile(share: float, now: Counts, before: Counts) -> float | None:
-    """Milliseconds; inside a bucket as if its values were spread evenly. Beyond the last bound: that bound."""
+    """Return a quantile of the publish duration between two totals, in milliseconds.
+
+    Values are assumed to be spread evenly inside a bucket. Above the last bound, that bound is returned.
+    Without publishes, the result is None.
+    """
     earlier = before.publishes or [0] * len(now.publishes)
     added = [new - old for new, old in zip(now.publishes, earlier, strict=True)]
     wanted = share * sum(added)
@@ -88,7 +94,7 @@ def quantile(share: float, now: Counts, before: Counts) -> float | None:
 
 
 class Standing:
-    """A number that has to be asked for, and is kept for as long as the answer was dear."""
+    """A number that is expensive to ask for, cached for as long as its answer was expensive."""
 
     def __init__(
         self,
@@ -98,12 +104,17 @@ class Standing:
         self._ask = ask
         self._monotonic = monotonic
         self._until = self._until_at_rest = -math.inf
-        self._work: Sequence[object] | None = None  # done when it was asked last
+        self._work: Sequence[object] | None = None  # counts of the work at the last call
         self._value: int | None = None
 
     async def value(self, work: Sequence[object] | None = None) -> int | None:
-        """``work``: what this process has done so far. What was asked twice without any in between stands for long,
-        unless somebody looks (None): others may move it."""
+        """Return the number, and ask for it again if the cached answer is too old.
+
+        Args:
+            work: Counts of the work that this process has done. If they have not changed, the answer is kept
+                for a minute. None means that a viewer waits, so that the answer is always asked for when it
+                is due.
+        """
         begun = self._monotonic()
         if begun < self._until or (begun < self._until_at_rest and work == self._work):
             return self._value
@@ -121,7 +132,7 @@ class Standing:
 
 
 class Recorder:
-    """``run`` is its task. ``stopped`` ends it, and the streams."""
+    """Records the history of a process. ``run`` is its task. ``stopped`` ends the task and the streams."""
 
     def __init__(
         self,
@@ -144,6 +155,7 @@ class Recorder:
         self._standing = {name: Standing(ask) for name, ask in asked.items()}
 
     async def run(self) -> None:
+        """Record points until the service stops."""
         clock, counters = self._clock, self._counters
         every = second = counts_of(counters, clock.monotonic())
         lags: list[float] = []
@@ -160,12 +172,12 @@ class Recorder:
                     self.points.append(await self._point(now, every, max(lags)))
                     every, lags = now, []
                 second = now
-                self._tell()
+                self._wake_viewers()
         finally:
-            self._tell()
+            self._wake_viewers()
 
     async def follow(self) -> AsyncGenerator[Mapping[str, object], None]:
-        """Every point of the stream from now on."""
+        """Yield every new point of the stream until the service stops."""
         self._watchers += 1
         try:
             while not self._stopped.is_set():
@@ -177,17 +189,19 @@ class Recorder:
             self._watchers -= 1
 
     async def _is_over(self) -> bool:
-        """Known a second later, unless it is."""
+        """Wait a second, or until the service stops. Return True if it has stopped."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVE):
                 await self._stopped.wait()
         return self._stopped.is_set()
 
-    def _tell(self) -> None:
+    def _wake_viewers(self) -> None:
+        """Wake the viewers of the stream."""
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 
     async def _point(self, now: Counts, before: Counts, lag: float) -> Mapping[str, object]:
+        """Return a point with the rates between two totals and with the current backlogs."""
         work = None if self._watchers else now[1:]
         return {
             "at": round(self._clock.now(), 3),
@@ -200,7 +214,7 @@ class Recorder:
         }
 
     async def _lag(self) -> int | None:
-        """Of what can be asked; a broker that is away says so elsewhere."""
+        """Return the lag of all groups. Brokers that do not answer are left out."""
         return sum(each.lag or 0 for each in await self._subscriptions.lag())
 
     async def _parked(self) -> int | None:
@@ -212,7 +226,7 @@ class Recorder:
 
 
 def resident() -> int | None:
-    """Bytes of memory. None where the system does not say."""
+    """Return the resident memory of the process in bytes, or None if the system does not report it."""
     try:
         return int(_STATM.read_text().split()[1]) * _PAGE
     except OSError:

@@ -24,39 +24,41 @@ routes = router(tags=["operators"])
 
 @routes.operation("GET /healthz", "health", response_class=PlainTextResponse)
 async def health() -> Response:
-    """The process runs and its event loop answers. Needs no token."""
+    """Answer 200 if the process runs and its event loop responds. No token is needed."""
     return _response(probes.ALIVE)
 
 
 @routes.operation(
     "GET /readyz",
     "readiness",
-    responses={503: {"model": Readiness, "description": "Not ready: the causes."}},
+    responses={
+        503: {"model": Readiness, "description": "A role is not ready. The body has the causes."}
+    },
     response_model=Readiness,
 )
 async def ready(
     readiness: ReadinessDep,
     request: Request,
     role: Annotated[
-        Literal["gateway", "worker"] | None, Query(description="readiness of only this role")
+        Literal["gateway", "worker"] | None, Query(description="only the readiness of this role")
     ] = None,
 ) -> Response:
-    """Whether each role is ready, and if not, why. Without the scope `read` only the status is
-    answered.
+    """Return whether each role is ready, and why not. Without the scope `read`, the answer has no causes.
 
-    With `role`, a restarting subscription does not take a gateway out of service."""
+    With `role`, a restarting subscription does not take a gateway out of service.
+    """
     return _response(await probes.probed(readiness, role, looks=guard.may_look(request.scope)))
 
 
 @routes.operation("GET /status", "status", response_model=Status)
 async def status(parts: Parts, shown: To) -> Response:
-    """Everything at a glance: roles, routes, brokers, subscriptions, counters."""
+    """Return the state of this process: roles, routes, brokers, subscriptions, counters."""
     return json_answer(await views.status(parts, shown))
 
 
 @routes.operation("GET /metrics", "metrics", response_class=PlainTextResponse)
 async def measure(counters: CountersDep, measured: MeasuredDep) -> Response:
-    """Prometheus text."""
+    """Return the metrics as Prometheus text."""
     return _response(await probes.measure(counters, measured))
 
 

@@ -1,4 +1,4 @@
-"""The status page: everything at a glance, and what needs a person."""
+"""The answer of ``/status``: the state of this process, and the problems that an operator must solve."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SenderT = TypeVar("SenderT", ProducerView, IntakeView)
 
 
 async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
-    """Return the status as JSON. Its subscriptions are made and encoded in slices."""
+    """Return the status as JSON. Its subscriptions are created and encoded in slices."""
     slices, subscriptions = Slices(), parts.of(Subscriptions)
     standings = Standings(
         subscriptions,
@@ -63,14 +63,15 @@ async def status(parts: Reached, shown: Shown) -> msgspec.Raw:
 
 
 async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> Status:
+    """Return the status with these subscriptions."""
     totals = parts.of(Counters).values()
     process, now = parts.of(Process), parts.of(Clock).monotonic()
-    fares = await readiness(parts.of(Readiness))
+    probe = await readiness(parts.of(Readiness))
     found = Status.of(
         process,
         version=__version__,
-        ready=fares.ready,
-        readiness=fares.roles,
+        ready=probe.ready,
+        readiness=probe.roles,
         attention=[],
         disks=await parts.of(Volumes).disks(),
         uptime_seconds=round(now - process.started_at, 3),
@@ -99,6 +100,7 @@ async def _status(parts: Reached, subscriptions: Sequence[SubscriptionView]) -> 
 
 
 def _sender(view: type[SenderT], name: str, tally: EventMeter, now: float) -> SenderT:
+    """Return the answer for one producer or intake."""
     return view(
         name=name,
         events=tally.events,
@@ -109,6 +111,7 @@ def _sender(view: type[SenderT], name: str, tally: EventMeter, now: float) -> Se
 
 
 def _routes(routes: Sequence[Route], counts: Counts) -> list[RouteView]:
+    """Return the answer for each route."""
     stored, unstored = (
         grouped(counts, each) for each in ("events_published", "events_unpublished")
     )

@@ -1,1 +1,2 @@
-"""Shell. ``/v1/subscriptions``: their documents, verbs, replays and event streams, and the CloudEvents draft API."""
+"""Shell. ``/v1/subscriptions``: documents, actions, replays and event streams of subscriptions, and the
+CloudEvents draft API."""

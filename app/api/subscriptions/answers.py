@@ -1,4 +1,4 @@
-"""What the API answers of one subscription, beside its document."""
+"""Answers about one subscription, without its document."""
 
 from __future__ import annotations
 
@@ -9,72 +9,85 @@ from pydantic import BaseModel, Field
 from app.api.http.views import HealthView, View
 
 FILTER_ERRORS = (
-    "how often expressions of its filters failed on an event since the start; the "
-    "log has an example"
+    "number of failures of its filter expressions on events since the start; the log has an example"
 )
+"""The description of a field that counts failed filter expressions."""
 
 
 class ParkedOfSubscription(BaseModel):
-    """Parked events in the store, of all processes; zeros if the store does not answer."""
+    """Parked events of a subscription in the store, which all processes share. Numbers are 0 if the store
+    does not answer."""
 
-    rows: int = 0
-    keys: int = 0
-    oldest_seconds: float | None = Field(None, description="age of the oldest parked event")
+    rows: int = Field(0, description="number of parked events")
+    keys: int = Field(0, description="number of their keys")
+    oldest_seconds: float | None = Field(
+        None, description="age of the oldest parked event in seconds"
+    )
 
 
 class SubscriptionView(View):
+    """A subscription as its worker reports it."""
+
     id: str
-    sink: str
-    broker: str
-    broker_health: HealthView = Field(description="whether the store answers, and if not, why")
-    group: str
+    sink: str = Field(description="sink to which it delivers")
+    broker: str = Field(description="broker from which it reads")
+    broker_health: HealthView = Field(description="health of that broker")
+    group: str = Field(description="consumer group that it uses")
     state: str = Field(
         description="starting, running, paused, disabled, restarting, stopping, stopped, broken "
         "(stored, but it cannot run) or elsewhere (another process runs it)"
     )
-    ready: bool
+    ready: bool = Field(description="true if it can deliver")
     cause: str = Field(description="why it does not run or deliver")
-    partitions: list[str]
+    partitions: list[str] = Field(description="partitions that this process owns")
     lag: int | None = Field(description="unfinished records; null if unknown")
-    held: int = Field(description="messages read and not finished")
-    in_flight: int = Field(description="messages on the wire")
+    held: int = Field(description="messages that were read and are not finished")
+    in_flight: int = Field(description="messages in a request to the sink now")
     waiting: int = Field(description="messages that wait for their next attempt")
     window: int = Field(description="distance from the commit position to the newest message read")
-    paused_for: float | None = Field(description="seconds until the next probe of the endpoint")
+    paused_for: float | None = Field(
+        description="seconds until the next probe of the endpoint; null if it is not at fault"
+    )
     oldest: float | None = Field(
         description="seconds since the oldest unfinished message was stored in the log"
     )
-    restarts: int
-    last_error: str
+    restarts: int = Field(description="how often its worker was restarted after an error")
+    last_error: str = Field(description="last failed attempt; shown only with the scope data")
     parked: ParkedOfSubscription
-    dead_letters: dict[str, int] = Field(description="count by cause")
-    delivered: int = Field(description="events delivered by this process, since its start")
+    dead_letters: dict[str, int] = Field(description="number of dead letters by cause")
+    delivered: int = Field(description="events that this process delivered since its start")
     answers: dict[str, int] = Field(
-        description="attempts of this process by the status of the answer, or by the fault where "
-        "none came: timeout, connect, tls ..."
+        description="attempts of this process by status of the answer, or by fault if there was none, such as "
+        "timeout, connect or tls"
     )
     filter_errors: int = Field(description=FILTER_ERRORS)
 
 
 class Standing(View):
-    """The status of a subscription: everything outside its document."""
+    """The status of a subscription: everything that is not in its document."""
 
     id: str
     origin: Literal["file", "api"] = Field(
-        description="its origin; subscriptions of the file are read-only here"
+        description="where it was declared; a subscription of the file cannot be changed by the API"
     )
-    place: str = Field(description="its line in the file; empty for the API's")
-    etag: str = Field(description="of the document")
-    created_ms: int | None = Field(description="null for the file's")
-    updated_ms: int | None
+    place: str = Field(description="its line in the file; empty for one from the API")
+    etag: str = Field(description="ETag of the document")
+    created_ms: int | None = Field(
+        description="time of creation, in ms since the epoch; null for one of the file"
+    )
+    updated_ms: int | None = Field(
+        description="time of the last change, in ms since the epoch; null for one of the file"
+    )
     faults: list[str] = Field(description="why it cannot run although it is stored")
-    warnings: list[str] = Field(description="doubtful settings")
+    warnings: list[str] = Field(description="settings that look wrong but may be intended")
     health: SubscriptionView = Field(
-        description="as its worker sees it; state `elsewhere` where another process runs it"
+        description="state that its worker reports; `elsewhere` if another process runs it"
     )
 
 
 class Listed(Standing):
+    """A subscription with its document and its status."""
+
     document: dict[str, Any] = Field(
-        description="the document, which can be pasted into the configuration file"
+        description="document, which can be pasted into the configuration file"
     )

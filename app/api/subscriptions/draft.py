@@ -1,7 +1,7 @@
-"""``/subscriptions``: the CloudEvents Subscriptions API draft (0.1-wip), for clients that speak it.
+"""``/subscriptions``: the CloudEvents Subscriptions API draft (0.1-wip), for clients that use it.
 
-The same subscriptions as under ``/v1/subscriptions``, in the draft's words (``model.draft``). Those whose
-sink is a topic, or that are pulled, have no such words and are not here.
+It has the same subscriptions as ``/v1/subscriptions``, in the form of the draft (``model.draft``). The draft
+cannot express a topic or a pull queue as the sink, so such subscriptions are missing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ routes = router(PATH, tags=["subscriptions (CloudEvents draft)"])
 
 
 def _list_of(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the OpenAPI description of an answer that is a list of these answers."""
     (media_type, content), *_ = answer["content"].items()
     schema = {"type": "array", "items": content["schema"]}
     return {
-        "description": "In the terms of the draft.",
+        "description": "The subscriptions in the form of the draft.",
         "content": {media_type: {"schema": schema}},
     }
 
@@ -57,7 +58,7 @@ async def create(
     by: By,
     request: Request,
 ) -> Response:
-    """Create. The id is generated; an id in the body is ignored."""
+    """Create a subscription. Its id is generated, and an id in the body is ignored."""
     document = await _document(registry, request)
     document.pop("id", None)
     entry = await made(brokers, registry, subscriptions, wakeups, document)
@@ -73,7 +74,7 @@ async def create(
     response_class=JSONResponse,
 )
 async def query(registry: RegistryDep) -> Response:
-    """Query all subscriptions that the draft can express."""
+    """Return all subscriptions that the draft can express."""
     found = (to_draft(each.document) for each in await registry.entries())
     rows = await Slices().rows((each for each in found if each is not None), lambda each: each)
     return json_answer(rows)
@@ -87,7 +88,7 @@ async def query(registry: RegistryDep) -> Response:
     response_class=JSONResponse,
 )
 async def retrieve(registry: RegistryDep, id: Id) -> Response:
-    """Retrieve. Secrets are shown as placeholders."""
+    """Return a subscription. Secrets are replaced by placeholders."""
     entry = await entry_of(registry, id)
     return answered(entry, _draft_of(entry))
 
@@ -107,7 +108,7 @@ async def update(
     id: Id,
     if_match: IfMatch = None,
 ) -> Response:
-    """Update. The draft has no ETags; `If-Match` is optional."""
+    """Replace a subscription. `If-Match` is optional, because the draft has no ETags."""
     entry = await entry_of(registry, id)
     _draft_of(entry)
     Conditions(if_match).check(entry)
@@ -125,7 +126,7 @@ async def update(
     response_class=JSONResponse,
 )
 async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Response:
-    """Delete. Answers with the last object."""
+    """Delete a subscription and return its last object."""
     entry = await entry_of(registry, id)
     Conditions(if_match).check(entry)
     draft = _draft_of(entry)
@@ -137,6 +138,7 @@ allow(routes, "draft_allow", "draft_allow_one", patch=False)
 
 
 async def _document(registry: Registry, request: Request) -> dict[str, Any]:
+    """Return the subscription in the body as a document. Raise SenderError with 422 if it has faults."""
     document, faults = from_draft(await bodies.read_object(request, registry.largest_document))
     if faults:
         raise SenderError(
@@ -149,11 +151,12 @@ async def _document(registry: Registry, request: Request) -> dict[str, Any]:
 
 
 def _draft_of(entry: Entry) -> dict[str, Any]:
+    """Return a subscription in the form of the draft. Raise Refused with 404 if the draft cannot express it."""
     draft = to_draft(entry.document)
     if draft is None:
         raise Refused(
             404,
             "unknown-subscription",
-            f"{entry.id} has no URL as its sink: see /v1/subscriptions",
+            f"the sink of {entry.id} is not a URL, which the draft requires. See /v1/subscriptions",
         )
     return draft

@@ -1,8 +1,8 @@
-"""``GET /v1/subscriptions/{id}/events``: what a subscription wants, as server-sent events.
+"""``GET /v1/subscriptions/{id}/events``: the events that a subscription wants, as server-sent events.
 
-Its topics are read without a group, so nobody's position moves and nothing is finished by it: for
-looking on, for browsers, and for consumers that keep their own place. ``id`` is that place: of all
-partitions of all topics, whatever was filtered out included.
+The topics are read without a group, so no position is committed and no event is finished. The stream is for
+observation, for browsers, and for consumers that store their own position. The ``id`` of each event is that
+position. It covers all partitions of all topics, including filtered events.
 """
 
 from __future__ import annotations
@@ -72,21 +72,25 @@ async def events(
     stopped: Stopped,
     name: Annotated[str, Path(description="id of the subscription, with any sink")],
     start: Annotated[
-        Literal["earliest", "latest"], Query(description="without Last-Event-ID")
+        Literal["earliest", "latest"], Query(description="start of a stream without Last-Event-ID")
     ] = "latest",
     explain: Annotated[
         bool,
-        Query(description="every record, wanted or not, as an event `verdict`"),
+        Query(description="true to send every record, wanted or not, as an event `verdict`"),
     ] = False,
     on: Follow = True,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """New events that pass the subscription's filters: `data` is the CloudEvent in the JSON format.
-    An event `record` shows a record that is no CloudEvent or cannot be shown as JSON; `gap` reports
-    records that retention removed, `problem` the end of the stream. With `explain` every record comes
-    as `verdict`, with what each filter says of it and why; `data` is an object of
-    topic, partition, position, event (id, source, type), verdict (wanted, filtered, filter_error,
-    skipped or no-event), lane, fault, filters."""
+    """Stream new events that pass the subscription's filters. `data` is the CloudEvent in the JSON event
+    format.
+
+    An event `record` has a record that is not a CloudEvent or cannot be shown as JSON. `gap` reports records
+    that retention deleted, and `problem` ends the stream.
+
+    With `explain`, every record is sent as `verdict` with the result of each filter. `data` is then an object
+    with topic, partition, position, event (id, source, type), verdict (wanted, filtered, filter_error,
+    skipped or no-event), lane, fault and filters.
+    """
     subscription = await subscription_of(subscriptions, name)
     log = _readable(brokers, subscription)
     end = stopped if on else already()
@@ -97,14 +101,15 @@ async def events(
 
 
 def _readable(brokers: Brokers, subscription: Subscription) -> Log:
+    """Return the log of the subscription. Raise Refused with 409 if reading it would consume messages."""
     log = brokers.logs[subscription.source.broker]
     if log.capabilities.replayable:
         return log
     raise Refused(
         409,
         "not-capable",
-        f"reads of broker {log.name} consume messages: give the subscription sink: {{pull: {{}}}}"
-        " and :receive its events, or keep them in a log that can be read again",
+        f"broker {log.name} cannot be read without consuming messages. Give the subscription sink: {{pull: {{}}}}"
+        " and :receive its events, or store them in a log that can be read again",
     )
 
 
@@ -115,6 +120,7 @@ async def _tails(
     last_event_id: str | None,
     stopped: asyncio.Event,
 ) -> list[Tail]:
+    """Return a tail of each topic of the subscription, starting at Last-Event-ID or else at ``start``."""
     known = resume_points(last_event_id) if last_event_id else None
     tails = []
     for topic in subscription.source.topics:
@@ -128,12 +134,13 @@ async def _tails(
 
 
 def resume_point(tails: Sequence[Tail]) -> str:
-    """Opaque: the places of all partitions of all topics."""
+    """Return the positions in all partitions of all topics as one opaque text."""
     return ";".join(f"{quote(each.topic, safe='')}={each.at}" for each in tails)
 
 
 def resume_points(text: str) -> dict[str, StartPoints]:
-    """By topic. Raises Refused for what is none: going on elsewhere would leave something out."""
+    """Parse the text of ``resume_point``, by topic. Raise Refused for other text, because starting elsewhere
+    would skip events."""
     found: dict[str, StartPoints] = {}
     for each in text.split(";"):
         topic, equals, at = each.partition("=")
@@ -152,14 +159,15 @@ class _Filters(NamedTuple):
 
 
 def _compiled(filters: Sequence[Filter]) -> _Filters:
+    """Compile the filters of a subscription."""
     explain = Explainer(filters)
     explain.compile()
     return _Filters(Selection(filters), explain)
 
 
 class EventStream:
-    """Written as it is read: a reader that is slow slows the reading, and no more than a message is held
-    here for it."""
+    """A stream of the events of one subscription. Messages are read only as fast as the client receives them,
+    so at most one is held in memory."""
 
     def __init__(
         self,
@@ -174,12 +182,13 @@ class EventStream:
         self._skips = subscription.on_foreign == "skip"
         self._kind = brokers.kinds[subscription.source.broker]
         self._tails = tails
-        self._spoke = time.monotonic()
+        self._last_sent = time.monotonic()
         self._slices = Slices()
         self._units = self._explain.units
 
     async def lines(self, items: AsyncGenerator[Item, None]) -> AsyncGenerator[bytes, None]:
-        """The first block has no data: it tells the client that it is heard, and where it begins."""
+        """Yield the blocks of the stream. The first has no data. It shows the client that the stream is open,
+        and where it begins."""
         yield b"retry: %d\n%s" % (RECONNECT_MS, self._block())
         try:
             async with aclosing(items):
@@ -188,11 +197,12 @@ class EventStream:
                     await self._slices.spend(ROW + self._units + (len(block) >> 10))
                     if block:
                         yield block
-                        self._spoke = time.monotonic()
+                        self._last_sent = time.monotonic()
         except BrokerError as error:
             yield self._block("problem", msgspec.json.encode(problems.of_broker(error)))
 
     async def _written(self, item: Item) -> bytes:
+        """Return the block of a message, a gap or a pause. It may be empty."""
         if isinstance(item, Message):
             return await self._event(item) or self._sign_of_life()
         if item is None:
@@ -200,7 +210,7 @@ class EventStream:
         return self._block("gap", gap_json(item))
 
     async def _event(self, message: Message) -> bytes:
-        """Empty for what the subscription does not want."""
+        """Return the block of a message. It is empty if the subscription does not want the message."""
         decoded = self._reading.read(message)
         if self._skips if decoded is None else not self._selection.holds(decoded.event):
             return b""
@@ -210,8 +220,9 @@ class EventStream:
         return self._block(data=document)
 
     def _sign_of_life(self) -> bytes:
-        """Much may come of which nothing is wanted; its place is told now and then all the same."""
-        if time.monotonic() - self._spoke < HEARTBEAT_EVERY:
+        """Return a block without data that reports the position, or nothing if a block was sent recently.
+        Many messages may arrive without a wanted one."""
+        if time.monotonic() - self._last_sent < HEARTBEAT_EVERY:
             return b""
         return b": nothing wanted\n" + self._block()
 
@@ -220,7 +231,7 @@ class EventStream:
 
 
 class VerdictStream(EventStream):
-    """Every record, wanted or not, with what each filter says of it: the filters as they are now."""
+    """A stream of every record of a subscription's topics, with the result of each of its current filters."""
 
     async def _event(self, message: Message) -> bytes:
         place = {
@@ -230,17 +241,19 @@ class VerdictStream(EventStream):
         }
         decoded = self._reading.read(message)
         if decoded is None:
-            told = self._foreign()
+            verdict = self._foreign()
         else:
-            told = await self._judged(decoded, message.record.key)
-        return self._block("verdict", msgspec.json.encode({**place, **told}))
+            verdict = await self._judged(decoded, message.record.key)
+        return self._block("verdict", msgspec.json.encode({**place, **verdict}))
 
     def _foreign(self) -> dict[str, object]:
+        """Return the verdict about a record that is not a CloudEvent."""
         verdict = "skipped" if self._skips else "no-event"
-        fault = f"the record is no CloudEvent; on_foreign: {self._subscription.on_foreign}"
+        fault = f"the record is not a CloudEvent, and on_foreign is {self._subscription.on_foreign}"
         return {"event": None, "verdict": verdict, "lane": None, "fault": fault, "filters": []}
 
     async def _judged(self, decoded: Decoded, key: bytes | None) -> dict[str, object]:
+        """Return the verdict about an event, with the result of each filter."""
         event = decoded.event
         filters = await self._slices.run(self._explain.steps(event))
         attributes = event.attributes
@@ -253,7 +266,8 @@ class VerdictStream(EventStream):
         }
 
     def _word(self, event: CloudEvent) -> str:
-        """Return the verdict as the worker counts it: a failed expression matters where the event is not wanted."""
+        """Return the verdict in the form that the worker counts. A failed expression counts only if the event
+        is not wanted."""
         if self._selection.holds(event):
             return "wanted"
         return FILTER_ERROR if self._selection.failed else FILTERED

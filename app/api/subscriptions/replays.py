@@ -1,4 +1,4 @@
-"""``:replay``: a range of the log to one subscription once more, beside what it gets anyway."""
+"""``:replay``: deliver a range of a log to one subscription again, in addition to its new events."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from app.model.subscription import Subscription
 
 
 def _form(value: object) -> str:
+    """Return the tag of a start or an end: ``word`` for a text such as ``earliest``, else ``place``."""
     return "word" if isinstance(value, str) else "place"
 
 
@@ -39,8 +40,8 @@ Latest = Annotated[Annotated[Literal["latest"], Tag("word")] | Position, Discrim
 
 
 class ReplayRequest(BaseModel):
-    """Start and end in the form of `start` of a subscription; partitions that `position` does not
-    name are left out."""
+    """The range to deliver again. Start and end have the form of `start` of a subscription. Partitions that
+    `position` does not name are left out."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -50,36 +51,39 @@ class ReplayRequest(BaseModel):
         examples=["earliest"],
     )
     until: Latest = Field(
-        "latest", description="end of the range, exclusive; latest is the present end"
+        "latest",
+        description="end of the range, exclusive; latest is the end at the time of the request",
     )
     topic: str | None = Field(
         None, description="only this topic; by default all topics of the subscription"
     )
-    rate: Rate = Field(0, description="events a second, at least one a day; 0: no limit")
-    dry_run: bool = Field(False, description="only return the plan")
+    rate: Rate = Field(0, description="events per second, at least one a day; 0 for no limit")
+    dry_run: bool = Field(False, description="true to return the plan only")
 
 
 class ReplayView(View):
     """The remaining range of a replay in one partition."""
 
-    id: int
+    id: int = Field(description="id of the replay of this partition")
     topic: str
     partition: int
-    next: str = Field(description="the first position that may be unfinished")
+    next: str = Field(description="first position that may be unfinished")
     until: str = Field(description="end of the range, exclusive")
-    remaining: int | None = Field(description="most records; null if positions cannot be counted")
-    done: int
-    rate: float = Field(description="events a second; 0: no limit")
-    asked_ms: int
+    remaining: int | None = Field(
+        description="maximum number of remaining records; null if positions are not numbers"
+    )
+    done: int = Field(description="number of finished records")
+    rate: float = Field(description="events per second; 0 for no limit")
+    asked_ms: int = Field(description="time of the request, in ms since the epoch")
 
 
 class ReplayPlan(BaseModel):
-    """The plan of a replay."""
+    """The ranges of a replay."""
 
-    dry_run: bool
-    replays: list[ReplayView] = Field(description="ranges by partition; empty ones are left out")
+    dry_run: bool = Field(description="true if nothing was started")
+    replays: list[ReplayView] = Field(description="range of each partition, without empty ones")
     total: int | None = Field(
-        description="most records, including filtered ones; null if the log cannot tell"
+        description="maximum number of records, including filtered ones; null if positions are not numbers"
     )
 
 
@@ -103,8 +107,8 @@ async def replay(
     body: ReplayRequest,
     response: Response,
 ) -> ReplayPlan:
-    """Deliver a range again, beside new events, with the filters, order and retries of the
-    subscription. The group does not move. A subscription has one replay at a time."""
+    """Deliver a range again, in addition to new events, with the filters, order and retries of the
+    subscription. The group's position does not change. A subscription has one replay at a time."""
     subscription = runnable(await entry_of(registry, id))
     planned = await _planned(brokers, subscription, body, now_ms(clock))
     if body.dry_run:
@@ -115,7 +119,9 @@ async def replay(
         raise Refused(422, "empty-range", "the range is empty")
     numbers = await store.replays.ask(planned)
     if not numbers:
-        raise Refused(409, "under-way", "a replay is running: wait, or DELETE its /replays")
+        raise Refused(
+            409, "under-way", f"a replay of {id} is running. Wait for it, or DELETE its /replays"
+        )
     await registry.nudge()
     asked = zip(planned, numbers, strict=True)
     return _plan([replace(each, id=number) for each, number in asked], dry_run=False)
@@ -123,14 +129,14 @@ async def replay(
 
 @routes.operation("GET /{id}/replays", "replays", (404, 503))
 async def replays(registry: RegistryDep, store: StoreDep, id: Id) -> list[ReplayView]:
-    """The remaining ranges of its replay; empty when it is done."""
+    """Return the remaining ranges of the subscription's replay. The list is empty when the replay is done."""
     entry = await entry_of(registry, id)
     return [_view(each) for each in await store.replays.all(entry.id)]
 
 
 @routes.operation("DELETE /{id}/replays", "cancel_replays", (404, 503), status_code=204)
 async def cancel(registry: RegistryDep, store: StoreDep, id: Id) -> Response:
-    """Cancel its replay; attempts on the wire still finish."""
+    """Cancel the subscription's replay. Attempts that are in flight still finish."""
     entry = await entry_of(registry, id)
     for each in await store.replays.all(entry.id):
         await store.replays.end(each.id)
@@ -143,9 +149,11 @@ async def cancel_one(
     registry: RegistryDep,
     store: StoreDep,
     id: Id,
-    replay: Annotated[int, Path(ge=1, le=2**63 - 1, description="of one partition")],
+    replay: Annotated[
+        int, Path(ge=1, le=2**63 - 1, description="id of the replay of one partition")
+    ],
 ) -> Response:
-    """Cancel its replay in one partition."""
+    """Cancel the subscription's replay in one partition."""
     entry = await entry_of(registry, id)
     known = {each.id for each in await store.replays.all(entry.id)}
     if replay not in known:
@@ -158,6 +166,7 @@ async def cancel_one(
 async def _planned(
     brokers: Brokers, subscription: Subscription, body: ReplayRequest, asked_ms: int
 ) -> list[Replay]:
+    """Return the replay of each partition, without empty ranges. The rate is divided among the partitions."""
     broker = subscription.source.broker
     log = _replayable(brokers, subscription)
     found = []
@@ -181,31 +190,39 @@ async def _planned(
 
 
 def _replayable(brokers: Brokers, subscription: Subscription) -> Log:
+    """Return the log of a subscription. Raise Refused with 409 for a pull subscription, and for a log that
+    cannot be read again."""
     log = log_of(brokers, subscription.source.broker)
     if isinstance(subscription.sink, Pull):
         raise Refused(
             409,
             "not-replayable",
-            "its events are pulled: create a pull subscription that starts there",
+            f"subscription {subscription.id} has a pull queue. Create another pull subscription that starts there",
         )
     if not log.capabilities.replayable:
         raise Refused(
             409,
             "not-replayable",
-            f"reads of broker {log.name} consume messages: keep the events in a log that can be"
-            " read again, as the embedded one, Kafka, Pulsar or a stream",
+            f"broker {log.name} cannot be read again, because reads consume messages. Store the events in a log"
+            " that can: the embedded log, Kafka, Pulsar or a RabbitMQ stream",
         )
     return log
 
 
 def _topics(subscription: Subscription, body: ReplayRequest) -> Sequence[str]:
+    """Return the topics to replay. Raise Refused with 422 for a topic that the subscription does not read, or
+    for a position without a topic."""
     topics = subscription.source.topics
     if body.topic is not None and body.topic not in topics:
-        raise Refused(422, "unknown-topic", f"its topics are {', '.join(topics)}")
+        raise Refused(422, "unknown-topic", f"topic is none of {', '.join(topics)}")
     chosen = topics if body.topic is None else (body.topic,)
     positions = any(isinstance(each, Start) and each.position for each in (body.begin, body.until))
     if positions and len(chosen) > 1:
-        raise Refused(422, "topic-needed", "a position belongs to one topic: name it with topic")
+        raise Refused(
+            422,
+            "topic-needed",
+            "position needs a topic, because a position belongs to one. Set topic",
+        )
     return chosen
 
 
@@ -217,9 +234,10 @@ async def _places(
     *,
     unnamed: Literal["latest"] | None,
 ) -> dict[int, str]:
-    """By partition. Those that positions do not name are at ``unnamed``, or left out."""
+    """Return the position in each partition. Partitions that ``at`` does not name get ``unnamed``, or are
+    left out if that is None."""
     if isinstance(at, Start) and at.time is not None and not log.capabilities.seek_by_time:
-        raise Refused(422, "not-capable", f"broker {log.name} has no times: give positions")
+        raise Refused(422, "not-capable", f"broker {log.name} cannot seek by time. Send positions")
     found = await start_points.resolve(log, topic, ends, _text(at))
     named = {number: place.position for number, place in found.items()}
     if isinstance(at, Start) and at.position is not None:
@@ -230,6 +248,7 @@ async def _places(
 
 
 def _text(at: str | Start) -> str:
+    """Return a start or an end in the form that ``start_points.resolve`` accepts."""
     if isinstance(at, str):
         return at
     if at.time is not None:
@@ -238,6 +257,7 @@ def _text(at: str | Start) -> str:
 
 
 def _plan(replays: Sequence[Replay], *, dry_run: bool) -> ReplayPlan:
+    """Return the answer for these replays."""
     views = [_view(each) for each in replays]
     counts = [each.remaining for each in views]
     known = [count for count in counts if count is not None]
@@ -253,7 +273,7 @@ def _view(replay: Replay) -> ReplayView:
 
 
 def _distance(begin: str, until: str) -> int | None:
-    """Where positions are numbers, as on Kafka and the embedded log."""
+    """Return the number of records between two positions, or None if positions are not numbers, as on Pulsar."""
     if begin.isdecimal() and until.isdecimal():
         return max(0, int(until) - int(begin))
     return None

@@ -1,7 +1,8 @@
-"""``/v1/subscriptions``: made, read, replaced, patched and deleted.
+"""``/v1/subscriptions``: create, read, replace, patch and delete subscriptions.
 
-The document is the one of the configuration file: what GET answers can be pasted there, and what stands
-there can be posted here. How a subscription fares is no part of it: ``/status`` says that.
+A document has the form of the configuration file. The answer of GET can be pasted into the file, and a
+subscription of the file can be posted. The document does not contain the state of the subscription, which is
+under ``/status``.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ from app.sinks.pull_queue import Wakeups
 from app.telemetry import Counters
 
 PATH = "/v1/subscriptions"
-BEGUN_WITHIN = (
-    5.0  # seconds that a new subscription is given to join its group before it is answered
-)
+BEGUN_WITHIN = 5.0  # seconds to wait for a new subscription to join its group before the answer
 
 
 async def _standings(
@@ -53,15 +52,18 @@ async def _standings(
     clock: Annotated[Clock, uses(Clock)],
     shown: To,
 ) -> Standings:
+    """Return a reader of subscription states for the caller."""
     return Standings(subscriptions, brokers.logs, store, counters, clock, shown)
 
 
 StandingsDep = Annotated[Standings, Depends(_standings)]
-Id = Annotated[str, Path(description="its id")]
+Id = Annotated[str, Path(description="id of the subscription")]
+"""A path parameter: the id of a subscription."""
 
 
 routes = router(PATH, tags=["subscriptions"])
-"""Is to come after the verbs: an id ends at a colon."""
+"""The routes of subscriptions. They must be included after the actions such as ``:pause``, because an id ends
+at a colon."""
 
 
 @routes.operation(
@@ -81,8 +83,8 @@ async def create(
     by: By,
     request: Request,
 ) -> Response:
-    """Create a subscription, with the id of the document or a generated one. If this process
-    delivers, `start: latest` begins before the answer."""
+    """Create a subscription with the id of the document or a generated one. If this process delivers, `start:
+    latest` takes effect before the answer."""
     document = await bodies.read_object(request, registry.largest_document)
     entry = await made(brokers, registry, subscriptions, wakeups, document)
     by.tell(target=entry.id)
@@ -97,9 +99,11 @@ async def subscriptions(
     broker: Annotated[
         str | None, Query(description="only subscriptions that read from this broker")
     ] = None,
-    state: Annotated[str | None, Query(description="running, paused, disabled ...")] = None,
+    state: Annotated[
+        str | None, Query(description="only subscriptions in this state, such as running or paused")
+    ] = None,
 ) -> Response:
-    """All subscriptions, of the file and of the API, each with its status."""
+    """Return all subscriptions of the file and of the API, each with its status."""
     every = await registry.entries()
     wanted = [
         (each, now)
@@ -125,8 +129,8 @@ async def subscriptions(
 async def subscription(
     registry: RegistryDep, id: Id, if_none_match: IfNoneMatch = None
 ) -> Response:
-    """Its document, as in the file or as given. A secret is shown as a placeholder; if the
-    placeholder is sent back, the secret stays."""
+    """Return the document of a subscription, as in the file or as it was sent. A secret is replaced by a
+    placeholder. A placeholder that is sent back keeps the secret."""
     entry = await entry_of(registry, id)
     if Conditions(if_none_match=if_none_match).unchanged(entry):
         return Response(status_code=304, headers={"etag": entry.etag})
@@ -135,7 +139,7 @@ async def subscription(
 
 @routes.operation("GET /{id}/status", "subscription_status", (404, 503))
 async def status(registry: RegistryDep, standings: StandingsDep, id: Id) -> Standing:
-    """Its status: state and cause, lag, unfinished messages, faults."""
+    """Return the status of a subscription: state and cause, lag, unfinished messages, faults."""
     return await standings.one(await entry_of(registry, id))
 
 
@@ -160,7 +164,7 @@ async def replace(
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Replace the document (`If-Match`), or create one under this id (`If-None-Match: *`)."""
+    """Replace the document (`If-Match`), or create a subscription with this id (`If-None-Match: *`)."""
     document = await bodies.read_object(request, registry.largest_document)
     entry = await registry.entry(id)
     conditions = Conditions(if_match, if_none_match)
@@ -186,8 +190,8 @@ async def replace(
 async def patch(
     brokers: BrokersDep, registry: RegistryDep, request: Request, id: Id, if_match: IfMatch = None
 ) -> Response:
-    """Change some settings (RFC 7396): members replace members, null resets a member to its
-    default."""
+    """Change some settings by a JSON Merge Patch (RFC 7396). Members replace members, and null resets a
+    member to its default."""
     change = await bodies.read_object(request, registry.largest_document, bodies.MERGE_PATCH)
     entry = await entry_of(registry, id)
     conditions = Conditions(if_match)
@@ -205,8 +209,8 @@ async def patch(
     response_class=JSONResponse,
 )
 async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Response:
-    """Delete the subscription and its waiting events; dead letters stay. Answers with its last
-    document. `If-Match` is optional."""
+    """Delete the subscription and its waiting events, and return its last document. Dead letters are kept.
+    `If-Match` is optional."""
     entry = await entry_of(registry, id)
     Conditions(if_match).check(entry)
     await registry.remove(entry)
@@ -214,17 +218,17 @@ async def delete(registry: RegistryDep, id: Id, if_match: IfMatch = None) -> Res
 
 
 def allow(routes: Router, all_: str, one: str, *, patch: bool) -> None:
-    """OPTIONS of all subscriptions and of one. ``all_`` and ``one``: ids of the operations."""
+    """Add the OPTIONS operations of the collection and of one subscription, with their operation ids."""
     of_one = f"GET, PUT, {'PATCH, ' if patch else ''}DELETE, OPTIONS"
 
     @routes.operation("OPTIONS", all_, status_code=204)
     async def allowed() -> Response:
-        """The allowed methods, as the CloudEvents draft defines it."""
+        """Return the allowed methods, as the CloudEvents draft defines."""
         return Response(status_code=204, headers={"allow": "GET, POST, OPTIONS"})
 
     @routes.operation("OPTIONS /{id}", one, summary="Allowed", status_code=204)
     async def allowed_one(id: Id) -> Response:  # noqa: ARG001
-        """The allowed methods, as the CloudEvents draft defines it."""
+        """Return the allowed methods, as the CloudEvents draft defines."""
         return Response(status_code=204, headers={"allow": of_one})
 
 
@@ -232,25 +236,33 @@ allow(routes, "subscriptions_allow", "subscription_allow", patch=True)
 
 
 async def entry_of(registry: Registry, subscription: str) -> Entry:
+    """Return the entry of a subscription. Raise Refused with 404 if it does not exist."""
     entry = await registry.entry(subscription)
     if entry is None:
-        raise Refused(404, "unknown-subscription", f"there is no subscription {subscription}")
+        raise Refused(404, "unknown-subscription", f"subscription {subscription} does not exist")
     return entry
 
 
 async def subscription_of(subscriptions: Subscriptions, name: str) -> Subscription:
-    """As it runs, for a client that fetches its events. Raises Refused for one that is not there."""
+    """Return a declared subscription, for a client that fetches its events. Raise Refused with 404 if it does
+    not exist."""
     for each in await subscriptions.declared():
         if each.id == name:
             return each
-    raise Refused(404, "unknown-subscription", f"there is no subscription {name}")
+    raise Refused(404, "unknown-subscription", f"subscription {name} does not exist")
 
 
 def answered(
     entry: Entry, shown: Mapping[str, Any], *, before: Entry | None = None, made_at: str = ""
 ) -> Response:
-    """``shown``: its document, or the draft's. ``before``: what it was until it was changed. ``made_at``:
-    the path under which it is new."""
+    """Return the answer with a document.
+
+    Args:
+        entry: The stored subscription.
+        shown: Its document, possibly in the form of the draft.
+        before: The entry before a change, or None.
+        made_at: The path of the collection in which it was created, or "".
+    """
     headers = {"etag": entry.etag, **_warned(before, entry)}
     if made_at:
         headers["location"] = f"{made_at}/{entry.id}"
@@ -258,7 +270,8 @@ def answered(
 
 
 def _warned(before: Entry | None, now: Entry) -> dict[str, str]:
-    """A header beside the document, which has no room for it: what a change does to events that wait."""
+    """Return a header with the effect of a change on waiting events, or no header. The document has no member
+    for such a warning."""
     if before is None or before.subscription is None or now.subscription is None:
         return {}
     old, new = before.subscription.retry.schedule, now.subscription.retry.schedule
@@ -273,6 +286,7 @@ async def _changed(
     conditions: Conditions,
     document: dict[str, Any],
 ) -> Response:
+    """Replace a document and return the answer. A subscription of the API needs If-Match."""
     if entry.origin == "api":
         conditions.demand()
     await demand_held(brokers, document, entry.document)
@@ -281,12 +295,14 @@ async def _changed(
 
 
 def _same(document: dict[str, Any], name: str) -> str:
+    """Return the id from the path. Raise Refused with 400 if the document has another."""
     if document.get("id", name) != name:
-        raise Refused(400, "other-id", f"the document's id is not {name}")
+        raise Refused(400, "other-id", f"the id of the document is not {name}, as in the path")
     return name
 
 
 def _broker(entry: Entry) -> object:
+    """Return the broker that the document names, or None."""
     source = entry.document.get("source")
     return source.get("broker") if isinstance(source, dict) else None
 
@@ -298,7 +314,8 @@ async def made(
     wakeups: Wakeups,
     document: dict[str, Any],
 ) -> Entry:
-    """When it has its place in the log, or time is over: then its status says how far it is."""
+    """Store a new subscription and wait until it has joined its group, for at most 5 s. After that, its
+    status shows its progress."""
     await demand_held(brokers, document)
     entry = await registry.make(document)
 

@@ -1,5 +1,8 @@
-"""Bodies and answers of ``/v1/subscriptions`` in the words of OpenAPI. They are read and written by hand,
-so that a document stays the one that was given: nothing of this is derived."""
+"""The OpenAPI descriptions of bodies and answers of ``/v1/subscriptions``.
+
+Handlers read and write these documents themselves, so that a document is stored as it was sent. FastAPI
+derives nothing from this module.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +39,25 @@ def _body(media_type: str, schema: str, example: Any) -> dict[str, Any]:
 REQUEST_BODY = _body("application/json", "Subscription", _EXAMPLE)
 PATCH_BODY = _body("application/merge-patch+json", "SubscriptionPatch", {"concurrency": 8})
 ANSWER: dict[str, Any] = {
-    "description": ("The document, which can be pasted into the configuration file."),
+    "description": "The document, which can be pasted into the configuration file.",
     "content": {
         "application/json": {"schema": {"$ref": _REF.format(model="SubscriptionDocument")}}
     },
 }
 DRAFT_BODY = _body("application/json", "DraftSubscription", _DRAFT)
 DRAFT_ANSWER: dict[str, Any] = {
-    "description": "In the terms of the draft.",
+    "description": "The subscription in the form of the draft.",
     "content": {"application/json": {"schema": {"$ref": _REF.format(model="DraftAnswer")}}},
 }
 ETAG: dict[str, Any] = {
-    "ETag": {"description": "For If-Match.", "schema": {"type": "string", "minLength": 3}}
+    "ETag": {
+        "description": "Version of the document, for If-Match.",
+        "schema": {"type": "string", "minLength": 3},
+    }
 }
 WARNING: dict[str, Any] = {
     "Skybridge-Warning": {
-        "description": ("Effect of the change on waiting events; only if there is one."),
+        "description": "Effect of the change on waiting events, if there is one.",
         "schema": {"type": "string"},
     }
 }
@@ -65,12 +71,12 @@ _LINKED = (
 LINKS: dict[str, Any] = {
     name: {"operationId": name, "parameters": {"id": "$response.body#/id"}} for name in _LINKED
 }
-"""What can be done next with one that was just made."""
+"""Operations that a client may call next for a subscription that it just created."""
 
 
 def schemas() -> Mapping[str, Any]:
-    """Of requests: the model itself. Of answers: whatever fits it as its author wrote it, references
-    of the file included."""
+    """Return the schemas of these bodies and answers. A request has the schema of the model. An answer may be
+    any document that fits the model, including references of the file."""
     _, made = models_json_schema(
         [(Subscription, "validation")], ref_template="#/components/schemas/Subscription.{model}"
     )
@@ -97,13 +103,13 @@ def schemas() -> Mapping[str, Any]:
         "DraftAnswer": {**_draft(), "required": ["id", "sink", "protocol"]},
         "SubscriptionPatch": {
             "type": "object",
-            "description": ("Members as in Subscription; null resets a member to its default."),
+            "description": "Members as in Subscription; null resets a member to its default.",
         },
     }
 
 
 def _draft() -> dict[str, Any]:
-    """The CloudEvents Subscriptions API draft, 0.1-wip."""
+    """Return the schema of a subscription in the CloudEvents Subscriptions API draft, 0.1-wip."""
     text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
     return {
         "type": "object",
@@ -111,15 +117,17 @@ def _draft() -> dict[str, Any]:
         "properties": {
             "id": {
                 **text,
-                "description": ("set by Skybridge; ignored when a subscription is created"),
+                "description": "set by Skybridge; ignored when a subscription is created",
             },
-            "source": {**text, "description": "all events have this source"},
-            "types": {**texts, "minItems": 1, "description": "an event's type is one of them"},
+            "source": {**text, "description": "source of all delivered events"},
+            "types": {
+                **texts,
+                "minItems": 1,
+                "description": "types of delivered events; any of them matches",
+            },
             "config": {
                 "type": "object",
-                "description": (
-                    "broker and topics of its source, and every other Skybridge setting"
-                ),
+                "description": "broker and topics to read, and every other setting of Skybridge",
             },
             "filters": {"type": "array", "items": {"type": "object"}},
             "sink": {"type": "string", "format": "uri", "pattern": "^https?://[^/?#]"},

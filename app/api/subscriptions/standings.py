@@ -1,4 +1,4 @@
-"""The status of subscriptions: what their workers, their groups, the store and the counters know."""
+"""Read the status of subscriptions from their workers, their groups, the store and the counters."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ V = TypeVar("V")
 StandingT = TypeVar("StandingT", bound=Standing)
 
 Grouped = Mapping[str, Mapping[str, int]]
-"""A counter by its first label, then by its last."""
+"""A counter by its first label, then by its last label."""
 
 
 class Standings:
-    """Looks at subscriptions for one caller. ``logs``: by the name of the broker."""
+    """Reads the status of subscriptions for one caller. ``logs`` are by name of the broker."""
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Standings:
         self._shown = shown
 
     async def one(self, entry: Entry) -> Standing:
+        """Return the status of one subscription."""
         states = await self._subscriptions.states([entry])
         (found,) = await self.all([entry], states, Standing, Slices())
         return found
@@ -56,13 +57,15 @@ class Standings:
         kind: type[StandingT],
         slices: Slices,
     ) -> list[StandingT]:
-        """Return the status of each entry. ``states``: of each, as ``Subscriptions`` knows them."""
+        """Return the status of each entry as ``kind``. ``states`` has what ``Subscriptions`` knows of each
+        entry, in the same order."""
         pairs = zip(entries, await self.views(states, slices), strict=True)
         return await slices.each((kind.of(each, health=health) for each, health in pairs), ROW)
 
     async def views(
         self, states: Sequence[SubscriptionStatus], slices: Slices
     ) -> list[SubscriptionView]:
+        """Return the answer for each of these states."""
         if not states:
             return []
         counts = self._counters.values()
@@ -80,7 +83,7 @@ class Standings:
 
 
 class _Now(NamedTuple):
-    """What is asked once for all subscriptions."""
+    """Values that are read once for all subscriptions."""
 
     lag: Mapping[str, Sequence[int | None]]
     dead: Mapping[str, Mapping[str, int]]
@@ -111,7 +114,7 @@ def _view(state: SubscriptionStatus, now: _Now) -> SubscriptionView:
 
 
 def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -> Grouped:
-    """Sum up a counter in one pass: a thousand subscriptions may have their series."""
+    """Sum up a counter by its labels in one pass, because a thousand subscriptions may have their own series."""
     found: dict[str, dict[str, int]] = {}
     for (first, *_, last), count in counts.get(counter, {}).items():
         of_first = found.setdefault(first, {})
@@ -122,11 +125,12 @@ def grouped(counts: Mapping[str, Mapping[tuple[str, ...], int]], counter: str) -
 def filter_errors(
     counts: Mapping[str, Mapping[tuple[str, ...], int]],
 ) -> Mapping[tuple[str, ...], int]:
-    """Return the counts by ``route`` or ``subscription`` and its name."""
+    """Return the number of filter errors by kind (``route`` or ``subscription``) and name."""
     return counts.get(COUNTER, {})
 
 
 def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
+    """Return the lag of each partition by group."""
     found: dict[str, list[int | None]] = {}
     for each in lag:
         found.setdefault(each.group, []).append(each.lag)
@@ -134,6 +138,7 @@ def _by_group(lag: Sequence[GroupLag]) -> Mapping[str, Sequence[int | None]]:
 
 
 def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[str, int]]:
+    """Return the number of dead letters by subscription, then by cause."""
     found: dict[str, dict[str, int]] = {}
     for (owner, cause), count in letters.items():
         found.setdefault(owner, {})[cause] = count
@@ -141,23 +146,24 @@ def _by_owner(letters: Mapping[tuple[str, str], int]) -> Mapping[str, Mapping[st
 
 
 def _lag_of(partitions: Sequence[int | None]) -> int | None:
-    """Return None where one of the partitions cannot be asked: a part of the truth would mislead."""
+    """Return the sum of the lags. Return None if one is unknown, because a partial sum would mislead."""
     known = [count for count in partitions if count is not None]
     return sum(known) if known and len(known) == len(partitions) else None
 
 
 async def brokers_of(logs: Mapping[str, Log]) -> dict[str, Health]:
+    """Return the health of each broker."""
     return {name: await log.health() for name, log in logs.items()}
 
 
 async def letters_of(store: Store) -> Mapping[tuple[str, str], int]:
-    """Count dead letters by subscription and cause. Return none if the store does not answer: the rest of the status
-    is shown all the same."""
+    """Return the number of dead letters by subscription and cause. It is empty if the store does not answer,
+    so that the other parts of the status are shown."""
     return await _or_none(store.letters.count(LetterChoice()))
 
 
 async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscription]:
-    """Count parked events by subscription. Return none if the store does not answer."""
+    """Return the parked events by subscription. It is empty if the store does not answer."""
     found, now = await _or_none(store.parked.count()), clock.now()
     return {
         name: ParkedOfSubscription(
@@ -170,6 +176,7 @@ async def parked_of(store: Store, clock: Clock) -> Mapping[str, ParkedOfSubscrip
 
 
 async def _or_none(asked: Awaitable[Mapping[K, V]]) -> Mapping[K, V]:
+    """Return the answer of the store, or an empty one if the store is unavailable."""
     try:
         return await asked
     except StoreUnavailable:

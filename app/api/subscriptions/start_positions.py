@@ -1,6 +1,6 @@
-"""The start position of a new subscription, compared with what its topics hold at that moment.
+"""Check the start position of a new subscription against the positions that its topics have now.
 
-A subscription whose start is outside of its log stops when it begins, so a caller gets the refusal instead.
+A subscription whose start position is not in its log would stop at once. The caller gets an error instead.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from app.model.position import not_held
 from app.model.start import Start
 from app.model.subscription import Source
 
-WITHIN = 2.0  # seconds to ask the broker; without an answer the position may be right
+WITHIN = 2.0  # seconds to wait for the broker; without an answer, the position is accepted
 
 
 async def demand_held(
     brokers: Brokers, document: Mapping[str, Any], before: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise SenderError (422) for a start position that the log does not hold. A position that ``before`` has too is not
-    looked at: it is used only at the first start. All other faults of the document are left to the registry."""
+    """Raise SenderError with 422 if the log does not have the start position of the document.
+
+    A position that ``before`` has too is not checked, because it is used only at the first start. Other
+    faults of the document are left to the registry.
+    """
     if before is not None and all(before.get(each) == document.get(each) for each in _DECIDING):
         return
     try:
@@ -36,7 +39,7 @@ async def demand_held(
         faults = await _faults(brokers, source, start.position)
         if faults:
             raise SenderError(
-                "Not a valid subscription",
+                "The subscription is not valid",
                 status=422,
                 code="invalid-subscription",
                 faults=faults,
@@ -47,6 +50,7 @@ _DECIDING = ("start", "source")
 
 
 async def _faults(brokers: Brokers, source: Source, positions: Mapping[int, str]) -> list[Fault]:
+    """Return a fault for each position that its partition does not have."""
     try:
         async with asyncio.timeout(WITHIN):
             metadata = await brokers.logs[source.broker].metadata(source.topics)
@@ -61,7 +65,7 @@ async def _faults(brokers: Brokers, source: Source, positions: Mapping[int, str]
 
 
 def _fault(number: int, reason: str) -> Fault:
-    cure = "name a position that is held, a time, earliest or latest"
+    cure = "Cure: name an existing position, a time, earliest or latest"
     return Fault(
-        "unfit-setting", f"start.position.{number}: {reason}; {cure}", f"/start/position/{number}"
+        "unfit-setting", f"start.position.{number}: {reason}. {cure}", f"/start/position/{number}"
     )

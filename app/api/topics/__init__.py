@@ -1,1 +1,1 @@
-"""Shell. ``/v1/topics``: metadata, records, tail and produce, by reading without a group."""
+"""Shell. ``/v1/topics``: metadata, records, tail and produce. Topics are read without a group."""

@@ -1,6 +1,6 @@
-"""Reading a topic without a group: a page of it, or all that comes from now on.
+"""Read a topic without a group: one page of it, or all messages from now on.
 
-Positions are opaque (design: Log), so following goes from one ``latest`` to the next.
+Positions are opaque, so a tail reads from one ``latest`` to the next.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from app.interfaces import Log
 from app.model.message import Message, Partition
 from app.model.metadata import PartitionMetadata
 
-READ = 4  # units of a record that is read and perhaps passed over
-LOOK_EVERY = 0.25  # seconds between two looks at a topic that rests
-HEARTBEAT_EVERY = 15.0  # seconds; a comment then keeps proxies from closing the stream
+READ = 4  # units of a record that is read, wanted or not
+LOOK_EVERY = 0.25  # seconds between reads of a topic without new messages
+HEARTBEAT_EVERY = 15.0  # seconds until a comment keeps proxies from closing an idle stream
 
 
 class Bounds(NamedTuple):
-    """Of one page: messages, bytes of their records, seconds. The first message is always in it."""
+    """The limits of one page: messages, bytes of their records, seconds. A page has at least one message."""
 
     messages: int
     bytes: int
@@ -35,14 +35,17 @@ class Bounds(NamedTuple):
 
 
 Wanted = Callable[[Message], bool]
+"""A function that returns True for a message that a reader wants."""
 
 
 def everything(_: Message) -> bool:
+    """Accept every message."""
     return True
 
 
 class Page:
-    """What was read, and the places that come next. ``looked_at``: messages, whether wanted or not."""
+    """A page of messages, and the places at which the next page starts. ``looked_at`` counts the messages
+    that were read, wanted or not."""
 
     def __init__(self, bounds: Bounds, places: dict[int, StartPoint], wanted: Wanted) -> None:
         self.messages: list[Message] = []
@@ -54,7 +57,8 @@ class Page:
         self._bytes = 0
 
     def take(self, message: Message) -> bool:
-        """False: it is full, and the message is the next one."""
+        """Add a message to the page if it is wanted. Return False if the page is full; the next page then
+        starts with the message."""
         number = message.partition.number
         if not self._wanted(message):
             self.looked_at += 1
@@ -74,7 +78,7 @@ class Page:
 
 
 class Gap(NamedTuple):
-    """What was to be read is gone by now: retention was faster. It goes on at ``earliest``."""
+    """A range of records that retention deleted before they were read. Reading continues at ``earliest``."""
 
     partition: int
     place: StartPoint
@@ -82,10 +86,11 @@ class Gap(NamedTuple):
 
 
 Item = Message | Gap | None
+"""An item of a tail: a message, a gap, or None from time to time while nothing arrives."""
 
 
 async def partitions_of(log: Log, topic: str) -> tuple[PartitionMetadata, ...] | None:
-    """None: there is no such topic."""
+    """Return the partitions of a topic, or None if it does not exist."""
     found = await log.metadata([topic])
     return next((each.partitions for each in found.topics if each.name == topic), None)
 
@@ -98,8 +103,8 @@ async def peek(
     bounds: Bounds,
     wanted: Wanted = everything,
 ) -> Page:
-    """From ``places`` to ``ends``, partition after partition. Raises BrokerUnavailable where nothing at
-    all came in time."""
+    """Read a page from ``places`` to ``ends``, partition after partition. Raise BrokerUnavailable if no
+    record arrived in time."""
     page = Page(bounds, places, wanted)
     try:
         async with asyncio.timeout(bounds.seconds):
@@ -113,6 +118,7 @@ async def peek(
 
 
 async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetadata]) -> bool:
+    """Read into the page. Return True if all partitions were read to their end."""
     slices = Slices()
     for each in ends:
         place = page.next[each.number]
@@ -128,7 +134,7 @@ async def _fill(page: Page, log: Log, topic: str, ends: Sequence[PartitionMetada
 async def read(
     log: Log, topic: str, end: PartitionMetadata, place: StartPoint
 ) -> AsyncGenerator[Message, None]:
-    """One partition from ``place`` to its end as it was."""
+    """Yield the messages of one partition from ``place`` to the end that ``end`` has."""
     if place.position == end.latest:
         return
     partition = Partition(topic, end.number)
@@ -140,10 +146,11 @@ async def read(
 
 @dataclass(eq=False)
 class Tail:
-    """Every message from ``places`` on, until ``stopped``.
+    """A tail of one topic: all messages from ``places`` on, until ``stopped``.
 
-    ``places`` moves along: a client that lost the stream goes on with what ``at`` said last. A partition
-    that appears later is read from its earliest (rule 10), unless one alone is followed (``only``).
+    ``places`` is updated as messages are read, so that a client that lost the stream can continue at its last
+    ``at``. A partition that is created later is read from its earliest record, unless the tail follows the
+    partition ``only`` alone.
     """
 
     log: Log
@@ -154,27 +161,30 @@ class Tail:
 
     @property
     def at(self) -> str:
+        """Return the current places as text."""
         return text_of(self.places)
 
     def items(self) -> AsyncGenerator[Item, None]:
-        """As ``follow``."""
+        """Yield the items of this topic alone, as ``follow`` does."""
         return follow((self,), self.stopped)
 
     async def news(self) -> AsyncGenerator[Message | Gap, None]:
-        """From where we are to the ends as they are now."""
+        """Yield what has arrived since the last call, up to the current ends. Raise BrokerRefused if the
+        topic was deleted."""
         ends = await partitions_of(self.log, self.topic)
         if not ends:
             raise BrokerRefused(
                 f"topic {self.topic} was deleted", kind="unknown-topic", broker=self.log.name
             )
         for end in ends:
-            if self.only in (None, end.number) and end.latest:  # else nobody can say now
+            if self.only in (None, end.number) and end.latest:  # an election leaves the end unknown
                 async with aclosing(self._behind_gaps(end)) as items:
                     async for item in items:
                         yield item
 
     async def _behind_gaps(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
-        """What is left behind a gap comes at once: there may be no next look."""
+        """Yield the items of a partition. After a gap, the partition is read again at once, because the
+        caller may not read again."""
         for _ in range(2):
             item: Message | Gap | None = None
             async for item in self._partition(end):
@@ -183,6 +193,7 @@ class Tail:
                 return
 
     async def _partition(self, end: PartitionMetadata) -> AsyncGenerator[Message | Gap, None]:
+        """Yield the messages of a partition up to its end, or a gap if retention deleted the current place."""
         place = self.places.setdefault(end.number, StartPoint(end.earliest))
         try:
             async with aclosing(read(self.log, self.topic, end, place)) as messages:
@@ -199,21 +210,23 @@ class Tail:
 
 
 async def follow(tails: Sequence[Tail], stopped: asyncio.Event) -> AsyncGenerator[Item, None]:
-    """All that comes, topic after topic; None now and then while nothing does. What is there already is
-    given in any case: with ``stopped`` from the start it goes to the end and no further. Raises
-    BrokerError when the broker goes away, or a topic."""
-    spoke = time.monotonic()
+    """Yield all items of the tails, topic after topic, and None from time to time while nothing arrives.
+
+    Messages that exist already are always yielded. If ``stopped`` is set from the start, the stream ends at
+    the current end. Raises BrokerError if a broker fails or a topic is deleted.
+    """
+    last_item = time.monotonic()
     while True:
         last_look = stopped.is_set()
         for tail in tails:
             async with aclosing(tail.news()) as news:
                 async for item in news:
-                    spoke = time.monotonic()
+                    last_item = time.monotonic()
                     yield item
         if last_look:
             return
-        if time.monotonic() - spoke >= HEARTBEAT_EVERY:
-            spoke = time.monotonic()
+        if time.monotonic() - last_item >= HEARTBEAT_EVERY:
+            last_item = time.monotonic()
             yield None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stopped.wait(), LOOK_EVERY)

@@ -1,6 +1,7 @@
-"""A message of a log as JSON: the event in the JSON format, whatever format it lies there in; and a
-document that nobody here reads as what it is: its content type, its bytes. And the reading of messages as
-events of one subscription.
+"""Convert a message of a log to JSON, and read messages as events of one subscription.
+
+An event is shown in the JSON event format, whatever its stored format is. A document that Skybridge cannot
+read is shown as its content type and bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +22,18 @@ from app.model.message import Message
 from app.model.subscription import Subscription
 
 WITHHELD: dict[str, object] = {"withheld": "data"}
+"""The member of an answer whose data is withheld."""
 
 
 def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = ALL) -> bytes:
-    """See ``answers.MessageView``. ``kind``: of the broker that it lies in. ``raw``: with the record as
-    it is on the wire, for readers who are shown everything."""
+    """Return the members of ``answers.MessageView`` as JSON.
+
+    Args:
+        message: The message to show.
+        kind: The protocol of its broker.
+        raw: Whether to add the record in wire format, for callers that may see everything.
+        shown: What the caller may see.
+    """
     record = message.record
     view: dict[str, object] = {
         "topic": message.partition.topic,
@@ -46,13 +54,14 @@ def to_json(message: Message, kind: str, *, raw: bool = False, shown: Shown = AL
 
 
 def one_line(document: bytes) -> bytes:
-    """The same JSON without line ends, which server-sent events and lists of lines end at: data goes out
-    as it was written, and JSON has bare line ends between its tokens only."""
+    """Return the same JSON without line ends, at which a server-sent event would end. JSON has bare line ends
+    only between tokens."""
     return document.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """As it is on the wire. Headers in their order, with repeats and nulls; what is not UTF-8 in base64."""
+    """Return the members of ``answers.RecordView``: the record in wire format, with values that are not UTF-8
+    in base64."""
     return {
         "headers": [
             {
@@ -74,7 +83,8 @@ def _typed(value: Native | None) -> dict[str, object]:
 
 
 def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
-    """One member, named for how it is written."""
+    """Return one member: text under ``name``, or base64 under the name with the suffix "_base64" for bytes
+    that are not UTF-8."""
     try:
         return {name: None if value is None else value.decode()}
     except UnicodeDecodeError:
@@ -82,6 +92,7 @@ def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
 
 
 def _event(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    """Return the members that show an event."""
     event, withheld = shown.event(decoded.event)
     return {
         "mode": decoded.mode.value,
@@ -93,6 +104,7 @@ def _event(decoded: Decoded, shown: Shown) -> dict[str, object]:
 
 
 def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
+    """Return the members that show a document in a format that Skybridge cannot read."""
     more: dict[str, object] = WITHHELD
     if shown.everything:
         body = _base64(decoded.document or b"")
@@ -106,7 +118,7 @@ def _opaque(decoded: Decoded, shown: Shown) -> dict[str, object]:
 
 
 def _foreign(record: Record) -> dict[str, object]:
-    """Of what is no event."""
+    """Return the members that show a record that is not an event."""
     return {
         "headers": [[_name(name), _text(value)] for name, value in record.headers],
         "body_base64": None if record.body is None else _base64(record.body),
@@ -114,20 +126,23 @@ def _foreign(record: Record) -> dict[str, object]:
 
 
 def _name(name: str) -> str:
-    """Bytes that are not UTF-8, which Kafka has in names too, are shown as replacement characters."""
+    """Return a header name. Bytes that are not UTF-8, which Kafka allows in names, become replacement
+    characters."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _of_broker(text: str | None) -> str | None:
+    """Return a text of the broker with bytes that are not UTF-8 replaced, or None."""
     return None if text is None else _name(text)
 
 
 def _pairs(decoded: Decoded) -> list[list[str | None]]:
+    """Return the headers that do not belong to the event."""
     return [[_name(name), _text(value)] for name, value in decoded.foreign]
 
 
 def key_json(key: bytes | None) -> dict[str, object]:
-    """Text where it is text, in base64 otherwise."""
+    """Return the members that show a key: text, or base64 if it is not UTF-8."""
     if key is None:
         return {"key": None}
     try:
@@ -145,7 +160,8 @@ def _base64(value: bytes) -> str:
 
 
 class Reading:
-    """Events out of messages, in the version of the subscription; ``wrap`` as its worker does."""
+    """Reads messages as events of one subscription, in its CloudEvents version. Foreign messages are wrapped
+    as the worker does."""
 
     def __init__(self, brokers: Brokers, subscription: Subscription) -> None:
         self._subscription = subscription
@@ -154,7 +170,8 @@ class Reading:
         self._lasting = brokers.logs[self._broker].capabilities.positions
 
     def read(self, message: Message, known: Decoded | None = None) -> Decoded | None:
-        """None: it is no event. ``known``: as the worker read it."""
+        """Return the event of a message, or None if it has none. ``known`` is the event if a worker has
+        decoded it already."""
         decoded = known
         if decoded is None:
             try:
@@ -166,6 +183,7 @@ class Reading:
         return in_version(decoded, self._subscription.specversion)
 
     def _origin(self, message: Message) -> Origin:
+        """Return the origin that a wrapped event names."""
         topic, number = message.partition.topic, message.partition.number
         if not self._lasting:
             return Origin(self._broker, topic, number)
@@ -173,6 +191,6 @@ class Reading:
 
 
 def json_of(decoded: Decoded | None) -> bytes | None:
-    """The event in the JSON format; None where it is none, or its document is in a format that nobody here
-    reads."""
+    """Return the event in the JSON event format. Return None without an event, or if its document has a
+    format that Skybridge cannot read."""
     return None if decoded is None or decoded.opaque else json.write_event(decoded.event)

@@ -1,8 +1,8 @@
-"""``POST /v1/topics/…/records``: the Produce answer of the Kafka protocol guide, for one event.
+"""``POST /v1/topics/…/records``: publish one event to a topic by hand, as Kafka's Produce does.
 
-For looking and mending by hand: events that matter go through routes. It takes an event in any mode of
-HTTP, writes it as the broker's binding does, waits for the broker's acknowledgement within its time-out,
-and never makes a topic, whatever the broker's settings allow to routes.
+It is for inspection and repair; events of applications should use routes. The event may have any content mode
+of HTTP. It is written by the broker's binding, and the answer waits for the broker's acknowledgement. A topic
+is never created, even if the broker's settings allow that for routes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Header, Query, Request
+from pydantic import Field
 
 from app.api.access.operations import By, router
 from app.api.access.parts import BrokersDep
@@ -28,19 +29,19 @@ from app.interfaces import Log
 from app.model.spool import spooled_route
 from app.routing.publications import Manner
 
-LARGEST = 16 << 20  # bytes of a body, where the log names no bound of its own
-GROWN = 2  # a document may be so much larger than the record made of it: base64, names, quotes
+LARGEST = 16 << 20  # bytes of a body, if the log has no limit of its own
+GROWN = 2  # a document may be larger than its record by this factor: base64, names, quotes
 
 _BODY = bodies.event_body("One CloudEvent: binary (`ce-` headers), structured, or a batch of one.")
 
 
 class ReceiptView(View):
-    """The position of a record."""
+    """The place of the record that was written."""
 
     broker: str
     topic: str
     partition: int
-    position: str
+    position: str = Field(description="position of the record in its partition")
 
 
 routes = router("/v1/topics", tags=["topics"])
@@ -60,25 +61,23 @@ async def publish(
     broker: Broker,
     topic: Topic,
     key: Annotated[
-        str | None, Header(alias="Skybridge-Key", description="the record key (K7)")
+        str | None, Header(alias="Skybridge-Key", description="key of the record")
     ] = None,
     content_mode: Annotated[Mode, Query(description="content mode of the record")] = "binary",
 ) -> ReceiptView:
-    """Publish one event to an existing topic, without a route (Produce)."""
+    """Publish one event to an existing topic, without a route."""
     log = log_of(brokers, broker)
     if spooled_route(topic) is not None:
-        what = (
-            f"{topic} is a spool: its records say where they go, and the service alone writes them"
-        )
+        what = f"{topic} is a spool, to which only Skybridge writes. Publish to its target instead"
         raise BrokerRefused(what, kind="not-authorised", broker=broker)
     body = await _body(request, log)
     decoded = _one(http.decode(request.headers.raw, body))
     demand_source(by, decoded.own_attributes.get("source"))
     manner = brokers.manners.get(broker, Manner())
     writing = Writing(mode=content_mode, names=manner.names, strings=manner.strings)
-    key_bytes = None if key is None else key.encode("latin-1")  # as they came: no text need be
+    key_bytes = None if key is None else key.encode("latin-1")  # the raw bytes of the header
     record = BINDINGS[brokers.kinds[broker]].encode(decoded, writing, key_bytes)
-    await ends_of(log, broker, topic)  # also refuses what a log would make by itself
+    await ends_of(log, broker, topic)  # refuses a missing topic, which some logs would create
     (result,) = await log.submit(topic, (record,))
     if isinstance(result, BrokerError):
         raise result
@@ -86,7 +85,7 @@ async def publish(
 
 
 async def _body(request: Request, log: Log) -> bytes:
-    """Not more of it than could be stored."""
+    """Return the body. Raise BrokerRefused with 413 if it is larger than a record may be."""
     bodies.demand_identity(request)
     largest = (log.capabilities.max_record or LARGEST) * GROWN
     refusal = BrokerRefused(
@@ -96,10 +95,11 @@ async def _body(request: Request, log: Log) -> bytes:
 
 
 def _one(decoded: Sequence[Decoded]) -> Decoded:
+    """Return the only event. Raise Refused with 400 for a batch of another size."""
     if len(decoded) != 1:
         raise Refused(
             400,
             "not-one-event",
-            f"the request has {len(decoded)} events, but only one is allowed: post batches to /events",
+            f"the request has {len(decoded)} events, but one is required. Send batches to /events",
         )
     return decoded[0]

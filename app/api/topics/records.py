@@ -1,5 +1,5 @@
-"""``/v1/topics/…/records`` and ``…/tail``: the Fetch answers of the Kafka protocol guide, by the reading
-that belongs to no group: nobody's position moves."""
+"""``/v1/topics/…/records`` and ``…/tail``: read records, as Kafka's Fetch does, without a group and without
+commits."""
 
 from __future__ import annotations
 
@@ -33,30 +33,33 @@ from app.model.message import Message
 from app.model.metadata import PartitionMetadata
 
 LIMIT, LIMIT_MAX = 100, 1000  # messages of one page
-BYTES, BYTES_MAX = 1 << 20, 16 << 20  # of their records
-SECONDS, SECONDS_MAX = 5.0, 30.0
-RECONNECT_MS = 1000
+BYTES, BYTES_MAX = 1 << 20, 16 << 20  # bytes of the records of one page
+SECONDS, SECONDS_MAX = 5.0, 30.0  # for one page
+RECONNECT_MS = 1000  # after which a client reconnects to a lost stream
 
 From = Query(
     alias="from",
-    description="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position of the one "
-    "partition that is read, or partition@position of several, joined by commas",
+    description="earliest, latest, latest-20, a time as 2026-01-01T00:00:00Z, a position if one partition is "
+    "read, or several partition@position joined by commas",
 )
-Follow = Annotated[bool, Query(alias="follow", description="false: end at the end")]
+Follow = Annotated[
+    bool, Query(alias="follow", description="false to end at the current end of the topic")
+]
 LastEventId = Annotated[
     str | None, Header(description="id of the last received event; the stream continues after it")
 ]
 OfId = Annotated[Text | None, Query(alias="id", description="only events with this id")]
 OfSource = Annotated[
-    Text | None, Query(description="only events from this source; /shop/* for a prefix")
+    Text | None, Query(description="only events with this source, or a prefix as in /shop/*")
 ]
 OfType = Annotated[
-    Text | None, Query(alias="type", description="only events of this type; orders.* for a prefix")
+    Text | None,
+    Query(alias="type", description="only events with this type, or a prefix as in orders.*"),
 ]
 OfSubject = Annotated[
-    Text | None, Query(description="only events about this subject; order-7* for a prefix")
+    Text | None, Query(description="only events with this subject, or a prefix as in order-7*")
 ]
-Raw = Annotated[bool, Query(description="also show each record as it is on the wire")]
+Raw = Annotated[bool, Query(description="true to add each record in its wire format")]
 
 
 routes = router("/v1/topics", tags=["topics"])
@@ -75,17 +78,22 @@ async def peek(
     topic: Topic,
     begin: Annotated[str, From] = "earliest",
     partition: OnePartition = None,
-    limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="messages")] = LIMIT,
+    limit: Annotated[
+        int, Query(ge=1, le=LIMIT_MAX, description="maximum number of messages")
+    ] = LIMIT,
     max_bytes: Annotated[
         int,
         Query(
             ge=1,
             le=BYTES_MAX,
-            description="most bytes of records; the first record is always returned",
+            description="maximum bytes of the records; the first record is always returned",
         ),
     ] = BYTES,
     max_wait: Annotated[
-        float, Query(ge=1, le=SECONDS_MAX, description="seconds; next says how far they reached")
+        float,
+        Query(
+            ge=1, le=SECONDS_MAX, description="maximum seconds to read; next is where reading ended"
+        ),
     ] = SECONDS,
     raw: Raw = False,
     id_: OfId = None,
@@ -93,8 +101,8 @@ async def peek(
     type_: OfType = None,
     subject: OfSubject = None,
 ) -> Response:
-    """A page of a topic, partition after partition (Fetch). Records without the wanted attributes are
-    passed over."""
+    """Return a page of a topic, partition after partition (Kafka's Fetch). Records whose attributes do not
+    match are left out."""
     log = readable(log_of(brokers, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     start = await start_points.resolve(log, topic, ends, begin)
@@ -128,13 +136,13 @@ async def tail(
     subject: OfSubject = None,
     last_event_id: LastEventId = None,
 ) -> StreamingResponse:
-    """New messages as server-sent events (Fetch): `data` and filters as in records, `id` the positions of
-    all partitions. An event `gap` reports records that retention removed, `problem` the end of the
-    stream."""
+    """Stream new messages as server-sent events (Kafka's Fetch). `data` and the filters are those of records,
+    and `id` is the positions of all partitions. An event `gap` reports records that retention deleted, and
+    `problem` ends the stream."""
     log = readable(log_of(brokers, broker), topic)
     ends = led(await ends_of(log, broker, topic, partition), topic)
     known = start_points.places_of(last_event_id) if last_event_id else None
-    if last_event_id and known is None:  # to go on elsewhere would leave something out
+    if last_event_id and known is None:  # starting elsewhere would skip messages
         raise Refused(400, "bad-position", "Last-Event-ID is not an id of this stream")
     start = (
         await start_points.resolve(log, topic, ends, begin)
@@ -148,20 +156,21 @@ async def tail(
 
 
 def readable(log: Log, topic: str) -> Log:
-    """Refuses a log of which nothing can be read without being taken from it."""
+    """Return the log. Raise Refused with 501 if reading it would consume messages."""
     if log.capabilities.replayable:
         return log
     raise Refused(
         501,
         "not-capable",
-        f"{topic} cannot be read without a subscription: reads of broker {log.name} consume"
-        " messages. Its depth is under offsets; to see its events, subscribe to it (a subscription whose"
-        " sink is `skybridge receive`), or keep it in a log that can be read again",
+        f"topic {topic} cannot be read without a subscription, because reads of broker {log.name} consume"
+        " messages. Its depth is under offsets. To see its events, subscribe to it (with `skybridge receive`"
+        " as the sink), or store it in a log that can be read again",
     )
 
 
 def led(ends: Sequence[PartitionMetadata], topic: str) -> Sequence[PartitionMetadata]:
-    """Raises BrokerUnavailable while an election is under way: nobody could say where to begin."""
+    """Return the partitions. Raise BrokerUnavailable if one has no leader, because its end is unknown during
+    an election."""
     for each in ends:
         if not each.latest:
             raise BrokerUnavailable(f"partition {each.number} of {topic} has no leader now")
@@ -173,16 +182,18 @@ async def _stopped(request: Request) -> asyncio.Event:
 
 
 Stopped = Annotated[asyncio.Event, Depends(_stopped)]
-"""Ends streams that would otherwise go on for ever (rule 11)."""
+"""A handler parameter: the event that ends streams when the service stops."""
 
 
 def already() -> asyncio.Event:
+    """Return an event that is set."""
     event = asyncio.Event()
     event.set()
     return event
 
 
 async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Response:
+    """Return the answer for a page."""
     return json_answer(
         {
             "messages": await Slices().rows(
@@ -197,8 +208,8 @@ async def _page(page: follow.Page, kind: str, raw: bool, shown: Shown) -> Respon
 
 
 def wanted_by(kind: str, **attributes: str | None) -> Wanted:
-    """Of the messages of a broker of this ``kind``: events whose attributes have these values; ``*`` at the
-    end of one stands for any rest."""
+    """Return a filter of messages by attributes of their events. A value that ends in ``*`` is a prefix.
+    ``kind`` is the protocol of the broker."""
     wanted = {name: value for name, value in attributes.items() if value is not None}
     if not wanted:
         return everything
@@ -223,20 +234,21 @@ def _fits(found: str | None, wanted: str) -> bool:
 async def _events(
     tail: Tail, kind: str, raw: bool, shown: Shown, wanted: Wanted
 ) -> AsyncGenerator[bytes, None]:
-    """The first block has no data: it tells the client that it is heard, and where "latest" was. Among much
-    that is not wanted, a block without data tells the place now and then."""
+    """Yield the blocks of a tail. The first has no data. It shows the client that the stream is open, and the
+    position of "latest". While only unwanted messages arrive, a block without data reports the position from
+    time to time."""
     yield b"retry: %d\n%s" % (RECONNECT_MS, block(tail.at))
-    spoke, slices = time.monotonic(), Slices()
+    last_sent, slices = time.monotonic(), Slices()
     try:
         async with aclosing(tail.items()) as items:
             async for item in items:
                 if isinstance(item, Message):
                     await slices.spend(ROW + (size_of(item.record) >> 10))
-                passed_over = isinstance(item, Message) and not wanted(item)
-                if passed_over and time.monotonic() - spoke < HEARTBEAT_EVERY:
+                is_unwanted = isinstance(item, Message) and not wanted(item)
+                if is_unwanted and time.monotonic() - last_sent < HEARTBEAT_EVERY:
                     continue
-                spoke = time.monotonic()
-                if item is None or passed_over:
+                last_sent = time.monotonic()
+                if item is None or is_unwanted:
                     yield b": nothing new\n" + block(tail.at)
                 elif isinstance(item, Gap):
                     yield block(tail.at, "gap", gap_json(item))
@@ -253,12 +265,14 @@ def streamed(blocks: AsyncGenerator[bytes, None]) -> StreamingResponse:
 
 
 def gap_json(gap: Gap) -> bytes:
+    """Return the data of an event ``gap``."""
     return msgspec.json.encode(
         {"partition": gap.partition, "from": str(gap.place), "to": gap.earliest}
     )
 
 
 def block(at: str, name: str = "", data: bytes = b"") -> bytes:
+    """Return one server-sent event. ``at`` is its id."""
     lines = [b"id: " + at.encode()]
     if name:
         lines.append(b"event: " + name.encode())

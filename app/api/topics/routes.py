@@ -1,4 +1,4 @@
-"""``/v1/topics``: the Metadata and Offset answers of the Kafka protocol guide."""
+"""``/v1/topics``: metadata and positions of topics, as Kafka's Metadata and ListOffsets return them."""
 
 from __future__ import annotations
 
@@ -21,59 +21,73 @@ from app.errors import BrokerError
 from app.interfaces import Log
 from app.model.metadata import LogMetadata, PartitionMetadata
 
-Broker = Annotated[str, Path(description="its name in the configuration")]
-Topic = Annotated[str, Path(description="name on the broker; may contain slashes")]
-OnePartition = Annotated[int | None, Query(ge=0, description="all by default")]
+Broker = Annotated[str, Path(description="name of the broker in the configuration")]
+Topic = Annotated[str, Path(description="name of the topic on the broker; may contain slashes")]
+OnePartition = Annotated[
+    int | None, Query(ge=0, description="number of the partition; all by default")
+]
 
 
-_DIGITS = 20  # of a time; with as many it is too late
+_DIGITS = 20  # digits of a time that are read; so many are beyond the latest time anyway
 Position = Annotated[str | None, BeforeValidator(lambda text: text or None)]
-"""Inside, an empty text where nobody tells."""
+"""A position, or null if it is unknown, for which logs return an empty text."""
 
 
 class PartitionView(BaseModel):
+    """A partition of a topic."""
+
     number: int
-    leader: int | None = Field(description="null during an election")
-    replicas: list[int]
-    isr: list[int] = Field(description="in-sync replicas")
+    leader: int | None = Field(description="node id of the leader; null during an election")
+    replicas: list[int] = Field(description="node ids of the replicas")
+    isr: list[int] = Field(description="node ids of the in-sync replicas")
     earliest: Position = Field(description="first stored position; null if unknown")
     latest: Position = Field(description="position of the next record")
 
 
 class TopicView(View):
+    """A topic and its partitions."""
+
     broker: str
     name: str
     partitions: list[PartitionView]
 
 
 class PartitionOffsets(View):
+    """Positions of one partition."""
+
     number: int
-    earliest: Position
-    latest: Position
+    earliest: Position = Field(description="first stored position; null if unknown")
+    latest: Position = Field(description="position of the next record; null if unknown")
     at_time: str | None = Field(
         None, description="position of the first record stored at the requested time or later"
     )
 
 
 class GroupOffset(View):
+    """The committed position of a group in one partition."""
+
     group: str
-    subscription: str | None = Field(description="the subscription of the group, if it has one")
+    subscription: str | None = Field(description="id of the subscription of the group, if any")
     partition: int
-    committed: str | None = Field(description="null if the group has no position or it is unknown")
-    lag: int | None = Field(description="records after this position; null if unknown")
+    committed: str | None = Field(description="committed position; null if none or unknown")
+    lag: int | None = Field(
+        description="number of records after the committed position; null if unknown"
+    )
 
 
 class OffsetsView(BaseModel):
+    """Positions of a topic and of the groups that read it."""
+
     broker: str
     topic: str
-    time_ms: int | None = Field(description="the requested time, milliseconds since the epoch")
+    time_ms: int | None = Field(description="the requested time, in ms since the epoch")
     partitions: list[PartitionOffsets]
     groups: list[GroupOffset]
 
 
 routes = router("/v1/topics", tags=["topics"])
-"""Is to come after ``records``: a topic's name may have slashes, and whatever follows belongs to
-it unless another route takes it."""
+"""The routes of topics. They must be included after those of ``records``, because the name of a topic may
+contain slashes and so matches longer paths too."""
 
 
 @routes.operation(
@@ -89,19 +103,20 @@ async def offsets(
     topic: Topic,
     time: Annotated[
         str | None,
-        Query(description="RFC 3339, or milliseconds since the epoch", examples=["1767225600000"]),
+        Query(description="RFC 3339 or milliseconds since the epoch", examples=["1767225600000"]),
     ] = None,
     group: Annotated[
-        list[str] | None, Query(description="by default the groups of the subscriptions")
+        list[str] | None,
+        Query(description="names of groups; those of the subscriptions by default"),
     ] = None,
     partition: OnePartition = None,
 ) -> Response:
-    """Earliest, latest and by-time positions of each partition, and positions of groups
-    (Offset)."""
+    """Return the earliest, latest and by-time positions of each partition, and the positions of groups
+    (Kafka's ListOffsets)."""
     log = log_of(brokers, broker)
     time_ms = None if time is None else _time(time)
-    ours = subscriptions.groups(broker, topic)
-    metadata = await log.metadata([topic], list(group or ours))
+    own_groups = subscriptions.groups(broker, topic)
+    metadata = await log.metadata([topic], list(group or own_groups))
     ends = _ends(metadata, broker, topic, partition)
     found = {} if time_ms is None else await start_points.by_time(log, topic, ends, time_ms)
     at = {number: place.position for number, place in found.items()}
@@ -120,7 +135,7 @@ async def offsets(
                 ends, lambda each: PartitionOffsets.of(each, at_time=at.get(each.number))
             ),
             "groups": await slices.rows(
-                groups, lambda each: GroupOffset.of(each, subscription=ours.get(each.group))
+                groups, lambda each: GroupOffset.of(each, subscription=own_groups.get(each.group))
             ),
         }
     )
@@ -129,9 +144,9 @@ async def offsets(
 @routes.operation("GET", "topics", (404, 503), response_model=list[TopicView])
 async def topics(
     brokers: BrokersDep,
-    broker: Annotated[str | None, Query(description="all by default")] = None,
+    broker: Annotated[str | None, Query(description="name of the broker; all by default")] = None,
 ) -> Response:
-    """Every topic of every broker that answers, or of one broker (Metadata)."""
+    """Return every topic of one broker, or of every broker that answers (Kafka's Metadata)."""
     names = list(brokers.kinds) if broker is None else [broker]
     logs = [log_of(brokers, name) for name in names]
     found = await asyncio.gather(*map(_all, logs))
@@ -150,7 +165,8 @@ async def topics(
 
 @routes.operation("GET /{broker}/{topic:path}", "topic", (403, 404, 503))
 async def topic(brokers: BrokersDep, broker: Broker, topic: Topic) -> TopicView:
-    """One topic's partitions (Metadata): leader, replicas, in-sync replicas, and both ends."""
+    """Return the partitions of one topic: leader, replicas, in-sync replicas, earliest and latest position
+    (Kafka's Metadata)."""
     for each in (await log_of(brokers, broker).metadata([topic])).topics:
         if each.name == topic and each.partitions:
             return TopicView.of(each, broker=broker)
@@ -158,6 +174,7 @@ async def topic(brokers: BrokersDep, broker: Broker, topic: Topic) -> TopicView:
 
 
 async def _all(log: Log) -> LogMetadata | BrokerError:
+    """Return the metadata of a log, or the error of its broker."""
     try:
         return await log.metadata()
     except BrokerError as error:
@@ -165,13 +182,14 @@ async def _all(log: Log) -> LogMetadata | BrokerError:
 
 
 def _time(text: str) -> int:
+    """Return milliseconds since the epoch. Raise Refused with 400 if the text is not a time."""
     number = text.isdecimal() and text.isascii()
     time_ms = int(text[:_DIGITS]) if number else start_points.time_of(text)
     if time_ms is None or time_ms > start_points.LATEST_MS:
         raise Refused(
             400,
             "bad-time",
-            f"{text[:50]!r} is not a time: write 2026-01-01T00:00:00Z, with its zone, or milliseconds",
+            f"{text[:50]!r} is not a time. Write 2026-01-01T00:00:00Z with a time zone, or milliseconds",
         )
     return time_ms
 
@@ -179,7 +197,8 @@ def _time(text: str) -> int:
 def _ends(
     metadata: LogMetadata, broker: str, topic: str, partition: int | None
 ) -> Sequence[PartitionMetadata]:
-    """Of the partitions asked for."""
+    """Return the requested partition, or all. Raise Refused with 404 if the topic or the partition does not
+    exist."""
     known = next((each.partitions for each in metadata.topics if each.name == topic), ())
     if not known:
         raise unknown_topic(broker, topic)
@@ -190,23 +209,28 @@ def _ends(
 
 
 def unknown_topic(broker: str, topic: str) -> Refused:
+    """Return the refusal with 404 of a topic that the broker does not have."""
     return Refused(
         404,
         "unknown-topic",
-        f"broker {broker} has no topic {topic}: /v1/topics lists all topics; publishing creates none",
+        f"broker {broker} has no topic {topic}. /v1/topics lists all topics. Publishing does not create topics",
     )
 
 
 async def ends_of(
     log: Log, broker: str, topic: str, partition: int | None = None
 ) -> Sequence[PartitionMetadata]:
-    """The partitions that are to be read. Raises Refused for what is not there."""
+    """Return the partitions to read, with their ends. Raise Refused with 404 if the topic or the partition
+    does not exist."""
     return _ends(await log.metadata([topic]), broker, topic, partition)
 
 
 def log_of(brokers: Brokers, broker: str) -> Log:
-    """Those of the configuration; what else ``logs`` may hold is no broker by itself."""
+    """Return the log of a configured broker. Raise Refused with 404 for other names, even if ``logs`` has one
+    for internal use."""
     if broker not in brokers.kinds:
         known = ", ".join(brokers.kinds)
-        raise Refused(404, "unknown-broker", f"no broker {broker}; known are: {known}")
+        raise Refused(
+            404, "unknown-broker", f"broker {broker} does not exist. Known brokers are: {known}"
+        )
     return brokers.logs[broker]

@@ -27,16 +27,19 @@ from app.model.metadata import Health as BrokerHealth
 from app.model.subscription import Subscription
 from app.telemetry import Counters
 
-HEALTH_KEPT = 1.0  # seconds between questions to the brokers: anybody may ask for readiness
+HEALTH_KEPT = 1.0  # seconds that a health is cached, as anyone may request readiness
 
 
 class BrokersComponent(Component[Config]):
-    """Opens a log for each broker, and one more for each kind of acknowledgement that relaxed routes ask for.
+    """The logs of the brokers, and one more log for each weaker acknowledgement that a route asks for.
 
-    ``logs``   those of the brokers, by name; ``every``: these, and those of relaxed routes.
-    ``publishing``  what routes publish through: ``every``, and the spools, which add themselves.
-    ``kinds``, ``manners``  kind of each broker, and how events are written to some of them.
-    ``attested``  brokers whose records prove which producer sent them.
+    Attributes:
+        logs: The log of each broker, by name.
+        every: These logs, and those of routes with relaxed durability.
+        publishing: The logs through which routes publish: ``every``, and the spools, which add themselves.
+        kinds: The protocol of each broker.
+        manners: How events are written to a broker, for brokers that have a choice.
+        attested: Names of the brokers whose records prove which producer sent them.
     """
 
     name = "brokers"
@@ -51,7 +54,11 @@ class BrokersComponent(Component[Config]):
         *,
         logs: Mapping[str, PortableLog] | None = None,
     ) -> None:
-        """``subscriptions``: all there are now. ``logs``: in place of those that the configuration has."""
+        """Create the logs without opening them.
+
+        ``subscriptions`` returns all subscriptions that exist now. ``logs`` replaces those of the
+        configuration, for tests.
+        """
         self._config = config
         self._subscriptions = subscriptions
         self.logs = open_logs(config, offsets, counters) if logs is None else logs
@@ -65,7 +72,8 @@ class BrokersComponent(Component[Config]):
         self._asking = Shared(HEALTH_KEPT, clock.monotonic)
 
     async def start(self) -> None:
-        """A broker that is away is no reason not to start: its health says so, and it heals by itself."""
+        """Start all logs. A broker that is unavailable does not prevent the start: its health reports it, and
+        its log reconnects by itself."""
         async with undone(self):
             for name, log in self.every.items():
                 await log.start()
@@ -73,7 +81,7 @@ class BrokersComponent(Component[Config]):
                 await self._declare(name.broker, self._subscriptions())
 
     async def stop(self, drain: float) -> None:
-        """All at once: however many brokers are away, they take the time of one."""
+        """Stop all logs at once, so that several unavailable brokers take the time of one."""
         steps = (stopped(f"broker {name.broker}", log.stop(), drain) for name, log in self._opened)
         await asyncio.gather(*steps)
 
@@ -86,12 +94,14 @@ class BrokersComponent(Component[Config]):
         bound_logs(prepared, self.every)
 
     async def declare(self, subscriptions: Sequence[Subscription]) -> None:
-        """Retention of the embedded logs keeps what these have not read (rule 10)."""
+        """Declare the current subscriptions to the embedded logs, whose retention then keeps what these have
+        not read."""
         for name in self.logs:
             await self._declare(name, subscriptions)
 
     async def forget(self, subscription: Subscription) -> None:
-        """Forget the position of a deleted subscription, so that a later one of its id begins without one."""
+        """Delete the committed position of a deleted subscription, so that a new one with its id starts
+        without a position."""
         await forget_group(self._config, self.logs, subscription)
 
     async def healths(self) -> Mapping[LogName, BrokerHealth]:
@@ -99,26 +109,27 @@ class BrokersComponent(Component[Config]):
         return await self._asking.ask("logs", self._ask)
 
     async def faults(self) -> Faults:
-        """Return why nothing can be published to a place, by broker that answers and by place."""
+        """Return why nothing can be published to a place, by broker and place. Brokers that do not answer are
+        missing."""
         healths = await self.healths()
         names = [name for name in self.logs if healths[LogName(name)].healthy]
         found = await asyncio.gather(
             *map(self._targets.faults, names)
-        )  # a probe does not wait long
+        )  # concurrently, because a probe does not wait long
         return dict(zip(names, found, strict=True))
 
     async def lag(
         self, topics: Mapping[str, Sequence[str]], groups: Mapping[str, Sequence[str]]
     ) -> list[GroupLag]:
-        """Return the lag of groups. ``topics``, ``groups``: by broker. A broker that cannot be asked now is left
-        out."""
+        """Return the lag of groups. ``topics`` and ``groups`` are by broker. A broker that does not answer is
+        left out."""
         found: list[GroupLag] = []
         for name, log in self.logs.items():
             if name not in topics or not (await log.health()).healthy:
                 continue
             try:
                 found += (await log.metadata(sorted(set(topics[name])), groups[name])).groups
-            except SkybridgeError:  # it went away in between; its health says so
+            except SkybridgeError:  # the broker has just failed, which its health reports
                 continue
         return found
 
@@ -128,11 +139,12 @@ class BrokersComponent(Component[Config]):
         return list(broker_families(own))
 
     async def _ask(self) -> Mapping[LogName, BrokerHealth]:
-        told = await asyncio.gather(*(log.health() for log in self.every.values()))
-        return dict(zip(self.every, told, strict=True))
+        found = await asyncio.gather(*(log.health() for log in self.every.values()))
+        return dict(zip(self.every, found, strict=True))
 
     async def _declare(self, name: str, subscriptions: Sequence[Subscription]) -> None:
         await declare_subscriptions(self._config, name, self.logs[name], subscriptions)
 
     def _as_if_in_the_file(self) -> Config:
+        """Return the configuration with all current subscriptions, also those that the API created."""
         return self._config.model_copy(update={"subscriptions": self._subscriptions()})

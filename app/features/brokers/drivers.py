@@ -1,5 +1,7 @@
-"""From the settings of a broker to its driver. A client is imported when a configuration names its kind:
-the clients are a third of the time that a start takes, and of the memory.
+"""Create the driver of a broker from its settings.
+
+A client library is imported only if a configuration has a broker of its kind. The libraries take a third of
+the start time and of the memory of a process.
 """
 
 # ruff: noqa: PLC0415
@@ -16,10 +18,11 @@ from app.config.model.brokers import EmbeddedBroker, KafkaBroker, PulsarBroker, 
 from app.interfaces import OffsetStore
 from app.telemetry import Counters
 
-ANSWER = 10.0  # seconds: of one answer of Kafka, at least; see ``KafkaSettings.request_timeout``
+ANSWER = 10.0  # the least seconds for an answer of Kafka: see ``KafkaSettings.request_timeout``
 
 
 def open_embedded(name: str, broker: EmbeddedBroker, bounds: Bounds) -> PortableLog:
+    """Return the log of an embedded broker."""
     from app.brokers import embedded
 
     retention = broker.retention
@@ -39,6 +42,7 @@ def open_kafka(
     counters: Counters,
     acks: Literal["all", 1, 0] = "all",
 ) -> PortableLog:
+    """Return the log of a Kafka broker. ``counters`` counts the batches that the cluster refuses."""
     from app.brokers import kafka
     from app.features.tokens import token_source
 
@@ -73,6 +77,7 @@ def open_kafka(
 def open_rabbitmq(
     name: str, broker: RabbitBroker, bounds: Bounds, offsets: OffsetStore | None
 ) -> PortableLog:
+    """Return the log of a RabbitMQ broker. ``offsets`` stores the positions of stream groups."""
     from app.brokers import rabbitmq
 
     security = broker.security
@@ -92,6 +97,7 @@ def open_rabbitmq(
 
 
 def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
+    """Return the log of a Pulsar broker."""
     from app.brokers import pulsar
 
     security = broker.security
@@ -109,7 +115,7 @@ def open_pulsar(name: str, broker: PulsarBroker, bounds: Bounds) -> PortableLog:
 
 
 def _alike(settings: type[msgspec.Struct], *parts: BaseModel) -> dict[str, Any]:
-    """What the configuration and a driver call by the same name is the same."""
+    """Return the settings of a driver that have the same name in the configuration."""
     return {
         name: getattr(part, name)
         for part in parts

@@ -1,5 +1,4 @@
-"""From the brokers of a configuration to their logs. Drivers are named here, and imported when a
-broker needs one."""
+"""Open the logs of the brokers of a configuration. A driver is imported when a broker needs it."""
 
 # ruff: noqa: PLC0415
 
@@ -22,8 +21,11 @@ from app.telemetry import Counters
 def open_logs(
     config: Config, offsets: OffsetStore | None = None, counters: Counters | None = None
 ) -> dict[str, PortableLog]:
-    """Return the log of each broker, by its name; nothing is opened before ``start``. ``offsets``: where groups of
-    streams are; without it streams can be published to and read, not subscribed to."""
+    """Return the log of each broker, by name. Nothing connects before ``start``.
+
+    ``offsets`` stores the positions of groups on streams. Without it, streams can be published to and read,
+    but not subscribed to.
+    """
     counters = counters or Counters()
     return {
         name: _open(name, broker, config, offsets, counters)
@@ -34,8 +36,8 @@ def open_logs(
 def with_relaxed_logs(
     config: Config, logs: Mapping[str, PortableLog], counters: Counters
 ) -> dict[LogName, PortableLog]:
-    """Return the logs of the brokers, and those of relaxed routes (rule 1): each has a producer of its own, so that
-    other routes get no less."""
+    """Return the logs of the brokers, and those of routes with relaxed durability. Each of these has its own
+    producer, so that other routes keep full acknowledgements."""
     relaxed = {
         log_of(route, target)
         for route in config.routes
@@ -54,8 +56,8 @@ def with_relaxed_logs(
 async def declare_subscriptions(
     config: Config, name: str, log: PortableLog, subscriptions: Sequence[Subscription]
 ) -> None:
-    """Retention of an embedded log keeps what these have not read (rule 10) and what is not drained of spools, and
-    no more what only others had not."""
+    """Declare subscriptions to an embedded log, which is the only kind that uses this. Its retention keeps
+    what these subscriptions have not read and what spools have not drained."""
     broker = config.brokers.get(name)
     if not isinstance(broker, EmbeddedBroker):
         return
@@ -84,8 +86,8 @@ async def declare_subscriptions(
 async def forget_group(
     config: Config, logs: Mapping[str, PortableLog], subscription: Subscription
 ) -> None:
-    """Of a subscription that is deleted: one made later under its id begins without a position. Other brokers keep
-    groups for as long as they are set to."""
+    """Delete the group of a deleted subscription in an embedded log, so that a new one with its id starts
+    without a position. Other brokers keep groups as long as their own settings demand."""
     log = logs.get(subscription.source.broker)
     if log is None or not has_embedded(config):
         return
@@ -96,16 +98,18 @@ async def forget_group(
 
 
 def has_embedded(config: Config) -> bool:
-    """A service without an embedded log keeps none of its modules, nor of its spools."""
+    """Return True if a broker is an embedded log. A service without one does not import the modules of logs
+    and spools."""
     return any(isinstance(each, EmbeddedBroker) for each in config.brokers.values())
 
 
 def routes_with_spools(config: Config) -> frozenset[str]:
+    """Return the names of the routes that have a spool configured."""
     return frozenset(each.name for each in config.routes if each.spool is not None)
 
 
 def bound_logs(config: Config, logs: Mapping[LogName, PortableLog]) -> None:
-    """Apply the bounds of a configuration to what is published from now on."""
+    """Apply the limits of a configuration to everything published from now on."""
     for name, log in logs.items():
         log.bounds = _bounds(config.brokers[name.broker], config)
 
@@ -113,6 +117,7 @@ def bound_logs(config: Config, logs: Mapping[LogName, PortableLog]) -> None:
 def _open(
     name: str, broker: Broker, config: Config, offsets: OffsetStore | None, counters: Counters
 ) -> PortableLog:
+    """Return the log of one broker."""
     bounds = _bounds(broker, config)
     match broker:
         case KafkaBroker():
@@ -126,6 +131,7 @@ def _open(
 
 
 def _bounds(broker: Broker, config: Config) -> Bounds:
+    """Return the limits of one broker: its own, or the general ones."""
     return Bounds(
         records=broker.in_flight.records or config.limits.in_flight_records,
         bytes=broker.in_flight.bytes or config.limits.in_flight_bytes,

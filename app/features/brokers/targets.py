@@ -1,7 +1,7 @@
-"""Whether what the configuration publishes to is there and would be kept (rule 10).
+"""Check whether the topics and exchanges that a configuration publishes to exist and store events.
 
-Only places that are the same for every event can be looked at beforehand; what a template makes is
-found out by the first event, whose answer says it.
+Only a place that is the same for every event can be checked in advance. A place that a template makes is
+checked by the answer to its first event.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from app.interfaces import Clock
 from app.model.route import Exchange, Target
 from app.routing.places import fixed_place, is_fixed
 
-ASK_AGAIN = 3.0  # seconds between questions to one broker, however often we are asked
-WITHIN = 2.0  # seconds: readiness must answer while a broker does not
+ASK_AGAIN = 3.0  # seconds that the answer of a broker is cached
+WITHIN = 2.0  # seconds to wait for a broker, as readiness must answer in any case
 
 Faults = Mapping[str, Mapping[str, str]]
-"""By broker and place: why nothing can be published there."""
+"""The reason why nothing can be published to a place, by broker and place."""
 NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)
 
 
 class Written(NamedTuple):
-    """A place that is published to, and where the configuration says so. ``text``: as the log is told."""
+    """A place that is published to, and the setting that names it. ``text`` is its name as the log expects
+    it."""
 
     broker: str
     text: str
@@ -41,7 +42,8 @@ class Written(NamedTuple):
 
 
 def written_places(config: Config) -> Iterator[Written]:
-    """Of routes, mirrors, dead letters and operator events; templates are left out."""
+    """Yield the fixed places of routes, mirrors, dead-letter topics and operator events. Places that a
+    template makes are left out."""
     for n, route in enumerate(config.routes):
         for target in route.to:
             if is_fixed(target):
@@ -53,14 +55,15 @@ def written_places(config: Config) -> Iterator[Written]:
         if letters is not None:
             path = ("subscriptions", n, "dead_letter")
             yield Written(letters.broker, letters.topic, path)
-    told = config.operator_events
-    if told is not None:
-        yield Written(told.broker, told.topic, ("operator_events",))
+    reports = config.operator_events
+    if reports is not None:
+        yield Written(reports.broker, reports.topic, ("operator_events",))
 
 
 class Targets:
-    """What is wrong with them, from a memory a few seconds old: asking costs the brokers something,
-    and readiness is asked often. ``config``: as it is now, with the subscriptions that the API made."""
+    """A check of the places that a configuration publishes to. Answers are cached for a few seconds, because
+    readiness is requested often. ``config`` returns the current configuration with the subscriptions of the
+    API."""
 
     def __init__(
         self, config: Callable[[], Config], logs: Mapping[str, PortableLog], clock: Clock
@@ -71,11 +74,12 @@ class Targets:
         self._asking = Shared(ASK_AGAIN, clock.monotonic)
 
     async def faults(self, broker: str) -> Mapping[str, str]:
-        """By place: why nothing can be published there. A broker that does not answer changes
-        nothing: its health tells of that."""
+        """Return why nothing can be published to the places of a broker, by place. If the broker does not
+        answer, the last known faults are returned."""
         return await self._asking.ask(broker, partial(self._ask, broker))
 
     async def _ask(self, broker: str) -> Mapping[str, str]:
+        """Ask the broker about all its places."""
         written = (each.text for each in written_places(self._config()) if each.broker == broker)
         places = list(dict.fromkeys(written))
         try:

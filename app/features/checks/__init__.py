@@ -1,1 +1,1 @@
-"""What ``check --connect`` and ``test`` do with a configuration."""
+"""The checks of ``check --connect`` and the cases of ``test``."""

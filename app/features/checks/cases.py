@@ -1,4 +1,5 @@
-"""One case of an operator's own tests: its event on its way by a configuration, held against what is expected."""
+"""Run one case of ``skybridge test``: compute the journey of its event by a configuration, and compare it
+with the expectations."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ JSON_EVENT = "application/cloudevents+json"
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """``what`` of the expectations; ``why``: what decided it, a line each."""
+    """A difference between an expectation and the result. ``what`` names the expectation, and ``why`` has a
+    line for each decision that led to the result."""
 
     what: str
     expected: Any
@@ -41,7 +43,7 @@ class Bench:
         self._kinds = kinds_of(config)
 
     def judge(self, case: Case) -> list[Mismatch]:
-        """Empty: it is as expected."""
+        """Return the mismatches of a case. The list is empty if all expectations are met."""
         try:
             journey = self._journey(case)
         except SenderError as error:
@@ -79,7 +81,8 @@ class Bench:
 
 
 def _decoded(case: Case) -> Decoded:
-    """As the events listener reads it. Raises SenderError for what is no event."""
+    """Return the event of a case as the events listener would decode it. Raise SenderError if it is not a
+    valid event."""
     filled = {"specversion": "1.0", "id": "1", "source": "/skybridge/test", **case.event}
     document = msgspec.json.encode(filled)
     (decoded,) = http.decode([(b"content-type", JSON_EVENT.encode())], document)
@@ -100,6 +103,7 @@ def _expects(case: Case, what: str) -> bool:
 
 
 def _refusal(case: Case, error: SenderError | None, why: tuple[str, ...]) -> Iterator[Mismatch]:
+    """Yield a mismatch if the event is refused and should not be, or the reverse, or with another code."""
     expected = case.expect.refused
     if error is None:
         yield Mismatch("refused", expected, "accepted", why)
@@ -112,6 +116,7 @@ def _refusal(case: Case, error: SenderError | None, why: tuple[str, ...]) -> Ite
 def _mismatches(
     case: Case, found: Mapping[str, Callable[[], Any]], journey: Journey, routes: tuple[str, ...]
 ) -> Iterator[Mismatch]:
+    """Yield a mismatch for each expectation about the journey that is not met."""
     for what, look in found.items():
         if not _expects(case, what):
             continue
@@ -125,6 +130,7 @@ def _mismatches(
 def _why(
     what: str, expected: Any, came: Any, journey: Journey, routes: tuple[str, ...]
 ) -> tuple[str, ...]:
+    """Return the decisions that led to a result."""
     match what:
         case "route" | "to":
             return routes
@@ -136,15 +142,16 @@ def _why(
 
 
 def _routes(journey: Journey) -> Iterator[str]:
+    """Yield the decision of each evaluated route."""
     for each in journey.routes:
         if each.chosen:
-            yield f"route {each.name} takes it{_because(each.filters)}"
+            yield f"route {each.name} takes the event{_because(each.filters)}"
         elif each.asked:
             yield f"route {each.name} does not match{_because(each.filters)}"
 
 
 def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
-    """Of subscriptions that are expected and do not, or do and are not expected."""
+    """Yield the decision of each subscription that differs from the expectation."""
     seen = {each.id: each for each in _all(journey.hops)}
     for name in sorted(named):
         each = seen.get(name)
@@ -152,19 +159,19 @@ def _takers(journey: Journey, named: set[str]) -> Iterator[str]:
             places = ", ".join(f"{hop.broker}/{hop.topic}" for hop in journey.hops)
             yield f"subscription {name} does not read {places}"
         elif each.wants:
-            yield f"subscription {name} takes it{_because(each.filters)}"
+            yield f"subscription {name} takes the event{_because(each.filters)}"
         else:
-            yield f"subscription {name} does not{each.fault and f': {each.fault}'}{_because(each.filters)}"
+            yield f"subscription {name} does not take it{each.fault and f': {each.fault}'}{_because(each.filters)}"
 
 
 def _because(filters: Sequence[FilterVerdict]) -> str:
-    """What decided: the filter that failed, or all of them."""
+    """Return the filters that decided: those that failed, or all."""
     failed = [each for each in filters if not each.passes] or filters
     return "".join(f": {each.decided_by} ({each.because})" for each in failed)
 
 
 def _all(hops: Sequence[Hop]) -> Iterator[SubscriptionVerdict]:
-    """Behind mirrors too."""
+    """Yield the subscriptions of all hops, also those of mirrors."""
     for hop in hops:
         for each in hop.subscriptions:
             yield each

@@ -1,4 +1,5 @@
-"""Whether the store and the brokers of a configuration can be reached, and have the topics it names."""
+"""Check whether the store and the brokers of a configuration can be reached and have the topics that it
+names."""
 
 from __future__ import annotations
 
@@ -19,20 +20,23 @@ from app.model.position import not_held
 from app.model.start import Start
 
 Level = Literal["error", "warning"]
-FAREWELL = 1.0  # seconds for a broker that is away to be let go
-TURN = 0.1  # seconds between looks at a broker's health
+FAREWELL = 1.0  # seconds to close the connection to a broker that does not answer
+TURN = 0.1  # seconds between checks of a broker's health
 
 
 class Connected(NamedTuple):
-    """``well``: a line for each of those that nothing is wrong with."""
+    """The result of the check: findings, and a line for each store or broker without a finding."""
 
     findings: list[Finding]
     well: list[str]
 
 
 async def check_connections(loaded: Loaded, within: float) -> Connected:
-    """The store, then one broker after another, ``within`` seconds each. What another process has for
-    itself is a warning: that may be the service of this very configuration. Nothing is made or changed."""
+    """Check the store, then one broker after another, for at most ``within`` seconds each. Nothing is created
+    or changed.
+
+    A file that another process uses is a warning, because that may be the service of this configuration.
+    """
     findings = await check_store_connection(loaded)
     well = [] if findings else [f"store: {loaded.config.store.kind}, usable"]
     logs = open_logs(loaded.config)
@@ -45,6 +49,7 @@ async def check_connections(loaded: Loaded, within: float) -> Connected:
 
 
 def _well(config: Config, name: str) -> str:
+    """Return the line for a broker without findings."""
     written = len({each.text for each in written_places(config) if each.broker == name})
     read = len({topic for _, topic in _sources(config, name)})
     places = f"{written} to publish to and {read} to read from"
@@ -52,6 +57,7 @@ def _well(config: Config, name: str) -> str:
 
 
 async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> list[Finding]:
+    """Connect to a broker and return its findings."""
     try:
         async with asyncio.timeout(within) as bound:
             await log.start()
@@ -73,7 +79,8 @@ async def _check(loaded: Loaded, name: str, log: PortableLog, within: float) -> 
 
 
 async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
-    """Why it is not, when there is no time left to wait for more than its farewell; else empty."""
+    """Wait until a broker is healthy and return "". Return the cause if time is left only for closing the
+    connection."""
     leave = (bound.when() or 0.0) - FAREWELL
     while True:
         health = await log.health()
@@ -85,7 +92,7 @@ async def _until_healthy(log: PortableLog, bound: asyncio.Timeout) -> str:
 
 
 async def _ask(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
-    """Targets, dead-letter topics and sources: each that nobody can use, with the setting it is in."""
+    """Return a finding for each target, dead-letter topic and source that cannot be used."""
     places = [place for place in written_places(loaded.config) if place.broker == name]
     faults = await log.check_targets(list(dict.fromkeys(place.text for place in places)))
     found = [
@@ -97,11 +104,12 @@ async def _ask(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
 
 
 async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Finding]:
+    """Return a finding for each source that does not exist, and for each doubtful one."""
     broker = loaded.config.brokers[name]
     sources = list(_sources(loaded.config, name))
     topics = list(dict.fromkeys(topic for _, topic in sources))
     lacking: Mapping[str, str] = {}
-    if isinstance(broker, RabbitBroker):  # also with topics.create: nobody makes a queue of others
+    if isinstance(broker, RabbitBroker):  # topics.create does not create queues to read from
         lacking = await log.check_targets(topics)
     elif topics and not isinstance(broker, EmbeddedBroker) and not broker.topics.create:
         known = {topic.name for topic in (await log.metadata(topics)).topics}
@@ -122,12 +130,13 @@ async def _check_sources(loaded: Loaded, name: str, log: PortableLog) -> list[Fi
 async def _warnings(
     loaded: Loaded, log: PortableLog, sources: Sequence[tuple[Path, str]]
 ) -> list[Finding]:
-    """Queues that others made on RabbitMQ and that promise less: a delivery limit drops messages."""
+    """Return warnings about existing queues on RabbitMQ that promise less, such as one with a delivery limit,
+    which drops messages."""
     if not isinstance(loaded.config.brokers[log.name], RabbitBroker):
         return []
-    from app.brokers.rabbitmq import RabbitDriver  # noqa: PLC0415 - see ``runtime.drivers``
+    from app.brokers.rabbitmq import RabbitDriver  # noqa: PLC0415 - see ``brokers.drivers``
 
-    assert isinstance(log.driver, RabbitDriver)  # noqa: S101 - so ``open_logs`` makes it
+    assert isinstance(log.driver, RabbitDriver)  # noqa: S101 - as ``open_logs`` creates it
     return [
         _finding(loaded, "warning", path, warning)
         for path, topic in sources
@@ -136,7 +145,8 @@ async def _warnings(
 
 
 async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
-    """Start positions that are not held now. A subscription that has begun needs them no more."""
+    """Return warnings about start positions that the log does not have now. A subscription that has started
+    before does not need its start position."""
     found = []
     kind = loaded.config.brokers[log.name].kind
     for n, each in enumerate(loaded.config.subscriptions):
@@ -149,7 +159,7 @@ async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
                     loaded,
                     "warning",
                     ("subscriptions", n, "start", "position", number),
-                    f"{reason}: a subscription that has not begun yet would stop",
+                    f"{reason}. A subscription that has not started yet would stop",
                 )
                 for number, reason in not_held(kind, start.position, topic)
             ]
@@ -157,6 +167,7 @@ async def _starts(loaded: Loaded, log: PortableLog) -> list[Finding]:
 
 
 def _sources(config: Config, broker: str) -> Iterator[tuple[Path, str]]:
+    """Yield the topics that subscriptions read from a broker, each with its setting."""
     for n, subscription in enumerate(config.subscriptions):
         source = subscription.source
         for m, topic in enumerate(source.topics if source.broker == broker else ()):
@@ -168,7 +179,7 @@ def _create(broker: str) -> str:
 
 
 def _finding(loaded: Loaded, level: Level, path: Path, message: str) -> Finding:
-    """What a broker says: a sentence, and after a colon or in brackets the cure."""
+    """Return a finding with a message of the broker, which contains the cure."""
     return Finding(
         level=level,
         setting=written(path),
@@ -178,6 +189,7 @@ def _finding(loaded: Loaded, level: Level, path: Path, message: str) -> Finding:
 
 
 def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
+    """Return the finding about a broker that does not answer."""
     return Finding(
         level="error",
         setting=f"brokers.{name}",
@@ -188,7 +200,7 @@ def _unreachable(loaded: Loaded, name: str, message: str) -> Finding:
 
 
 def _wrong(loaded: Loaded, name: str, error: SetupError, level: Level) -> Finding:
-    """The error names its own setting and cure."""
+    """Return the finding for an error that names its own setting and cure."""
     return Finding(
         level=level,
         setting=error.setting or f"brokers.{name}",

@@ -1,4 +1,4 @@
-"""The events listener: its port, and the policy by which it decides."""
+"""The events listener: its port, and the policy by which it accepts and publishes events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Policy(NamedTuple):
-    """What the configuration says of publishing, and of the listener. ``config``: the same, with all else."""
+    """The policies of publishing and of the listener, and the configuration from which they were made."""
 
     config: Config
     publishing: PublishPolicy
@@ -45,7 +45,7 @@ class Policy(NamedTuple):
 
 
 class EventsComponent(Component[Policy]):
-    """Takes events over HTTP and publishes them."""
+    """The events listener, which accepts events over HTTP and publishes them."""
 
     name = "events"
 
@@ -62,7 +62,8 @@ class EventsComponent(Component[Policy]):
         spools: SpoolsComponent | None = None,
         call_back: CallBack | None = None,
     ) -> None:
-        """``spools``: None where no log is embedded. Raises SetupError."""
+        """Create the listener. ``spools`` is None if no broker is an embedded log. Raise SetupError if a
+        setting cannot be used."""
         self._clock = clock
         self._counters = counters
         self._brokers = brokers
@@ -90,15 +91,20 @@ class EventsComponent(Component[Policy]):
 
     @property
     def url(self) -> str:
+        """Return the URL of the events listener."""
         return self._server.url
 
     @property
     def port(self) -> int:
+        """Return the port of the events listener."""
         return self._server.port
 
     async def start(self) -> None:
-        """A route that has lost its spool since the last run still goes behind what waits in it: what waits is known
-        since the logs are open."""
+        """Start the listener.
+
+        A route whose spool was removed since the last run still publishes through it while the spool has
+        records. This is known only after the logs have started.
+        """
         config = self._config
         if self._spools is not None and self._spools.routes != routes_with_spools(config):
             making = partial(self._made, config, self._spools.routes)
@@ -123,12 +129,13 @@ class EventsComponent(Component[Policy]):
             self._addresses.apply(quota, self._clock.monotonic())
 
     def _made(self, config: Config, spools: Collection[str]) -> Policy:
+        """Return the policy of a configuration. ``spools`` has the routes that publish through a spool."""
         routes = RoutesInForce(self._routes.routes, self._routes.resources)
         router = self._router(routes, spools)
         return self._policy(config, router, self._producers.now, self._intakes.now)
 
     def _router(self, routes: RoutesInForce, spools: Collection[str]) -> Router:
-        """Compile the routes and their filters. ``spools``: routes that publish by way of one."""
+        """Compile the routes and their filters. ``spools`` has the routes that publish through a spool."""
         return Router(
             *routes,
             self._brokers.kinds,
@@ -145,6 +152,7 @@ class EventsComponent(Component[Policy]):
         producers: ProducerDirectory,
         intakes: Intakes,
     ) -> Policy:
+        """Return the policy with this router, these producers and these intakes."""
         limits, events = limits_of(config), config.server.events
         publishing = PublishPolicy(
             router=router,
@@ -163,6 +171,7 @@ class EventsComponent(Component[Policy]):
         return Policy(config, publishing, listening)
 
     def _counted(self, config: Config) -> Addresses | None:
+        """Return the quotas of client addresses, or None if the configuration has none."""
         quota = config.server.events.address_quota
         if quota is None:
             return None
@@ -177,6 +186,7 @@ def _publisher(
     clock: Clock,
     config: Config,
 ) -> Publisher:
+    """Return the publisher of events, with traces if they are on."""
     if (tracing := traces()) is None:
         return Publisher(policy, logs, counters, monotonic=clock.monotonic)
     systems = {name: system_of(config, name) for name in config.brokers}
@@ -186,6 +196,7 @@ def _publisher(
 
 
 def _filter_failed(counters: Counters, route: str) -> Failed:
+    """Return a function that counts and logs failed filter expressions of a route."""
     errors = FilterErrors(counters, "route", route)
     return lambda event, expression, failure: errors.note(
         event.attributes, expression, failure.reason

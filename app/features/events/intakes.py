@@ -1,4 +1,4 @@
-"""The intakes of a configuration, with their secrets as they are while the service runs."""
+"""The intakes of a configuration, with secrets that are read again while the service runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.telemetry import Counters
 
 
 class IntakesComponent(Component[Intakes]):
-    """The intakes in force. What each has taken so far outlives a reload."""
+    """The intakes of the current configuration. Their counts survive a reload."""
 
     name = "intakes"
 
@@ -27,7 +27,7 @@ class IntakesComponent(Component[Intakes]):
         self.now = self._opened(config, {})
 
     def tallies(self) -> Mapping[str, EventMeter]:
-        """Return what each has taken and refused, by name."""
+        """Return the counts of each intake, by name."""
         return self.now.tallies()
 
     async def prepare(self, change: Change) -> Intakes:
@@ -38,7 +38,7 @@ class IntakesComponent(Component[Intakes]):
         prepared.take_effect()
 
     def _opened(self, config: Config, memories: Mapping[str, Memory]) -> Intakes:
-        """Raises SetupError for what cannot be compiled."""
+        """Compile the intakes of a configuration. Raise SetupError if one cannot be compiled."""
         opened = [
             _opened(number, intake, self._clock, memories.get(intake.name))
             for number, intake in enumerate(config.intakes)
@@ -47,6 +47,8 @@ class IntakesComponent(Component[Intakes]):
 
 
 def _opened(number: int, intake: Intake, clock: Clock, memory: Memory | None) -> OpenIntake:
+    """Compile one intake. ``memory`` has the state that survives a reload. Raise SetupError, with the full
+    name of the setting, if that fails."""
     secrets = [LiveSecret(secret, clock.monotonic) for secret in secrets_of(intake)]
     try:
         return OpenIntake(intake, secrets, clock, memory)

@@ -1,4 +1,4 @@
-"""From the settings of producers to the door of the events listener."""
+"""The producers of a configuration, and the authentication of the events listener."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.interfaces import Clock
 
 
 class ProducersComponent(Component[ProducerDirectory]):
-    """The producers in force, and what each has sent so far."""
+    """The producers of the current configuration. Their counts survive a reload."""
 
     name = "producers"
 
@@ -26,6 +26,7 @@ class ProducersComponent(Component[ProducerDirectory]):
 
     @property
     def callers(self) -> Mapping[str, EventSender]:
+        """Return the producers by name."""
         return self.now.callers
 
     async def prepare(self, change: Change) -> ProducerDirectory:
@@ -43,8 +44,11 @@ def door_of(
     clock: Clock,
     addresses: Addresses | None,
 ) -> Door | None:
-    """Return what judges who sends; None where everybody may send and nobody is counted. ``addresses``: their quotas,
-    where the configuration has any. Raises SetupError."""
+    """Return the authenticator of the events listener. Return None if everyone may send and nothing is
+    counted. Raise SetupError if other machines could send although ``access`` is not set.
+
+    ``addresses`` has the quotas of client addresses, or is None without quotas.
+    """
     events = config.server.events
     demand_access(config)
     is_open = events.access != "producers"
@@ -56,13 +60,12 @@ def door_of(
 
 
 def demand_access(config: Config) -> None:
-    """Off loopback the events listener does not start before somebody has said who may send. Raises
-    SetupError."""
+    """Raise SetupError if other machines can reach the events listener but ``server.events.access`` is not
+    set."""
     events = config.server.events
     if events.access is None and not is_loopback(events.host):
         raise SetupError(
-            f"the events listener on {events.host} can be reached from other machines, and it is not "
-            "said who may send",
+            f"the events listener on {events.host} is reachable from other machines, but access is not set",
             setting="server.events.access",
             cure="set it to producers and list them under producers, or to open; or listen on 127.0.0.1",
         )

@@ -1,4 +1,4 @@
-"""The routes in force, and whether events can be published by them."""
+"""The routes of the current configuration, and their health."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from app.routing.plan import Resources
 
 
 class RoutesInForce(NamedTuple):
-    """``resources``: what the routes name: schemas, key mappers."""
+    """The routes, and the schemas and key mappers that they name (``resources``)."""
 
     routes: Sequence[Route]
     resources: Resources
 
 
 def routes_of(config: Config) -> RoutesInForce:
-    """Raises SetupError for a file or a key mapper that cannot be loaded."""
+    """Return the routes of a configuration. Raise SetupError if a file or a key mapper cannot be loaded."""
     return RoutesInForce(config.routes, load_resources(config.routes))
 
 
 class RoutesComponent(Component[RoutesInForce]):
+    """The routes of the current configuration."""
+
     name = "routes"
 
     def __init__(self, config: Config, brokers: BrokersComponent) -> None:
@@ -38,10 +40,12 @@ class RoutesComponent(Component[RoutesInForce]):
 
     @property
     def routes(self) -> Sequence[Route]:
+        """Return the routes."""
         return self._now.routes
 
     @property
     def resources(self) -> Resources:
+        """Return the schemas and key mappers of the routes."""
         return self._now.resources
 
     async def prepare(self, change: Change) -> RoutesInForce:
@@ -51,17 +55,21 @@ class RoutesComponent(Component[RoutesInForce]):
         self._now = prepared
 
     async def health(self, role: Role) -> Health:
-        """A gateway is ready when at least one route can accept events; each that cannot says why."""
+        """Return the health for the gateway, which is ready if at least one route can accept events. The
+        causes name each route that cannot."""
         if role != "gateway":
             return WELL
-        return routes_fare(self.routes, await self._brokers.healths(), await self._brokers.faults())
+        return health_of_routes(
+            self.routes, await self._brokers.healths(), await self._brokers.faults()
+        )
 
 
-def routes_fare(
+def health_of_routes(
     routes: Sequence[Route], healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Health:
+    """Return the health of the routes, from the health of the brokers and the faults of their places."""
     if not routes:
-        return Health(False, ["no route is configured: add one under routes"])
+        return Health(False, ["no route is configured. Cure: add one under routes"])
     hindered = {route.name: list(_hindrances(route, healths, faults)) for route in routes}
     causes = [f"route {name}: {cause}" for name, each in hindered.items() for cause in each]
     return Health(not all(hindered.values()), causes)
@@ -70,10 +78,11 @@ def routes_fare(
 def _hindrances(
     route: Route, healths: Mapping[LogName, BrokerHealth], faults: Faults
 ) -> Iterator[str]:
+    """Yield why a route cannot accept events."""
     for target in route.to:
         health, spool = healths[log_of(route, target)], route.spool
         if not health.healthy and spool is not None and healths[LogName(spool.broker)].healthy:
-            continue  # its events wait in the spool, and are accepted
+            continue  # the spool accepts its events
         if not health.healthy:
             yield f"broker {target.broker}: {health.cause}"
         elif is_fixed(target) and (fault := faults.get(target.broker, {}).get(fixed_place(target))):

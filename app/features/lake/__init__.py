@@ -1,1 +1,1 @@
-"""From the section ``pipeline`` to the jobs on Spark."""
+"""The settings of the Spark jobs, from the section ``pipeline``."""

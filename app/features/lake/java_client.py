@@ -1,6 +1,6 @@
-"""The security of a broker in the words of Kafka's Java client, which Spark reads with.
+"""Convert the security settings of a broker to options of Kafka's Java client, with which Spark reads.
 
-Certificates go as PEM text, not as files: executors on other machines have no files of ours.
+Certificates are passed as PEM text, because executors on other machines do not have the files.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _BEARER_TOKENS: Final = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler
 
 
 def options(security: Security, setting: str) -> dict[str, str]:
-    """Of a Kafka cluster. ``setting``: its path, for errors. Raises SetupError, which repeats no secret."""
+    """Return the options for a Kafka cluster. ``setting`` is the path of the settings, for errors. Raise
+    SetupError, without secrets in its message, if they cannot be used."""
     tls = security.encryption
     found = {"security.protocol": _protocol(sasl=security.sasl is not None, tls=tls is not None)}
     if tls is not None:
@@ -47,8 +48,8 @@ def options(security: Security, setting: str) -> dict[str, str]:
 def listener_options(
     listener: KafkaListener, producers: Sequence[Producer], setting: str
 ) -> dict[str, str]:
-    """Of our own listener: a user that may read, and trust in the very certificate that it shows. Raises
-    SetupError where there is no such user."""
+    """Return the options for a Kafka listener of Skybridge: a user that may read, and trust in the listener's
+    own certificate. Raise SetupError if no user may read."""
     logins, tls = reader_logins(listener, producers, setting), listener.tls
     found = {"security.protocol": _protocol(sasl=logins is not None, tls=tls is not None)}
     if tls is not None:
@@ -64,7 +65,7 @@ def _protocol(*, sasl: bool, tls: bool) -> str:
 
 
 def _client_tls(tls: ClientTls, setting: str) -> dict[str, str]:
-    """Without ``ca`` Java's own authorities."""
+    """Return the TLS options. Without ``ca``, Java's own authorities are trusted."""
     found = _trust(_text(tls.ca, f"{setting}.ca")) if tls.ca is not None else {}
     if tls.cert is not None and tls.key is not None:
         found |= {
@@ -82,6 +83,7 @@ def _trust(certificates: str) -> dict[str, str]:
 
 
 def _login(sasl: Sasl, setting: str) -> dict[str, str]:
+    """Return the options of a login by SASL."""
     if sasl.mechanism != "OAUTHBEARER":
         password = sasl.password.get_secret_value() if sasl.password is not None else ""
         return _user(sasl.mechanism, sasl.username or "", password)
@@ -102,7 +104,7 @@ def _login(sasl: Sasl, setting: str) -> dict[str, str]:
             "sasl.jaas.config": _jaas(_BEARER_LOGIN, {}),
         }
     raise SetupError(
-        "Kafka's Java client accepts no token in a setting",
+        "a token in a setting cannot be used by Kafka's Java client",
         setting=f"{setting}.token",
         cure="put it into a file and name the file as token_file, or use oauth",
     )
@@ -122,8 +124,9 @@ def _client(oauth: OAuth) -> dict[str, str]:
 
 
 def _jaas(module: str, words: Mapping[str, str]) -> str:
-    said = "".join(f" {name}={_quoted(value)}" for name, value in words.items())
-    return f"{module} required{said};"
+    """Return a JAAS configuration with these options."""
+    options_text = "".join(f" {name}={_quoted(value)}" for name, value in words.items())
+    return f"{module} required{options_text};"
 
 
 def _quoted(text: str) -> str:
@@ -132,12 +135,12 @@ def _quoted(text: str) -> str:
 
 
 def _key(path: Path, setting: str) -> str:
-    """As PKCS#8, the one form that Java's client reads."""
+    """Return the private key as PKCS#8, the only form that Java's client reads."""
     try:
         key = load_pem_private_key(_text(path, setting).encode(), password=None)
     except (TypeError, ValueError) as error:
         raise SetupError(
-            f"{path} holds no PEM private key without a pass phrase",
+            f"{path} has no PEM private key without a pass phrase",
             setting=setting,
             cure="name a readable PEM file",
         ) from error

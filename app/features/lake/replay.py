@@ -1,4 +1,4 @@
-"""From the configuration to where ``pipeline replay`` and ``redrive`` send to."""
+"""Open the log to which ``pipeline replay`` and ``redrive`` publish."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from app.model.producer import Producer
 
 
 def target_log(config: Config, name: str, setting: str = "--to") -> Log:
-    """A Kafka, or an embedded log through its Kafka listener. Raises SetupError for any other broker: records
-    of the lake are Kafka's.
-    """
+    """Return the log of a Kafka broker, or of an embedded log through its Kafka listener. Raise SetupError
+    for other brokers, because the lake has records of Kafka."""
     place = kafka_place(config, name, setting)
     broker = config.brokers[name]
     if not isinstance(broker, EmbeddedBroker):
@@ -38,7 +37,8 @@ def target_log(config: Config, name: str, setting: str = "--to") -> Log:
 
 
 def archived(config: Config) -> list[tuple[str, str]]:
-    """Broker and topic of what ``archive`` reads; none where it has nothing to read."""
+    """Return broker and topic of everything that ``archive`` reads. The list is empty if the configuration
+    names no topics."""
     try:
         name = archived_place(config).broker
         return [(name, topic) for topic in archived_topics(config, name)]

@@ -1,4 +1,4 @@
-"""From the configuration to what the verbs of the pipeline are told (``app.pipeline.settings``)."""
+"""Convert the configuration to the settings of the pipeline (``app.pipeline.settings``)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _TOPICS = "pipeline.archive.topics"
 
 
 def engine_of(config: Config) -> Engine:
+    """Return the settings of Spark."""
     spark = config.pipeline.spark
     conf = {name: value.get_secret_value() for name, value in spark.conf.items()}
     return Engine(master=spark.master, memory=spark.memory, conf=conf)
 
 
 def lake_of(config: Config) -> Lake:
-    """Makes the folder of a lake on this machine: SQLite makes a file, no folder."""
+    """Return the settings of the lake. The folder of a lake on this machine is created, because SQLite does
+    not create folders."""
     lake = config.pipeline.lake
     warehouse, folder = lake.warehouse.rstrip("/"), _folder(lake.warehouse)
     if folder is not None:
@@ -41,7 +43,7 @@ def lake_of(config: Config) -> Lake:
 
 
 def checkpoint_of(config: Config) -> str:
-    """The folder that all checkpoints are below, as a URI."""
+    """Return the URI of the folder that contains all checkpoints."""
     own = config.pipeline.archive.checkpoint
     if own is None:
         return f"{lake_of(config).catalog.warehouse}/_checkpoints"
@@ -50,7 +52,8 @@ def checkpoint_of(config: Config) -> str:
 
 
 def archived_place(config: Config) -> KafkaPlace | PulsarPlace:
-    """Where ``archive`` reads. Raises SetupError where Spark cannot read, or where it could mean several."""
+    """Return the broker from which ``archive`` reads. Raise SetupError if Spark cannot read it, or if several
+    brokers are possible."""
     name = config.pipeline.archive.broker or _only_broker(config)
     broker = config.brokers.get(name)
     return (
@@ -61,7 +64,8 @@ def archived_place(config: Config) -> KafkaPlace | PulsarPlace:
 
 
 def pulsar_place(name: str, broker: PulsarBroker) -> PulsarPlace:
-    """As Spark's workers reach it: files have to be on their machines too."""
+    """Return the options with which Spark reads a Pulsar broker. Files must exist on the machines of the
+    workers too."""
     security = broker.security
     tls, oauth2 = security.tls or ClientTls(), security.oauth2
     return PulsarPlace(
@@ -85,7 +89,8 @@ def pulsar_place(name: str, broker: PulsarBroker) -> PulsarPlace:
 
 
 def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPlace:
-    """A broker of the configuration as Spark reaches it. Raises SetupError for one that it cannot."""
+    """Return the address and options with which Spark reads a broker. Raise SetupError if Spark cannot read
+    it."""
     match config.brokers.get(name):
         case KafkaBroker() as broker:
             found = options(broker.security, f"brokers.{name}.security")
@@ -95,36 +100,35 @@ def kafka_place(config: Config, name: str, setting: str = "brokers") -> KafkaPla
             address = listener.advertised or listener.listen
             if address.endswith(":0"):
                 raise SetupError(
-                    f"the listener of {name} takes any free port, which Spark cannot know",
+                    f"the Kafka listener of {name} uses any free port, which Spark cannot know",
                     setting=setting,
                     cure='give it a fixed port: "127.0.0.1:19092"',
                 )
             return KafkaPlace(name, address, listener_options(listener, config.producers, setting))
         case EmbeddedBroker():
             raise SetupError(
-                f"Spark reads the embedded log {name} through its Kafka listener, but it has none",
+                f"the embedded log {name} has no Kafka listener, through which Spark would read it",
                 setting=f"brokers.{name}",
-                cure='add kafka_listener: "127.0.0.1:19092" to it, and restart the service that serves it',
+                cure='add kafka_listener: "127.0.0.1:19092" to it, and restart its service',
             )
         case None:
             raise SetupError(
-                f"there is no broker {name!r}",
+                f"broker {name!r} does not exist",
                 setting=setting,
-                cure=f"known here: {', '.join(sorted(config.brokers))}",
+                cure=f"name one of: {', '.join(sorted(config.brokers))}",
             )
         case other:
             raise SetupError(
-                f"{name} is of kind {other.kind}, which Spark cannot read here",
+                f"broker {name} has the kind {other.kind}, which Spark cannot read",
                 setting=setting,
-                cure="name one of kind kafka or embedded; a subscription whose sink is a topic of such a"
-                " broker brings the events there",
+                cure="name one of kind kafka or embedded. A subscription whose sink is a topic of such a"
+                " broker copies the events there",
             )
 
 
 def archived_topics(config: Config, broker: str) -> tuple[str, ...]:
-    """Those named, or those that the routes to that broker publish to, as the lake calls them: topics of Pulsar
-    by their full names. Raises SetupError for none.
-    """
+    """Return the topics to archive: those of the settings, or those to which routes publish on the broker.
+    Topics of Pulsar have their full names. Raise SetupError if there are none."""
     named = _archived_topics(config, broker)
     place = config.brokers.get(broker)
     if not isinstance(place, PulsarBroker):
@@ -144,7 +148,7 @@ def _archived_topics(config: Config, broker: str) -> tuple[str, ...]:
         )
     if not targets:
         raise SetupError(
-            f"no route publishes to {broker}, so there is no topic to archive",
+            f"no topic is listed, and no route publishes to {broker}",
             setting=_TOPICS,
             cure="list the topics to archive",
         )
@@ -152,9 +156,8 @@ def _archived_topics(config: Config, broker: str) -> tuple[str, ...]:
 
 
 def _only_broker(config: Config) -> str:
-    """The one that Spark may read; an embedded log without a listener is one, to be told the cure. A Pulsar
-    where there is nothing else.
-    """
+    """Return the only broker that Spark may read. Kafka and embedded brokers precede Pulsar. An embedded log
+    without a listener is returned only if no other broker is left, so that the error names the cure."""
     readable = [n for n, b in config.brokers.items() if isinstance(b, KafkaBroker | EmbeddedBroker)]
     readable = readable or [n for n, b in config.brokers.items() if isinstance(b, PulsarBroker)]
     listening = [name for name in readable if not _is_mute(config, name)]
@@ -162,16 +165,18 @@ def _only_broker(config: Config) -> str:
 
 
 def _is_mute(config: Config, name: str) -> bool:
+    """Return True for an embedded log without a Kafka listener."""
     broker = config.brokers[name]
     return isinstance(broker, EmbeddedBroker) and broker.kafka_listener is None
 
 
 def _one(names: Sequence[str]) -> str:
+    """Return the only name. Raise SetupError if there is none or there are several."""
     if len(names) == 1:
         return names[0]
     which = f"there are several: {', '.join(names)}" if names else "there is none"
     raise SetupError(
-        f"the broker to archive is not named, and {which}",
+        f"the broker to archive is not set, and {which}",
         setting=_BROKER,
         cure="name one of kind kafka or pulsar, or embedded with a kafka_listener",
     )
@@ -189,13 +194,14 @@ def _path(file: Path | None) -> str | None:
 
 
 def _folder(text: str) -> Path | None:
-    """Of this machine; None for a URI of anywhere else."""
+    """Return the folder on this machine that a setting names, or None for another URI."""
     if "://" in text and not text.startswith("file://"):
         return None
     return Path(text.removeprefix("file://")).absolute()
 
 
 def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> Catalog:
+    """Return the settings of the catalog. Raise SetupError if a lake on another machine has no catalog."""
     uri = settings.uri or ""
     if settings.kind == "jdbc" and not uri:
         if folder is None:
@@ -216,9 +222,8 @@ def _catalog(settings: CatalogSettings, warehouse: str, folder: Path | None) -> 
 def reroute_of(
     config: Config, broker: str, topics: Sequence[str], rejects: str | None = None
 ) -> Reroute:
-    """Raises SetupError where ``broker`` is none that Spark reads. What its routes publish to and Spark does not
-    reach is left out: ``reroute.plan.checked`` says so, with all the rest.
-    """
+    """Return the settings of a reroute. Raise SetupError if Spark cannot read the broker. Targets that Spark
+    cannot reach are left out, and ``reroute.plan.checked`` reports them."""
     return Reroute(
         source=kafka_place(config, broker, "--from"),
         topics=tuple(topics),
@@ -229,6 +234,7 @@ def reroute_of(
 
 
 def _places(config: Config) -> dict[str, KafkaPlace]:
+    """Return the brokers of all routes that Spark can reach."""
     found: dict[str, KafkaPlace] = {}
     for name in dict.fromkeys(target.broker for route in config.routes for target in route.to):
         try:

@@ -1,7 +1,7 @@
-"""All that an installation keeps in files, copied into one folder while it runs, and put back.
+"""Back up and restore the files of an installation, the embedded logs and the SQLite store, while it runs.
 
-The logs are copied first and the store after them: what the store has of a message that was parked in between
-is then there twice, in the log as not yet finished too, and comes again. In the other order it would be lost.
+The logs are copied before the store. A message that is parked in between is then in both copies and is
+delivered twice after a restore. In the other order, it would be lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _STORE = "store.db"
 
 
 class Part(msgspec.Struct, frozen=True):
-    """``name`` as people say it; ``file`` in the backup; ``place``: the file or folder of the installation."""
+    """A log or the store of an installation. ``name`` is for people, ``file`` is its file in the backup, and
+    ``place`` its file or folder in the installation."""
 
     name: str
     file: str
@@ -38,6 +39,8 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
+    """A file of a backup that was written."""
+
     name: str
     file: str
     bytes: int
@@ -45,7 +48,8 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """``kept``: where what was there is now, "" where nothing was."""
+    """A part that was restored. ``kept`` is the place to which the previous data was moved, or "" if there
+    was none."""
 
     name: str
     place: str
@@ -53,7 +57,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 def parts(config: Config) -> list[Part]:
-    """In the order of copying."""
+    """Return the parts of an installation in the order of copying."""
     logs = [
         Part(f"log {name}", f"log-{name}.db", broker.path, f"brokers.{name}.path", is_log=True)
         for name, broker in config.brokers.items()
@@ -65,11 +69,19 @@ def parts(config: Config) -> list[Part]:
 
 
 def back_up(
-    config: Config, folder: Path, told: Callable[[str, int, int], None]
+    config: Config, folder: Path, progress: Callable[[str, int, int], None]
 ) -> tuple[list[Copied], list[Part]]:
-    """What was copied, and what is not there yet. ``folder`` is whole, or not there.
+    """Copy all existing parts into a new folder. Return the copies, and the parts that do not exist yet.
 
-    ``told``: the name of a part, its pages copied, and all. Raises SetupError.
+    The folder is written completely or not at all.
+
+    Args:
+        config: The configuration of the installation.
+        folder: The folder to create.
+        progress: A function that receives the name of a part, its copied pages and all its pages.
+
+    Raises:
+        SetupError: Nothing exists to copy, the folder exists already, or it cannot be written.
     """
     there = [part for part in parts(config) if _is_there(part)]
     if not there:
@@ -83,8 +95,8 @@ def back_up(
     made = folder.with_name(f"{folder.name}.part")
     _clear(made, {part.file for part in parts(config)})
     try:
-        made.mkdir(mode=0o700, parents=True)  # it holds event data
-        copied = [_copy(part, made, told) for part in there]
+        made.mkdir(mode=0o700, parents=True)  # private, because it contains event data
+        copied = [_copy(part, made, progress) for part in there]
         (made / SUMS).write_text("".join(f"{each.sha256}  {each.file}\n" for each in copied))
         made.rename(folder)
     except (OSError, sqlite3.Error, apsw.Error) as error:
@@ -98,30 +110,32 @@ def back_up(
 
 
 def _clear(made: Path, files: set[str]) -> None:
-    """Of a backup that was interrupted. What is no part of one is somebody's own. Raises SetupError."""
+    """Delete an interrupted backup. Raise SetupError if the folder contains other files."""
     if not made.exists():
         return
-    ours = tuple({*files, SUMS})
-    if made.is_dir() and all(path.name.startswith(ours) for path in made.iterdir()):
+    own_files = tuple({*files, SUMS})
+    if made.is_dir() and all(path.name.startswith(own_files) for path in made.iterdir()):
         shutil.rmtree(made, ignore_errors=True)
         return
     raise SetupError(
         f"{made} is not an unfinished backup",
-        cure="name another folder: a backup is written there first",
+        cure="name another folder, because a backup is first written there",
     )
 
 
 def restore(config: Config, folder: Path) -> list[Restored]:
-    """Nothing is touched unless every file is what it was and has its place in the configuration.
+    """Restore a backup. Nothing is changed unless every file is unchanged and belongs to a part of the
+    configuration.
 
-    Raises SetupError: for that, and while a service runs.
+    Raises:
+        SetupError: The backup is incomplete, does not fit the configuration, or a service is running.
     """
     by_file = {part.file: part for part in parts(config)}
     files = list(_demand_unchanged(folder))
     if strange := sorted(set(files) - set(by_file)):
         raise SetupError(
-            f"{folder} has files that this configuration has no broker or store for: {', '.join(strange)}",
-            cure="use the configuration that the backup was made with",
+            f"{folder} has files for which this configuration has no broker or store: {', '.join(strange)}",
+            cure="use the configuration with which the backup was made",
         )
     chosen = [part for part in by_file.values() if part.file in files]
     for part in chosen:
@@ -134,13 +148,13 @@ def _is_there(part: Part) -> bool:
     return (part.place / FILE if part.is_log else part.place).exists()
 
 
-def _copy(part: Part, folder: Path, told: Callable[[str, int, int], None]) -> Copied:
+def _copy(part: Part, folder: Path, progress: Callable[[str, int, int], None]) -> Copied:
     target = folder / part.file
     if part.is_log:
-        log_backup.back_up(part.place, target, lambda done, of: told(part.name, done, of))
+        log_backup.back_up(part.place, target, lambda done, of: progress(part.name, done, of))
     else:
         upkeep.back_up(part.place, target)
-        told(part.name, 1, 1)
+        progress(part.name, 1, 1)
     return Copied(part.name, part.file, target.stat().st_size, _sum(target))
 
 
@@ -153,7 +167,8 @@ def _put_back(part: Part, source: Path) -> Restored:
 
 
 def _demand_unchanged(folder: Path) -> Iterator[str]:
-    """The files of a backup. Raises SetupError, which lists every fault."""
+    """Yield the files of a backup. Raise SetupError with every fault if a file is missing or does not match
+    its checksum."""
     try:
         lines = (folder / SUMS).read_text().splitlines()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The store, as a component."""
+"""The store as a component."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from app.brokers.sharing import Shared
 from app.features.component import WELL, Component, Health, Role
 from app.interfaces import Clock, Store
 
-HEALTH_KEPT = 1.0  # seconds between questions to the store
+HEALTH_KEPT = 1.0  # seconds that the health of the store is cached
 
 
 class StorageComponent(Component[None]):
+    """The store of this process."""
+
     name = "store"
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -24,7 +26,7 @@ class StorageComponent(Component[None]):
     async def start(self) -> None:
         await self.store.start()
 
-    async def stop(self, drain: float) -> None:  # noqa: ARG002 - it waits for nothing
+    async def stop(self, drain: float) -> None:  # noqa: ARG002 - the store has nothing to drain
         await self.store.stop()
 
     async def metrics(self) -> Sequence[Family]:
@@ -32,7 +34,8 @@ class StorageComponent(Component[None]):
         return list(store_families(letters, await parked_of(self.store, self._clock)))
 
     async def health(self, role: Role) -> Health:
-        """A store in trouble holds up dead letters and nothing else: it is named, and nothing becomes unready."""
+        """Return the health for the worker. A failing store is a cause but does not prevent readiness,
+        because it delays dead letters only."""
         if role != "worker":
             return WELL
         found = await self._asking.ask("store", self.store.health)

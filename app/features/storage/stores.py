@@ -1,4 +1,4 @@
-"""From the configuration to the store, and whether one more process can use it."""
+"""Open the store of a configuration, and check whether another process can use it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from app.telemetry import Histogram
 def open_store(
     config: Config, roles: Collection[str] = (), took: Histogram | None = None
 ) -> stores.SqlStore:
-    """Not yet started. A process with workers wants an SQLite file for itself. ``took``: how long its
-    operations took. Raises SetupError."""
+    """Return the store, which is not started yet. A process with workers uses an SQLite file alone.
+
+    ``took`` measures the duration of operations.
+    """
     kept, timeout = config.store, config.timeouts.store
     max_letters = kept.dead_letters.max_rows
     audited = AuditBounds(**dict(kept.audit))
@@ -43,7 +45,7 @@ def open_store(
 
 
 def vault_of(config: Config) -> Vault:
-    """Return the keys that seal secrets in the store; without any, no secret can be stored."""
+    """Return the keys that encrypt secrets in the store. Without keys, no secret can be stored."""
     encryption = config.store.encryption
     if encryption is None:
         return Vault(())
@@ -52,8 +54,8 @@ def vault_of(config: Config) -> Vault:
 
 
 async def check_store_connection(loaded: Loaded) -> list[Finding]:
-    """A database that does not answer or is a newer release's; a file that is none, or that another
-    process with workers has for itself. Nothing is made or changed."""
+    """Return an error if the database does not answer or has the schema of a newer release. Return a warning
+    if another process with workers uses the file. Nothing is created or changed."""
     try:
         await asyncio.to_thread(_look, loaded)
     except SetupError as error:
@@ -66,6 +68,7 @@ async def check_store_connection(loaded: Loaded) -> list[Finding]:
 
 
 def _look(loaded: Loaded) -> None:
+    """Raise SetupError if the store cannot be read or has an unknown schema."""
     config = loaded.config
     if isinstance(config.store, PostgresStore):
         dsn, setting = config.store.dsn.get_secret_value(), "store.dsn"
@@ -76,6 +79,7 @@ def _look(loaded: Loaded) -> None:
 
 
 def _take(loaded: Loaded) -> None:
+    """Raise SetupError if another process with workers uses the file."""
     store = loaded.config.store
     if isinstance(store, PostgresStore):
         return

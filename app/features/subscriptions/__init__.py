@@ -1,1 +1,1 @@
-"""Subscriptions: of the file and of the API, and their deliveries."""
+"""The subscriptions of the file and of the API, and their deliveries."""

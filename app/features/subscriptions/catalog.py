@@ -1,7 +1,7 @@
-"""Every subscription there is: those of the file, and those that the store keeps.
+"""The catalogue of all subscriptions: those of the file, and those that the API has stored.
 
-Read again when the store's revision has grown, through any process. A stored document that
-cannot run any more, say because its broker left the file, is kept and reported; it stops nobody else.
+The store is read again when its revision has grown, through any process. A stored document that can no longer
+run, for example because its broker left the file, is kept and reported. Other subscriptions are not affected.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from app.store.encryption import Unreadable, Vault, is_sealed
 
 _REFERENCES = re.compile(r"(\$\{[^}]*\})+")
 
-UNREAD = -1  # no revision is below 0
+UNREAD = -1  # lower than any revision
 
 
 class _File(NamedTuple):
-    """A configuration, and the subscriptions that are in it."""
+    """A configuration, and the subscriptions in it."""
 
     loaded: Loaded
     entries: Mapping[str, Entry]
 
 
 class Considered(NamedTuple):
-    """Another configuration, and what the store keeps, judged by it. ``revision``: of the store."""
+    """Another configuration, and the stored subscriptions judged by it. ``revision`` is that of the store at
+    that time."""
 
     file: _File
     made: Mapping[str, Entry]
@@ -48,7 +49,7 @@ class Considered(NamedTuple):
 
 
 class SubscriptionCatalog(Component[Considered]):
-    """All subscriptions as of the last ``refresh``. ``halts``: why some deliver nothing."""
+    """All subscriptions as of the last ``refresh``. ``halts`` has why some deliver nothing."""
 
     name = "subscriptions of file and store"
 
@@ -59,35 +60,39 @@ class SubscriptionCatalog(Component[Considered]):
         self._store = store
         self._file = _File(loaded, _of_file(loaded))
         self._stored: dict[str, StoredSubscription] = {}
-        self._made: Mapping[str, Entry] = {}  # of those
+        self._made: Mapping[str, Entry] = {}  # the entry of each stored document
         self.revision = UNREAD
         self._lock = asyncio.Lock()
 
     @property
     def loaded(self) -> Loaded:
+        """Return the current configuration."""
         return self._file.loaded
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """Those that are to run."""
+        """Return all subscriptions that can run."""
         made = (each.subscription for each in self._made.values() if not each.faults)
         return (*self.loaded.config.subscriptions, *filter(None, made))
 
     @property
     def incarnations(self) -> Mapping[str, int]:
-        """When each of the store was made: one that was deleted and made again is another."""
+        """Return the creation time of each stored subscription, in ms since the epoch. It distinguishes a new
+        subscription from a deleted one with the same id."""
         return {name: each.created_ms for name, each in self._stored.items()}
 
     @property
     def entries(self) -> list[Entry]:
+        """Return the entries of the file, then those of the API."""
         return [*self._file.entries.values(), *self._made.values()]
 
     def entry(self, subscription: str) -> Entry | None:
+        """Return the entry of a subscription, or None."""
         return self._file.entries.get(subscription) or self._made.get(subscription)
 
     def opened(self, subscription: str) -> Document | None:
-        """Return the document of a stored subscription with its secrets in clear, never to be shown. It is empty if it
-        cannot be read, and None if there is none."""
+        """Return the document of a stored subscription with its secrets in clear text, which must never be
+        shown. Return an empty one if it cannot be read, and None if it does not exist."""
         stored = self._stored.get(subscription)
         if stored is None:
             return None
@@ -96,14 +101,16 @@ class SubscriptionCatalog(Component[Considered]):
 
     @property
     def count(self) -> int:
-        """Of those that the API made."""
+        """Return the number of subscriptions that the API created."""
         return len(self._made)
 
     def broken(self) -> list[Entry]:
+        """Return the stored subscriptions that cannot run."""
         return [each for each in self._made.values() if each.faults]
 
     async def refresh(self) -> bool:
-        """Read the store again if it has changed, and return whether it had. Raises StoreUnavailable."""
+        """Read the store again if it has changed, and return True if it had. Raise StoreUnavailable if the
+        store does not answer."""
         async with self._lock:
             revision = await self._store.subscriptions.revision()
             if revision == self.revision:
@@ -113,24 +120,26 @@ class SubscriptionCatalog(Component[Considered]):
             while stored != list(self._stored.values()):
                 file = self._file
                 made = await asyncio.to_thread(self._read, stored, file)
-                if file is self._file:  # else another configuration has come into force meanwhile
+                if file is self._file:  # else a reload has changed the configuration meanwhile
                     self._made, self._stored = made, {each.id: each for each in stored}
             self.revision = revision
             return True
 
     async def clear(self, subscription: str) -> None:
-        """What a worker wrote of one that the API had deleted. Raises StoreUnavailable."""
+        """Delete the rows that workers wrote for a deleted subscription. Raise StoreUnavailable if the store
+        does not answer."""
         await self._store.subscriptions.clear(subscription)
 
     async def start(self) -> None:
-        """Seal what the store keeps under the present key, and read it. The same id in the file and in the store is
-        for a person to decide: SetupError."""
+        """Encrypt stored secrets with the current key, and read the store. Raise SetupError if the file and
+        the store have the same id, because an operator must decide which to keep."""
         await self._reseal()
         await self.refresh()
         self._demand_apart(self._file.entries)
 
     async def prepare(self, change: Change) -> Considered:
-        """Judge what the store keeps by another configuration. Raises SetupError, and StoreUnavailable."""
+        """Judge the stored subscriptions by another configuration. Raise SetupError if it has the id of one,
+        and StoreUnavailable if the store does not answer."""
         await self.refresh()
         file = _File(change.loaded, _of_file(change.loaded))
         self._demand_apart(file.entries)
@@ -139,32 +148,35 @@ class SubscriptionCatalog(Component[Considered]):
         return Considered(file, made, stored, revision)
 
     def apply(self, prepared: Considered) -> None:
-        """What the store has got since it was judged is read again by the next ``refresh``."""
+        """Use the prepared configuration. If the store has changed since, the next ``refresh`` reads it
+        again."""
         is_present = prepared.revision == self.revision
         self._file, self._made, self._stored = prepared.file, prepared.made, prepared.stored
         self.revision = self.revision if is_present else UNREAD
 
     async def put(self, name: str, document: bytes, expected: int) -> None:
-        """Keep a document in the place of the version ``expected``. Raises VersionConflict."""
+        """Store a document in place of the version ``expected``. Raise VersionConflict if another version is
+        stored."""
         now_ms = int(self._clock.now() * 1000)
         await self._store.subscriptions.put(name, document, expected=expected, now_ms=now_ms)
 
     async def delete(self, name: str, expected: int) -> None:
-        """Delete the version ``expected`` of a document. Raises VersionConflict."""
+        """Delete the version ``expected`` of a document. Raise VersionConflict if another version is stored."""
         await self._store.subscriptions.delete(name, expected=expected)
 
     async def _reseal(self) -> None:
-        """Seal under the present key what was sealed under the one before."""
+        """Encrypt with the current key all secrets that were encrypted with the previous one."""
         for stored in await self._store.subscriptions.all():
             try:
                 renewed = resealed(stored, self.vault)
-            except Unreadable:  # it is reported as broken
+            except Unreadable:  # the subscription is reported as broken
                 continue
             if renewed is not None:
                 with contextlib.suppress(VersionConflict):  # another process has just done the same
                     await self.put(stored.id, renewed, stored.version)
 
     def _demand_apart(self, file: Mapping[str, Entry]) -> None:
+        """Raise SetupError if the file and the store have the same id."""
         for name in self._made:
             if name in file:
                 raise SetupError(
@@ -175,7 +187,8 @@ class SubscriptionCatalog(Component[Considered]):
                 )
 
     def _read(self, stored: Sequence[StoredSubscription], file: _File) -> dict[str, Entry]:
-        """The newest are judged first, so that of a circle of mirrors the last one made is refused."""
+        """Return the entries of stored documents. The newest are judged first, so that the last subscription
+        of a loop of mirrors is refused."""
         opened = {each.id: self._opened(each) for each in stored}
         readable = [each.id for each in reversed(stored) if isinstance(opened[each.id], dict)]
         judged = examine(
@@ -190,12 +203,12 @@ class SubscriptionCatalog(Component[Considered]):
         }
 
     def _opened(self, stored: StoredSubscription) -> dict[str, Any] | str:
-        """The document in clear, or why it cannot be read."""
+        """Return the document with its secrets in clear text, or why it cannot be read."""
         try:
             found: dict[str, Any] = _each_sealed(_decoded(stored), self.vault.open)
         except Unreadable as error:
-            return f"its secret cannot be read: {error}; restore the key of store.encryption"
-        return found or ("its document cannot be read: delete the subscription and create it again")
+            return f"its secret cannot be read: {error}. Restore the key of store.encryption"
+        return found or "its document cannot be read. Delete the subscription and create it again"
 
 
 def _one(
@@ -204,6 +217,7 @@ def _one(
     judged: Examined | None,
     file: Mapping[str, Entry],
 ) -> Entry:
+    """Return the entry of a stored subscription."""
     faults = [document] if isinstance(document, str) else []
     if judged is not None:
         faults += [fault.detail for fault in judged.faults]
@@ -224,7 +238,8 @@ def _one(
 
 
 def _decoded(stored: StoredSubscription) -> dict[str, Any]:
-    """Empty for what is no JSON object: somebody else wrote into the store."""
+    """Return the stored document, or an empty one if it is not a JSON object, because another program changed
+    the store."""
     try:
         found = msgspec.json.decode(stored.document)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -233,6 +248,7 @@ def _decoded(stored: StoredSubscription) -> dict[str, Any]:
 
 
 def _each_sealed(value: Any, change: Any) -> Any:
+    """Return the value with each encrypted secret replaced by the result of ``change``."""
     if is_sealed(value):
         return change(value)
     if isinstance(value, dict):
@@ -243,12 +259,14 @@ def _each_sealed(value: Any, change: Any) -> Any:
 
 
 def _shown(document: Document) -> Document:
+    """Return the document with each secret replaced by a placeholder."""
     shown: Document = _each_sealed(document, lambda _: HIDDEN)
     return shown
 
 
 def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
-    """Under the present key; None where all of it is. Raises Unreadable."""
+    """Return the document with all secrets encrypted with the current key, or None if they are already. Raise
+    Unreadable if one cannot be decrypted."""
     old: list[object] = []
 
     def renewed(sealed: dict[str, str]) -> dict[str, str]:
@@ -262,6 +280,7 @@ def resealed(stored: StoredSubscription, vault: Vault) -> bytes | None:
 
 
 def _of_file(loaded: Loaded) -> dict[str, Entry]:
+    """Return the entries of a configuration, by id."""
     found = {}
     for n, subscription in enumerate(loaded.config.subscriptions):
         document = _as_written(loaded, n, subscription)
@@ -279,7 +298,8 @@ def _of_file(loaded: Loaded) -> dict[str, Entry]:
 
 
 def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
-    """References stand as references: they name secrets and tell none."""
+    """Return the document of a subscription as the file has it. References to secrets are kept, because they
+    do not reveal the secret."""
     written = loaded.as_written("subscriptions", n)
     document: Document = (
         written

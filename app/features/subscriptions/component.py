@@ -1,4 +1,4 @@
-"""The subscriptions of this process: what runs, what is to run, and how each of them fares."""
+"""The subscriptions that this process runs, and the status of all."""
 
 from __future__ import annotations
 
@@ -31,23 +31,21 @@ from app.routing.places import fixed_place, is_fixed
 from app.worker.gate import disabled_words, halt_words
 from app.worker.supervisor import BY_CONFIGURATION, Supervisor
 
-RECENT = 100  # attempts looked at for the last error
-RETIRED_WITHIN = (
-    15.0  # seconds to wait for subscriptions that a reload ends; they go on ending after that
-)
+RECENT = 100  # attempts that are searched for the last error
+RETIRED_WITHIN = 15.0  # seconds that a reload waits for the subscriptions that it ends
 
 _log = logging.getLogger(__name__)
 
 
 class Deliveries(NamedTuple):
-    """What makes the sinks of another configuration, and the change that brings it."""
+    """A factory of sinks for another configuration, and the change that brings that configuration."""
 
     sink_for: SinkFor
     change: Change
 
 
 class SubscriptionsComponent(Component[Deliveries]):
-    """Runs the subscriptions where the process is a worker; knows of all of them in any role."""
+    """The deliveries of this process if it is a worker. In any role, it knows all subscriptions."""
 
     name = "subscriptions"
 
@@ -59,7 +57,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         sinks: Sinks,
         watcher: StoreWatcher,
     ) -> None:
-        """``supervisor``: None where the process is no worker."""
+        """Take the parts of the component. ``supervisor`` is None if the process is not a worker."""
         self.supervisor = supervisor
         self._catalog = catalog
         self._brokers = brokers
@@ -74,14 +72,14 @@ class SubscriptionsComponent(Component[Deliveries]):
             await self._watcher.start()
 
     async def stop(self, drain: float) -> None:
-        """Take up no change any more, then end the deliveries."""
+        """Stop applying changes, then end the deliveries."""
         await self._watcher.stop()
         if self.supervisor is not None:
             await self.supervisor.stop(drain)
 
     async def prepare(self, change: Change) -> Deliveries:
-        """Make each sink that changes once, so that a file that cannot be read is a fault of the configuration, and
-        not a subscription that is broken later."""
+        """Create each changed sink once as a test. A file that cannot be read then makes the reload fail,
+        instead of breaking the subscription later."""
         sink_for = self.sinks.of(change.config)
         if self.supervisor is not None:
             await _try_sinks(sink_for, change)
@@ -103,58 +101,62 @@ class SubscriptionsComponent(Component[Deliveries]):
             _log.warning("changed subscriptions are still ending and will restart")
 
     async def look(self) -> None:
-        """Take up at once what the store says now."""
+        """Apply the current content of the store now."""
         await self._watcher.look()
 
     async def taken(self, broker: str) -> None:
-        """Return when the subscriptions of a log are in their groups, or have ended."""
+        """Return when the subscriptions of a log have joined their groups, or have ended."""
         if self.supervisor is not None:
             await self.supervisor.taken(broker)
 
     async def health(self, role: Role) -> Health:
-        """A worker is ready when each subscription has begun and none has given up, and mirrors have their topic. What
-        hinders a single one is named all the same."""
+        """Return the health for the worker. It is ready if each subscription has started and each mirror has
+        its topic. Problems of single subscriptions are listed among the causes."""
         if role != "worker":
             return WELL
-        ready, causes = _fare(await self.statuses())
-        mirrored, missing = _sinks_fare(self._catalog.subscriptions, await self._brokers.faults())
+        ready, causes = _health_of_subscriptions(await self.statuses())
+        mirrored, missing = _health_of_sinks(
+            self._catalog.subscriptions, await self._brokers.faults()
+        )
         broken = [
             f"subscription {each.id} is broken: {'; '.join(each.faults)}"
             for each in self._catalog.broken()
-        ]  # kept by the store and not run: no reason to take this process out of service
+        ]  # a broken subscription does not prevent readiness
         return Health(ready and mirrored, [*causes, *broken, *missing])
 
     async def metrics(self) -> Sequence[Family]:
         return list(subscription_families(await self.statuses(), await self.lag()))
 
     async def statuses(self) -> Sequence[SubscriptionStatus]:
-        """Return how the subscriptions that run here fare."""
+        """Return the status of each subscription that this process runs."""
         return await self._running(None)
 
     async def states(self, entries: Sequence[Entry]) -> list[SubscriptionStatus]:
-        """Return how each fares: ``broken`` where it cannot run, ``elsewhere`` where another process runs it."""
+        """Return one status for each entry. It is ``broken`` if the subscription cannot run, and
+        ``elsewhere`` if another process runs it."""
         here = {each.id: each for each in await self._running({each.id for each in entries})}
         return [here.get(each.id) or self._not_here(each) for each in entries]
 
     def attempts(self, subscription: str | None, limit: int) -> Iterable[Attempt]:
-        """Return what this process remembers of one subscription, or all; the newest first."""
+        """Return attempts that this process remembers, the newest first, of one subscription or of all."""
         return () if self.supervisor is None else self.supervisor.remembered(subscription, limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> Sequence[Waiting]:
-        """Return the events of this id that this process holds and has not tried."""
+        """Return events with this id that this process holds and has not tried."""
         return [] if self.supervisor is None else self.supervisor.waiting(subscription, event_id)
 
     async def declared(self) -> Sequence[Subscription]:
-        """Return every subscription there is, whether this process runs it or not."""
+        """Return every declared subscription, also those that this process does not run."""
         await self._catalog.refresh()
         return self._catalog.subscriptions
 
     def halts(self) -> Mapping[str, Halt]:
-        """Return why some of them deliver nothing, as of the last ``declared``."""
+        """Return why some subscriptions deliver nothing, by id, as of the last call of ``declared``."""
         return self._catalog.halts
 
     async def lag(self) -> Sequence[GroupLag]:
-        """Return the lag of every subscription's group; empty where a broker cannot be asked now."""
+        """Return the lag of the group of every subscription. Groups of a broker that does not answer are
+        missing."""
         topics: dict[str, list[str]] = {}
         for each in self._catalog.subscriptions:
             topics.setdefault(each.source.broker, []).extend(each.source.topics)
@@ -164,7 +166,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         return await self._brokers.lag(topics, groups)
 
     def groups(self, broker: str, topic: str) -> Mapping[str, str]:
-        """Return the groups of our subscriptions to a topic, each with its subscription's id."""
+        """Return the groups of the subscriptions to a topic, each with the id of its subscription."""
         return {
             self._group(each.id): each.id
             for each in self._catalog.subscriptions
@@ -175,6 +177,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         return group_name(self._catalog.loaded.config.installation, subscription)
 
     async def _running(self, names: Collection[str] | None) -> Sequence[SubscriptionStatus]:
+        """Return the status of the subscriptions that this process runs, of all or of those named."""
         supervisor = self.supervisor
         if supervisor is None:
             return ()
@@ -182,11 +185,12 @@ class SubscriptionsComponent(Component[Deliveries]):
         found = (
             replace(each, last_error=_last_error(supervisor.attempts(each.id, RECENT)))
             for each in supervisor.statuses(names)
-            if each.id in wanted  # else it is just leaving
+            if each.id in wanted  # else it is being removed
         )
         return await Slices().each(found, ROW)
 
     def _not_here(self, entry: Entry) -> SubscriptionStatus:
+        """Return the status of a subscription that this process does not run."""
         state, cause = self._state_elsewhere(entry)
         subscription = entry.subscription
         return SubscriptionStatus(
@@ -199,6 +203,7 @@ class SubscriptionsComponent(Component[Deliveries]):
         )
 
     def _state_elsewhere(self, entry: Entry) -> tuple[str, str]:
+        """Return the state and the cause of a subscription that this process does not run."""
         halt = self._catalog.halts.get(entry.id)
         if entry.faults or entry.subscription is None:
             return "broken", "; ".join(entry.faults)
@@ -212,14 +217,14 @@ class SubscriptionsComponent(Component[Deliveries]):
 
 
 def budget_of(config: Config) -> tuple[int, int, int]:
-    """Return what ``Budget`` is made of."""
+    """Return the arguments of ``Budget``."""
     limits = config.limits
     return limits.deliveries_in_flight, limits.held_bytes, limits.body
 
 
 def _rebuilds(change: Change, subscription: Subscription) -> bool:
-    """Return whether the sink of a subscription is built otherwise though its own settings are the same; also where a
-    schema is another one now, whose file the route of its replies only names."""
+    """Return True if a change of other settings requires a new sink for the subscription. This includes a
+    changed schema file, because the route of its replies names only the file."""
     routes = (
         () if subscription.reply == IGNORE else taking(change.config.routes, subscription.reply)
     )
@@ -230,32 +235,37 @@ def _rebuilds(change: Change, subscription: Subscription) -> bool:
 
 
 async def _try_sinks(sink_for: SinkFor, change: Change) -> None:
+    """Create and close the sinks of all changed subscriptions."""
     found = change.found
     named = {each.name for each in found.changes if each.setting.startswith("subscriptions.")}
     for each in change.config.subscriptions:
-        is_pulled = isinstance(each.sink, Pull)  # its queue needs nothing that could be wrong
+        is_pulled = isinstance(each.sink, Pull)  # a pull queue has no settings that could be wrong
         if not is_pulled and (each.id in named or each.id in found.restarted):
             await sink_for(each).stop()
 
 
-def _fare(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
-    causes = [_hindered(each) for each in subscriptions if not each.ready or each.cause]
+def _health_of_subscriptions(subscriptions: Sequence[SubscriptionStatus]) -> tuple[bool, list[str]]:
+    """Return whether the subscriptions let the worker be ready, and their problems."""
+    causes = [_problem_of(each) for each in subscriptions if not each.ready or each.cause]
     return all(each.ready or each.state in _ASKING for each in subscriptions), causes
 
 
 _ASKING = frozenset({"broken", "stopped"})
-"""States that ask for a person, and are no reason to take the process out of service."""
+"""States that need an operator but do not prevent readiness."""
 
 
-def _hindered(each: SubscriptionStatus) -> str:
+def _problem_of(each: SubscriptionStatus) -> str:
+    """Return the problem of a subscription in words."""
     if each.state == "disabled":
         return disabled_words(each.id, each.cause)
     return f"subscription {each.id} is {each.state}" + (f": {each.cause}" if each.cause else "")
 
 
-def _sinks_fare(subscriptions: Sequence[Subscription], faults: Faults) -> tuple[bool, list[str]]:
-    """A mirror whose topic is missing delivers nothing; a dead-letter topic that is missing holds up dead letters
-    alone, and is named, no more."""
+def _health_of_sinks(
+    subscriptions: Sequence[Subscription], faults: Faults
+) -> tuple[bool, list[str]]:
+    """Return whether all mirrors have their topics, and the missing topics. A missing dead-letter topic
+    delays dead letters only, so it is listed but does not count."""
     mirrors, letters = [], []
     for each in subscriptions:
         if isinstance(each.sink, Target | Exchange) and (fault := _fault(each.sink, faults)):
@@ -266,13 +276,14 @@ def _sinks_fare(subscriptions: Sequence[Subscription], faults: Faults) -> tuple[
 
 
 def _fault(target: Target | Exchange, faults: Faults) -> str:
+    """Return why nothing can be published to a target, or "" if it is usable or unknown."""
     if not is_fixed(target):
         return ""
     return faults.get(target.broker, {}).get(fixed_place(target), "")
 
 
 def _last_error(attempts: Sequence[Attempt]) -> str:
-    """Of the newest attempt that came to nothing: what the target said."""
+    """Return the newest failed attempt as text, with what the target answered."""
     failed = next((each for each in attempts if each.outcome != "delivered"), None)
     if failed is None:
         return ""

@@ -1,7 +1,7 @@
-"""Makes, changes and removes subscriptions of the store: what the API may do and the file already did.
+"""Create, change and remove subscriptions of the store, for the API.
 
-A document is held against the model and every check of the configuration before it is kept; its
-credentials are kept sealed, and shown to nobody.
+A document is checked against the model and the whole configuration before it is stored. Its credentials are
+stored encrypted, and are never shown.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from app.model.places import Path, places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
 
-_UNSENT = "signing"  # its secrets sign what is sent, and are not sent themselves
+_UNSENT = "signing"  # secrets of this section sign requests and are never sent
 
 
 class SubscriptionRegistry:
-    """The subscriptions as the API makes, changes and removes them."""
+    """The registry of subscriptions that the API uses."""
 
     def __init__(
         self,
@@ -37,27 +37,30 @@ class SubscriptionRegistry:
         forget: Callable[[Subscription], Awaitable[None]],
         look: Callable[[], Awaitable[None]],
     ) -> None:
-        """``forget``: the group that a subscription of the same id may have left behind. ``look``: workers of this
-        process take up at once what the store says."""
+        """Take the catalogue and two actions. ``forget`` deletes the group that an earlier subscription with
+        the same id may have left. ``look`` makes the workers of this process read the store now."""
         self._catalog = catalog
         self._forget = forget
         self._look = look
-        self._making = asyncio.Lock()  # so that the bound holds
+        self._making = asyncio.Lock()  # so that concurrent requests cannot exceed the limit
 
     @property
     def largest_document(self) -> int:
-        """Return the most bytes of a document."""
+        """Return the size limit of a document in bytes."""
         return self._catalog.loaded.config.limits.subscription_bytes
 
     async def entries(self) -> list[Entry]:
+        """Return the entries of the file first, then those of the API in order of creation."""
         await self._catalog.refresh()
         return self._catalog.entries
 
     async def entry(self, subscription: str) -> Entry | None:
+        """Return the entry of a subscription, or None."""
         await self._catalog.refresh()
         return self._catalog.entry(subscription)
 
     async def make(self, document: Document, demand: Demand = anything) -> Entry:
+        """Check and store a new subscription. If the document has no id, one is generated."""
         named = {"id": f"sub-{secrets.token_hex(6)}", **document}
         async with self._making:
             await self._catalog.refresh()
@@ -72,6 +75,7 @@ class SubscriptionRegistry:
                 raise _taken(named["id"]) from None
 
     async def change(self, entry: Entry, document: Document, demand: Demand = anything) -> Entry:
+        """Check and store another document. Raise VersionConflict if ``entry`` is not the stored version."""
         if (given := document.get("id", entry.id)) != entry.id:
             raise _invalid([Fault("other-id", f"is {given!r}, but the id cannot change", "/id")])
         current, before = self._catalog.entry(entry.id), self._catalog.opened(entry.id)
@@ -88,27 +92,30 @@ class SubscriptionRegistry:
         return await self._keep(kept, judged, entry.version)
 
     async def remove(self, entry: Entry) -> None:
+        """Delete a subscription of the API. Raise VersionConflict if ``entry`` is not the stored version."""
         if entry.origin == "file":
             raise of_the_file(entry)
         await self._catalog.delete(entry.id, entry.version)
         await self.nudge()
 
     async def nudge(self) -> None:
+        """Make the workers of this process read the store now."""
         await self._catalog.refresh()
         await self._look()
 
     def _demand_room(self) -> None:
+        """Raise Refused with 409 if the API has created as many subscriptions as allowed."""
         most = self._catalog.loaded.config.limits.subscriptions
         if self._catalog.count >= most:
             raise Refused(
                 409,
                 "too-many-subscriptions",
-                f"the API has created {most} subscriptions: delete one, or raise"
+                f"the API has created {most} subscriptions, which is the limit. Delete one, or raise"
                 " limits.subscriptions",
             )
 
     async def _demand_free(self, name: object) -> None:
-        """An id that is none is told with all other faults."""
+        """Raise Refused with 409 if the id is in use. An invalid id is reported later with all other faults."""
         taken = self._catalog.entry(name) if isinstance(name, str) else None
         if taken is not None:
             raise of_the_file(taken) if taken.origin == "file" else _taken(taken.id)
@@ -116,7 +123,8 @@ class SubscriptionRegistry:
     async def _judged(
         self, document: Document, replaces: str | None, before: Document
     ) -> Subscription:
-        """``before``: the document that is replaced: a setting that it has already is no new one."""
+        """Check a document and return its subscription. Raise SenderError with 422 and all faults. A setting
+        that ``before`` has too is not treated as new."""
         others = [each for each in self._catalog.subscriptions if each.id != replaces]
 
         def is_new(at: Path) -> bool:
@@ -135,6 +143,7 @@ class SubscriptionRegistry:
         return found.subscription
 
     def _unkeepable(self, document: Document, found: Examined) -> Iterator[Fault]:
+        """Yield a fault for each secret that cannot be stored: a placeholder, or any secret without a key."""
         for at in places_of(FileSecret, found.subscription):
             if value_at(document, at) == HIDDEN:
                 yield _of_secret(
@@ -145,11 +154,12 @@ class SubscriptionRegistry:
                     "no-key",
                     at,
                     "is a secret, which cannot be stored without "
-                    'store.encryption.key: set that to "${file:/path}" of a key '
+                    'store.encryption.key. Set that to "${file:/path}" of a key '
                     "made by skybridge secret --kind store",
                 )
 
     async def _keep(self, document: Document, valid: Subscription, expected: int) -> Entry:
+        """Store a checked document with its secrets encrypted, and return the new entry."""
         sealed: Any = document
         for at in places_of(FileSecret, valid):
             sealed = replaced(sealed, at, self._catalog.vault.seal)
@@ -157,20 +167,20 @@ class SubscriptionRegistry:
         await self.nudge()
         entry = self._catalog.entry(valid.id)
         if entry is None:
-            raise VersionConflict("it was deleted at the same moment", 0)
+            raise VersionConflict(f"{valid.id} was deleted at the same moment", 0)
         return entry
 
 
 def _with_kept_secrets(
     document: Document, before: Document, subscription: Subscription | None
 ) -> tuple[Document, list[Fault]]:
-    """Replace placeholders by the secrets of the document before, but only where they would go to the same target: a
-    secret that nobody may read must not be sent to an address of the caller's choice.
+    """Replace placeholders by the stored secrets, and return the document with faults. A secret is kept only
+    if its target stays the same, so that a caller cannot send it to another address.
 
     Args:
-        document: has the placeholders.
-        before: empty if it cannot be read.
-        subscription: what the document before says.
+        document: The new document, with placeholders.
+        before: The stored document in clear text, or an empty one if it cannot be read.
+        subscription: The subscription of the stored document.
     """
     changed: Any = document
     faults = []
@@ -182,7 +192,7 @@ def _with_kept_secrets(
                 _of_secret(
                     "other-target",
                     at,
-                    "belongs to another target: send the secret again with the new sink",
+                    "belongs to another target. Send the secret again with the new sink",
                 )
             )
         changed = replaced(changed, at, partial(_instead, value_at(before, at)))
@@ -194,11 +204,12 @@ def _instead(value: object, _: object) -> object:
 
 
 def _targets(document: Mapping[str, Any]) -> tuple[object, ...]:
-    """Where credentials are sent."""
+    """Return the addresses to which a document sends credentials."""
     return _origin(document.get("sink")), value_at(document, ("auth", "token_endpoint"))
 
 
 def _origin(sink: object) -> object:
+    """Return scheme, host and port of a URL, or the sink itself if it is not a URL."""
     if not isinstance(sink, str):
         return sink
     try:
@@ -214,20 +225,20 @@ def _of_secret(code: str, at: Path, text: str) -> Fault:
 
 def _invalid(faults: Sequence[Fault]) -> SenderError:
     return SenderError(
-        "Not a valid subscription", status=422, code="invalid-subscription", faults=faults
+        "The subscription is not valid", status=422, code="invalid-subscription", faults=faults
     )
 
 
 def _taken(name: str) -> Refused:
     return Refused(
-        409, "id-taken", f"a subscription {name} exists already: PUT with its ETag replaces it"
+        409, "id-taken", f"subscription {name} exists already. PUT with its ETag replaces it"
     )
 
 
 def of_the_file(entry: Entry) -> Refused:
-    """Of what only the file may change."""
+    """Return the refusal of a change to a subscription that the file declares."""
     return Refused(
         409,
         "made-by-file",
-        f"{entry.id} is in {entry.place}: change it there; the API only pauses and resumes it",
+        f"subscription {entry.id} is in {entry.place}. Change it there; the API can only pause and resume it",
     )

@@ -1,5 +1,4 @@
-"""From a subscription to its sink: what it posts to, with what takes events out of the answers, or what it
-publishes to."""
+"""Create the sink of a subscription: a webhook, with the publisher of its replies, or a topic."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ from app.sinks.topic import TopicSink
 from app.telemetry import Counters
 
 SinkFor = Callable[[Subscription], Sink]
-"""From a subscription to its sink. Raises SetupError."""
+"""A function that creates the sink of a subscription. It raises SetupError if a setting cannot be used."""
 
 
 class Sinks:
-    """Makes sinks. ``logs``: all that events are published through."""
+    """A factory of sinks. ``logs`` has all logs through which events are published."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Sinks:
         self._counters = counters
 
     def of(self, config: Config) -> SinkFor:
-        """Return what makes the sinks of a configuration."""
+        """Return a function that creates sinks by a configuration."""
         manners = manners_of(config)
 
         def sink_for(subscription: Subscription) -> Sink:
@@ -63,14 +62,15 @@ class Sinks:
 def replies_for(
     subscription: Subscription, config: Config, logs: Mapping[LogName, Log], counters: Counters
 ) -> Replies | None:
-    """Raises SetupError for a route that nobody configured."""
+    """Return the publisher of a webhook's replies, or None if the subscription ignores them. Raise SetupError
+    if its route does not exist."""
     name = subscription.reply
     if name == IGNORE:
         return None
     routes = taking(config.routes, name)
     if not routes:
         raise SetupError(
-            f"there is no route {name!r}",
+            f"route {name!r} does not exist",
             setting=f"subscriptions.{subscription.id}.reply",
             cure=f"name one of: {', '.join(route.name for route in config.routes) or 'none is configured'}",
         )
@@ -78,7 +78,9 @@ def replies_for(
     spools = [
         each.name for each in routes if log_of(each, each.to[0])._replace(spooled=each.name) in logs
     ]
-    unfiltered = [route.model_copy(update={"filters": ()}) for route in routes]  # none is asked
+    unfiltered = [
+        route.model_copy(update={"filters": ()}) for route in routes
+    ]  # filters do not apply to replies
     router = Router(unfiltered, load_resources(routes), kinds, manners_of(config), spools=spools)
     return Replies(subscription.id, name, router, logs, counters, config.limits.max_batch)
 
@@ -92,8 +94,12 @@ def open_sink(
     callbacks: Callbacks | None = None,
     counters: Counters | None = None,
 ) -> Sink:
-    """A pool of connections each, so that one target that hangs takes none from the others. Raises
-    SetupError for a broker or route that nobody configured, and for a place that can be none on it."""
+    """Create the sink of a subscription. It has its own connections, so that a target that hangs takes none
+    from others.
+
+    Raises:
+        SetupError: The broker or the route does not exist, or the place is invalid on the broker.
+    """
     target = subscription.sink
     if isinstance(target, str):
         counters = counters or Counters()
@@ -101,15 +107,15 @@ def open_sink(
         webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)
         return traced(webhook, subscription, config)
     if isinstance(target, Pull):
-        raise TypeError(f"{subscription.id}: a queue to pull from is made by the worker")
+        raise TypeError(f"{subscription.id}: the worker creates pull queues")
     log = logs.get(LogName(target.broker))
     if log is None:
         raise SetupError(
-            f"there is no broker {target.broker!r}",
+            f"broker {target.broker!r} does not exist",
             setting=f"subscriptions.{subscription.id}.sink.broker",
             cure=f"name one of: {', '.join(config.brokers) or 'none is configured'}",
         )
-    publishing = TopicSink(
+    mirror = TopicSink(
         target,
         subscription,
         log,
@@ -118,4 +124,4 @@ def open_sink(
         within=config.timeouts.publish,
         attested=subscription.source.broker in attested_brokers(config),
     )
-    return traced(publishing, subscription, config)
+    return traced(mirror, subscription, config)

@@ -1,7 +1,7 @@
-"""Takes up what any process changed in the store: subscriptions, halts, commands, consents, replays.
+"""Apply what any process changed in the store: subscriptions, halts, commands, consents, replays.
 
-The store's revision is asked for once a second, which is cheap, and at once when this process changed
-something itself. A store that cannot be asked changes nothing: what runs goes on running.
+The revision of the store is read once a second, which is cheap, and at once after a change by this process.
+While the store does not answer, running subscriptions continue.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from app.sinks.handshake import Callbacks
 from app.telemetry.tasks import FAILURES, keep
 from app.worker.supervisor import Supervisor
 
-LOOK = 1.0  # seconds between looks at the store's revision
+LOOK = 1.0  # seconds between reads of the store's revision
 
-_HALFWAY = -1  # the old ones are forgotten, the new ones not begun
+_HALFWAY = -1  # old subscriptions have ended and new ones have not started
 _log = logging.getLogger(__name__)
 
 
 class StoreWatcher:
-    """``supervisor`` None: this process delivers nothing, and only knows what there is."""
+    """Applies changes of the store to the supervisor. ``supervisor`` is None in a process that delivers
+    nothing."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class StoreWatcher:
         self._callbacks = callbacks
         self._applied: tuple[Subscription, ...] = catalog.loaded.config.subscriptions
         self._incarnations: Mapping[str, int] = {}
-        # Of what subscriptions are built on: how often it was another, and what has been applied of that.
+        # Number of the latest configuration, and of the last one that was applied completely.
         self._wanted = self._done = 0
         self._seen = UNREAD
         self._changing = asyncio.Lock()
@@ -52,20 +53,22 @@ class StoreWatcher:
         self._troubles: dict[str, str] = {}
 
     async def start(self) -> None:
-        """Returns when what the store has is begun, or its trouble is said."""
+        """Apply the store once and begin to watch it. Problems are logged and do not prevent the start."""
         await self.look()
-        await self._said("subscriptions", self._change)
+        await self._logging_trouble("subscriptions", self._change)
         self._tasks.add(keep("store-changes", self._follow))
 
     async def stop(self) -> None:
+        """Stop watching, and cancel changes that are being applied."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def renew(self) -> asyncio.Task[None]:
-        """The file is another: what differs ends and begins, what it is built on too. Done with the task."""
+        """Apply another configuration: subscriptions that differ, or whose sink differs, end and start again.
+        Return the task that does so."""
         self._wanted += 1
-        return self._spawn(self._said("subscriptions", self._change))
+        return self._spawn(self._logging_trouble("subscriptions", self._change))
 
     async def _follow(self) -> None:
         while True:
@@ -73,18 +76,19 @@ class StoreWatcher:
             await self.look()
 
     async def look(self) -> None:
-        """Take up what is new, now. Trouble is said, and met again by the next look."""
-        await self._said("the store", self._look)
+        """Apply changes of the store now. Problems are logged, and the next call tries again."""
+        await self._logging_trouble("the store", self._look)
 
     async def _look(self) -> None:
+        """Read the store and apply halts, subscriptions, commands and consents."""
         await self._catalog.refresh()
         if self._catalog.revision == self._seen and not self._left_undone():
             return
         seen, supervisor = self._catalog.revision, self._supervisor
         if supervisor is not None:
             supervisor.halt(self._catalog.halts)
-            if self._differs():  # beside us: what drains must not hold up halts and commands
-                self._spawn(self._said("subscriptions", self._change))
+            if self._differs():  # in a task, as draining must not delay halts and commands
+                self._spawn(self._logging_trouble("subscriptions", self._change))
             await supervisor.take_commands()
             await supervisor.look()
         if self._callbacks is not None:
@@ -92,18 +96,23 @@ class StoreWatcher:
         self._seen = seen
 
     def _left_undone(self) -> bool:
-        """Whether a change met trouble; one that is under way is waited for."""
+        """Return True if an earlier change failed halfway and no change is running now."""
         return self._supervisor is not None and self._differs() and not self._changing.locked()
 
     def _differs(self) -> bool:
+        """Return True if the running subscriptions are not those of the catalogue."""
         catalog = self._catalog
         known = self._applied, self._incarnations
         wanted = catalog.subscriptions, catalog.incarnations
         return self._done != self._wanted or known != wanted
 
     async def _change(self) -> None:
-        """One that was deleted and made again is forgotten in between, or it would go on where the
-        other was; one that left the file, or cannot run by it, goes on where it was once it is back. What is done is noted step by step: after trouble the rest is done by a later look."""
+        """Make the supervisor run the subscriptions of the catalogue.
+
+        A subscription that was deleted and created again loses its old position in between. One that left the
+        file continues at its position when it returns. Progress is recorded step by step, so that a later
+        call continues after a failure.
+        """
         async with self._changing:
             if self._supervisor is None or not self._differs():
                 return
@@ -115,10 +124,10 @@ class StoreWatcher:
                 for name, made in self._incarnations.items()
                 if incarnations.get(name, made) != made
             }
-            left = [each for each in self._applied if each.id not in known - renewed]
-            if left:
+            removed = [each for each in self._applied if each.id not in known - renewed]
+            if removed:
                 await self._supervisor.apply([each for each in wanted if each.id not in renewed])
-            for each in left:
+            for each in removed:
                 if self._incarnations.get(each.id) != incarnations.get(each.id):
                     await self._brokers.forget(each)
                     await self._catalog.clear(each.id)
@@ -129,20 +138,23 @@ class StoreWatcher:
             self._done = built_on
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a step as a task that ``stop`` cancels."""
         task = asyncio.create_task(step)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _said(self, what: str, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Each trouble once, not each second; the next look tries again."""
+    async def _logging_trouble(
+        self, what: str, step: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Run a step. Log each new problem once instead of every second; the next call tries again."""
         try:
             await step()
         except SkybridgeError as error:
             if self._troubles.get(what) != str(error):
                 self._troubles[what] = str(error)
                 _log.warning("%s: changes cannot be applied now: %s", what, error)
-        except Exception as error:  # noqa: BLE001 - said, and whatever runs goes on running
+        except Exception as error:  # noqa: BLE001 - reported, and running subscriptions continue
             FAILURES.failed("store-changes", what, error)
         else:
             self._troubles.pop(what, None)

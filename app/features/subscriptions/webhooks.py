@@ -1,4 +1,4 @@
-"""From a subscription to the webhook that it is delivered to, with all that its requests bear."""
+"""Create the webhook of a subscription: its client, credentials, headers, signatures and handshake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from app.sinks.tls import TlsFiles
 from app.sinks.webhook import Telling, WebhookSink
 from app.telemetry import Counters
 
-RENEW_BEFORE = 5.0  # seconds before a token ends; an attempt takes less
+RENEW_BEFORE = 5.0  # seconds before expiry at which a token is renewed; an attempt takes less
 _WRITERS = {"header": bearer, "query": in_query}
 
 
@@ -42,7 +42,8 @@ def webhook_for(
     replies: Replies | None = None,
     counters: Counters | None = None,
 ) -> WebhookSink:
-    """A pool of connections of its own. Raises SetupError for files and keys that cannot be used."""
+    """Create the webhook of a subscription with its own connections. Raise SetupError if a file or key cannot
+    be used."""
     client = client_for(subscription, config, counters or Counters())
     credentials = _credentials(subscription.auth, client, config)
     headers = _headers(subscription)
@@ -59,6 +60,7 @@ def webhook_for(
 
 
 def client_for(subscription: Subscription, config: Config, counters: Counters) -> HttpClient:
+    """Return the HTTP client of a webhook."""
     proxy = config.webhooks.proxy
     return HttpClient(
         allow_private=config.webhooks.allow_private,
@@ -80,6 +82,7 @@ def _tls(subscription: Subscription) -> TlsFiles | None:
 
 
 def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
+    """Return the signer of requests, or None. Raise SetupError if a secret cannot be used."""
     signing = subscription.signing
     if signing is None:
         return None
@@ -88,18 +91,20 @@ def _signatures(subscription: Subscription, clock: Clock) -> Signatures | None:
         return Signatures([LiveSecret(secret) for secret in secrets], clock.now)
     except ValueError as error:
         raise SetupError(
-            f"a secret cannot be used: it {error}",
+            f"a signing secret cannot be used: it {error}",
             setting=f"subscriptions.{subscription.id}.signing",
-            cure="skybridge secret makes one",
+            cure="make one with skybridge secret",
         ) from error
 
 
 def _headers(subscription: Subscription) -> StaticHeaders | None:
+    """Return the configured headers of requests, or None."""
     secrets = {name: LiveSecret(value) for name, value in subscription.headers.items()}
     return StaticHeaders(secrets) if secrets else None
 
 
 def _credentials(auth: Auth | None, client: HttpClient, config: Config) -> Credentials | None:
+    """Return the credentials of requests, or None."""
     match auth:
         case Bearer(token=token, sent_in=place):
             return _fixed(token, place)
@@ -136,6 +141,7 @@ def _handshake(
     headers: StaticHeaders | None,
     callbacks: Callbacks | None,
 ) -> Handshake | None:
+    """Return the handshake with the webhook, or None if it is off."""
     if subscription.handshake == "off":
         return None
     return Handshake(

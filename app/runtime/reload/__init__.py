@@ -1,6 +1,5 @@
-"""Shell. A running service applies another configuration: all of it, or nothing.
+"""Shell. A running service applies another configuration completely, or not at all.
 
-``reloader``  reads, validates, compares; reports the result
-``renewal``   builds the new parts, swaps, and ends the old parts in order
-``watching``  watches the file
+``reloader``  reads, validates and compares the file, and reports the result ``judges``    checks proposed
+configurations in another process ``watching``  watches the files and SIGHUP
 """

@@ -1,4 +1,4 @@
-"""Judge proposed configurations without stopping the event loop: small ones in a thread, others in a process."""
+"""Judge proposed configurations without blocking the event loop: small ones in a thread, others in a process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from app.api.http.problems import Refused
 from app.config.diff.judging import judge
 from app.model.judgement import Judgement
 
-IN_THREAD = 16 << 10  # bytes of both configurations: their longest call of C is some milliseconds
-WITHIN = 120.0  # seconds of a process, its start included
-_RETRY = "Cure: try again, or run `skybridge check FILE` and `skybridge plan` beside the file."
+IN_THREAD = 16 << 10  # bytes of both configurations, whose longest C call takes a few ms
+WITHIN = 120.0  # seconds for a process, including its start
+_RETRY = "Cure: try again, or run `skybridge check FILE` and `skybridge plan` where the file is."
 
 
 class Judges:
-    """One process at a time, so that its memory is bounded; other requests wait for their turn.
+    """A judge of proposed configurations. One process runs at a time, to limit memory; other requests wait.
 
-    The process has neither the environment nor an open file of the service: it cannot read what the service may
-    read.
+    The process gets neither the environment nor open files of the service, so it cannot read the service's
+    secrets.
     """
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def judge(self, proposed: bytes, shown: Mapping[str, Any]) -> Judgement:
-        """Return the judgement. Raises Refused, 503, when the process fails or takes too long."""
+        """Return the judgement of a proposed configuration. Raise Refused with 503 if the process fails or
+        takes too long.
+
+        ``shown`` is the current configuration without secrets.
+        """
         in_force = await asyncio.to_thread(msgspec.json.encode, shown)
         if len(proposed) + len(in_force) <= IN_THREAD:
             return await asyncio.to_thread(judge, proposed, shown)
@@ -40,6 +44,7 @@ class Judges:
 
 
 async def _asked(question: bytes) -> bytes:
+    """Run the process with a question on its standard input, and return its answer."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "app.config.diff.judging"),
         stdin=asyncio.subprocess.PIPE,
@@ -51,17 +56,17 @@ async def _asked(question: bytes) -> bytes:
         async with asyncio.timeout(WITHIN):
             answer, _ = await process.communicate(question)
     except TimeoutError:
-        raise _failed(f"it took more than {WITHIN:g} s") from None
+        raise _failed(f"the check took more than {WITHIN:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode:
-        raise _failed(f"its process ended with {process.returncode}")
+        raise _failed(f"the process of the check ended with {process.returncode}")
     return answer
 
 
 def _failed(why: str) -> Refused:
     return Refused(
-        503, "not-now", f"The proposed configuration could not be judged: {why}. {_RETRY}"
+        503, "not-now", f"The proposed configuration could not be checked: {why}. {_RETRY}"
     )

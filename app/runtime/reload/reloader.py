@@ -1,7 +1,8 @@
-"""Reads the file again, holds it against what runs, and has the service become what it says.
+"""Reload the configuration: read the file again, compare it with the current configuration, and apply its
+changes.
 
-One at a time. What is invalid, cannot be made or needs a restart is refused whole: what runs goes on, and
-status, log and a metric tell of it.
+One reload runs at a time. A file that is invalid, cannot be applied or needs a restart is refused as a whole.
+The service then continues, and its status, log and a metric report the refusal.
 """
 
 from __future__ import annotations
@@ -37,8 +38,12 @@ _log = logging.getLogger("skybridge.reload")
 
 
 class Reloader:
-    """Fills ``api.status.configuration.Configured``. ``seen``: a digest of the bytes that were judged last, whatever
-    became of them; ``files``: marks of the files that were judged with them."""
+    """The reloads of a service, as ``api.status.configured.Configured``.
+
+    Attributes:
+        seen: The digest of the bytes of the file that were last judged, with any result.
+        files: The marks of the files that were judged with them.
+    """
 
     def __init__(
         self,
@@ -62,53 +67,57 @@ class Reloader:
         self.digest = digest_of(self._view.shown)
         self.seen = digest_of_bytes(loaded.raw)
         self.files: Hashable = loaded.files
-        self.last = self.taken = self._told("start", "ok")
+        self.last = self.taken = self._result("start", "ok")
 
     @property
     def shown(self) -> Mapping[str, Any]:
+        """Return every current setting, with secrets hidden."""
         shown: Mapping[str, Any] = self._view.shown
         return shown
 
     @property
     def every(self) -> float:
-        """Seconds between looks at the file; 0 for none."""
+        """Return the seconds between checks of the file, or 0 if it is not watched."""
         if self._source is None or self._source.path is None:
             return 0.0
         return self._loaded.config.reload.watch
 
     def named_files(self) -> Hashable:
-        """Another value when a file that the configuration names is another one: a credential of producers, a
-        schema of a route. Of the disk."""
+        """Return a value that changes when a file that the configuration names changes, such as a credential
+        or a schema. It reads the disk."""
         return marks(self._loaded.config)
 
     def read(self) -> bytes | None:
-        """Raises BadConfiguration."""
+        """Return the bytes of the file, or None without one. Raise BadConfiguration if it cannot be read."""
         return None if self._source is None else self._source.read()
 
     async def reload(self, cause: Cause) -> Reload:
+        """Read the file again and apply its changes. Return the result, also if the file is refused."""
         async with self._lock:
             try:
-                told = await self._reload(cause)
+                result = await self._reload(cause)
             except SetupError as error:
-                told = self._refused(cause, "invalid-configuration", [_fault(error)])
+                result = self._refused(cause, "invalid-configuration", [_fault(error)])
             except SkybridgeError as error:
-                self.seen = UNSEEN  # the next look at the file tries again
-                told = self._refused(cause, "not-now", [Fault("not-now", str(error))])
-            except Exception as error:  # noqa: BLE001 - said, and what runs goes on
+                self.seen = UNSEEN  # so that the next check of the file tries again
+                result = self._refused(cause, "not-now", [Fault("not-now", str(error))])
+            except Exception as error:  # noqa: BLE001 - logged, and the service continues
                 _log.exception("a reload failed unexpectedly")
-                told = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
-            self._note(told)
-        if cause in _AUDITED:  # the API's own are audited with their requests
-            await self._trail.reloaded(_AUDITED[cause], told.status, told.summary)
-        return told
+                result = self._refused(cause, "not-now", [Fault("not-now", repr(error))])
+            self._note(result)
+        if cause in _AUDITED:  # a reload by the API is audited with its request
+            await self._trail.reloaded(_AUDITED[cause], result.status, result.summary)
+        return result
 
     async def judge(self, proposed: bytes) -> Judgement:
+        """Check a proposed configuration and plan its changes, without applying them."""
         return await self._judges.judge(proposed, self.shown)
 
     async def _reload(self, cause: Cause) -> Reload:
+        """Read, validate, compare and apply the file. Return the result."""
         if self._source is None:
             raise SetupError(
-                "this service was started without a file, so it cannot reload", setting=""
+                "the service was started without a file, so it cannot reload", setting=""
             )
         try:
             self.files = await asyncio.to_thread(self.named_files)  # before any of them is read
@@ -130,9 +139,9 @@ class Reloader:
         self._loaded, self._view, self.digest = loaded, view, digest_of(view.shown)
         self.files = loaded.files
         outcome: Outcome = "ok" if found.changes or rotated else "unchanged"
-        return self._told(cause, outcome, found=found, warnings=[str(each) for each in warnings])
+        return self._result(cause, outcome, found=found, warnings=[str(each) for each in warnings])
 
-    def _told(
+    def _result(
         self,
         cause: Cause,
         outcome: Outcome,
@@ -140,6 +149,7 @@ class Reloader:
         found: Difference | None = None,
         warnings: Sequence[str] = (),
     ) -> Reload:
+        """Return the result of a reload that was not refused."""
         return Reload(
             at=self._clock.now(),
             cause=cause,
@@ -151,31 +161,35 @@ class Reloader:
         )
 
     def _refused(self, cause: Cause, refusal: Refusal, faults: Sequence[Fault]) -> Reload:
-        return replace(self._told(cause, "refused"), refusal=refusal, faults=faults)
+        """Return the result of a refused reload."""
+        return replace(self._result(cause, "refused"), refusal=refusal, faults=faults)
 
-    def _note(self, told: Reload) -> None:
-        self.last = told
-        self._counters.add("config_reloads", told.outcome)
-        if told.outcome == "refused":
-            causes = "; ".join(each.detail for each in told.faults)
+    def _note(self, result: Reload) -> None:
+        """Store the result, count it, and log it."""
+        self.last = result
+        self._counters.add("config_reloads", result.outcome)
+        if result.outcome == "refused":
+            causes = "; ".join(each.detail for each in result.faults)
             _log.error(
-                "%s is refused, the old configuration keeps running: %s", self.source, causes
+                "%s is refused, and the current configuration stays in use: %s", self.source, causes
             )
             return
-        self.taken = told
-        for warning in told.warnings:
+        self.taken = result
+        for warning in result.warnings:
             _log.warning("%s: %s", self.source, warning)
-        for change in told.changes:
+        for change in result.changes:
             _log.info("changed: %s", change)
-        _log.info("%s is in force (%s), digest %s", self.source, told.outcome, told.digest)
+        _log.info("%s is applied (%s), digest %s", self.source, result.outcome, result.digest)
 
 
 def _compared(before: View, loaded: Loaded) -> tuple[View, Difference]:
+    """Return the view of a configuration, and its difference to another."""
     view = view_of(loaded)
     return view, difference(before, view)
 
 
 def digest_of_bytes(raw: bytes | None) -> str:
+    """Return the SHA-256 digest of the bytes of a file."""
     return hashlib.sha256(raw or b"").hexdigest()
 
 

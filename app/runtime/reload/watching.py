@@ -1,5 +1,7 @@
-"""Looks at the file every few seconds, by its content: a ConfigMap that is mounted as a folder changes by a
-link that is put in another's place, and tells nobody."""
+"""Watch the configuration file and the files that it names, and reload when their content changes.
+
+Content is compared, because a ConfigMap that is mounted as a folder changes by replacing a link.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from app.config.load.finding import BadConfiguration
 from app.interfaces import Clock
 from app.runtime.reload.reloader import Reloader, digest_of_bytes
 
-SETTLED = 0.5  # seconds that a file must stay the same: an editor may be half through it
-IDLE = 1.0  # seconds between looks at whether to look
+SETTLED = 0.5  # seconds that a file must not change, as an editor may still be writing it
+IDLE = 1.0  # seconds between checks whether watching was turned on
 
 
 async def watch(reloader: Reloader, clock: Clock) -> None:
-    """For ever."""
+    """Reload when the content of the configuration file changes. This never returns."""
     while True:
         await clock.sleep(reloader.every or IDLE)
         if reloader.every and await _changed(reloader, clock):
@@ -22,12 +24,12 @@ async def watch(reloader: Reloader, clock: Clock) -> None:
 
 
 async def watch_files(reloader: Reloader, clock: Clock) -> None:
-    """Looks at the files that the configuration names, as ``watch`` looks at the configuration: keys of
-    producers, schemas of routes. A file that is replaced holds from then on; one that cannot be read or is
-    wrong leaves the old one in force. For ever.
+    """Reload when a file that the configuration names changes, such as a producer's key or a route's schema.
+    This never returns.
 
-    The disk is held against the marks of what was read, not of a first look: a file may change while the
-    service starts."""
+    A file that cannot be read or is invalid leaves the old one in use. The files are compared with those that
+    were read, because a file may change while the service starts.
+    """
     while True:
         await clock.sleep(reloader.every or IDLE)
         if reloader.every and await asyncio.to_thread(reloader.named_files) != reloader.files:
@@ -36,6 +38,7 @@ async def watch_files(reloader: Reloader, clock: Clock) -> None:
 
 
 async def _changed(reloader: Reloader, clock: Clock) -> bool:
+    """Return True if the content of the file has changed and stayed the same for half a second."""
     found = await asyncio.to_thread(_digest, reloader)
     if found in {None, reloader.seen}:
         return False
@@ -44,7 +47,7 @@ async def _changed(reloader: Reloader, clock: Clock) -> bool:
 
 
 def _digest(reloader: Reloader) -> str | None:
-    """None for a file that cannot be read: it is being replaced."""
+    """Return the digest of the file, or None if it cannot be read because it is being replaced."""
     try:
         return digest_of_bytes(reloader.read())
     except BadConfiguration:
@@ -52,7 +55,7 @@ def _digest(reloader: Reloader) -> str | None:
 
 
 async def hear(asked: asyncio.Event, reloader: Reloader) -> None:
-    """A reload for each signal, for ever; signals that come meanwhile are one."""
+    """Reload for each signal. Signals that arrive during a reload count as one. This never returns."""
     while True:
         await asked.wait()
         asked.clear()
