@@ -19,7 +19,7 @@ from app.sinks.credentials import Fixed, Granted, NoToken, Shown, basic, bearer,
 from app.sinks.masks import LEFT, QUOTED, Mask
 from app.sinks.secrets import LiveSecret
 from app.sinks.webhook import WebhookSink
-from app.worker.attempts import quote as quoted
+from app.worker.attempts import answer_text as quoted
 from worker_doubles import RecordingClient, a_subscription, an_event
 
 PLAIN = "Zq7-tR4kXw9_mB2vLp8s"
