@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from email.utils import parsedate_tz
 
 
-def wait(schedule: Sequence[float], step: int, jitter: float) -> float | None:
+def scheduled_wait(schedule: Sequence[float], step: int, jitter: float) -> float | None:
     """Seconds before the attempt after ``step`` earlier failures; None when the schedule is spent.
 
     Full jitter: anything from nothing up to the step's wait, so that events that failed together

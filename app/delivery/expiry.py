@@ -15,7 +15,7 @@ import msgspec
 from app.model.message import Partition
 
 
-class Extent(msgspec.Struct, frozen=True):
+class RetainedExtent(msgspec.Struct, frozen=True):
     """Of one partition: the earliest position that the log has, and the first that we have not finished."""
 
     earliest: int
@@ -23,7 +23,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 def expiring(
-    begun: Mapping[Partition, Extent], now: Mapping[Partition, Extent]
+    begun: Mapping[Partition, RetainedExtent], now: Mapping[Partition, RetainedExtent]
 ) -> list[tuple[Partition, int]]:
     """The partitions whose events expire soon, with how many are left before the first of ours; 0 or
     less: some did already. ``begun``: as it was when the pause began."""

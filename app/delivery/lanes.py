@@ -22,7 +22,7 @@ _READY, _IN_FLIGHT, _WAITING = "ready", "in flight", "waiting"
 class Lane(Generic[Item]):
     """The queue of one key; its head is the event being delivered. Only ``Lanes`` changes it."""
 
-    __slots__ = ("flying", "items", "key", "ready_at", "since", "state", "until", "wait")
+    __slots__ = ("items", "key", "ready_at", "sending", "since", "state", "until", "wait")
 
     def __init__(self, key: Hashable, since: int) -> None:
         self.key = key
@@ -31,7 +31,7 @@ class Lane(Generic[Item]):
         self.since = since  # the turn at which it was last tried, or made
         self.wait = 0  # which of the waits is its own; 0: none
         self.until = 0.0  # when that wait is over
-        self.flying = 0  # how many of its first items are on the wire, in one request
+        self.sending = 0  # how many of its first items are on the wire, in one request
         self.ready_at: float | None = None  # when it was first seen ready; only ``stamp`` fills it
 
     @property
@@ -70,7 +70,7 @@ class Lanes(Generic[Item]):
         """The lane whose turn it is, now in flight; None when none is ready or the cap is reached."""
         if not self._ready or len(self._in_flight) >= self._concurrency:
             return None
-        return self._fly(self._ready.popleft())
+        return self._begin_sending(self._ready.popleft())
 
     def oldest(self, among: Callable[[Item], bool] | None = None) -> Lane[Item] | None:
         """The lane not tried for the longest time, ready or waiting: what a probe should send.
@@ -86,37 +86,37 @@ class Lanes(Generic[Item]):
             return None
         return min(still, key=lambda lane: lane.since)
 
-    def take_this(self, lane: Lane[Item]) -> Lane[Item]:
+    def take_lane(self, lane: Lane[Item]) -> Lane[Item]:
         """Out of its turn, and whatever it waits for; it must not be in flight."""
         if lane.state == _READY:
             self._ready.remove(lane)
         else:
             self._end_wait(lane)
-        return self._fly(lane)
+        return self._begin_sending(lane)
 
     def find(self, key: Hashable) -> Lane[Item] | None:
         """The lane of ``key`` if it is ready or waiting."""
         lane = self._lanes.get(key)
         return None if lane is None or lane.state == _IN_FLIGHT else lane
 
-    def take_along(self, lane: Lane[Item]) -> Item | None:
+    def take_next_of(self, lane: Lane[Item]) -> Item | None:
         """The next item of a lane in flight, to be sent in the same request; None when it has no more."""
-        if lane.flying >= len(lane.items):
+        if lane.sending >= len(lane.items):
             return None
-        lane.flying += 1
-        return lane.items[lane.flying - 1]
+        lane.sending += 1
+        return lane.items[lane.sending - 1]
 
-    def leave_behind(self, lane: Lane[Item]) -> None:
-        """Undo the last ``take_along``: it does not fit."""
-        lane.flying -= 1
+    def undo_take(self, lane: Lane[Item]) -> None:
+        """Undo the last ``take_next_of``: it does not fit."""
+        lane.sending -= 1
 
-    def on_the_wire(self, lane: Lane[Item]) -> list[Item]:
+    def sent_items(self, lane: Lane[Item]) -> list[Item]:
         """The items of a lane in flight that are being sent."""
-        return [lane.items[0]] if lane.flying == 1 else list(islice(lane.items, lane.flying))
+        return [lane.items[0]] if lane.sending == 1 else list(islice(lane.items, lane.sending))
 
     def head_only(self, lane: Lane[Item]) -> None:
         """Those behind the head are on the wire no more."""
-        lane.flying = 1
+        lane.sending = 1
 
     def stamp(self, now: float) -> None:
         """Note when lanes became ready: those without a moment stand behind those with one. O(those that
@@ -134,20 +134,20 @@ class Lanes(Generic[Item]):
         """In the order of their turns."""
         return self._ready
 
-    def sift(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
+    def drop_sent(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
         """Forget those on the wire that are ``gone``; the lane stays in flight."""
-        flying = [lane.items.popleft() for _ in range(lane.flying)]
-        kept = [item for item in flying if not gone(item)]
+        sending = [lane.items.popleft() for _ in range(lane.sending)]
+        kept = [item for item in sending if not gone(item)]
         lane.items.extendleft(reversed(kept))
-        lane.flying = len(kept)
-        self._held -= len(flying) - len(kept)
-        return [item for item in flying if gone(item)]
+        lane.sending = len(kept)
+        self._held -= len(sending) - len(kept)
+        return [item for item in sending if gone(item)]
 
     def finish(self, lane: Lane[Item]) -> list[Item]:
         """What is on the wire of it, which is done with; the next of its key may follow when its turn
         comes."""
-        items, count = lane.items, lane.flying
-        self._land(lane)
+        items, count = lane.items, lane.sending
+        self._end_sending(lane)
         done = [items.popleft() for _ in range(count)] if count != 1 else [items.popleft()]
         self._held -= count
         if items:
@@ -158,7 +158,7 @@ class Lanes(Generic[Item]):
 
     def remove(self, lane: Lane[Item]) -> list[Item]:
         """All of a lane in flight, whose head has come down; the key has none any more."""
-        self._land(lane)
+        self._end_sending(lane)
         del self._lanes[lane.key]
         self._held -= len(lane.items)
         return list(lane.items)
@@ -170,7 +170,7 @@ class Lanes(Generic[Item]):
     def give_back(self, lane: Lane[Item], *, first: bool = False) -> None:
         """The head was not finished and may be sent again as soon as its turn comes. ``first``: it was not
         tried, so its turn is the next."""
-        self._land(lane)
+        self._end_sending(lane)
         if first:
             lane.state = _READY
             lane.ready_at = self._ready[0].ready_at if self._ready else None  # see ``stamp``
@@ -180,7 +180,7 @@ class Lanes(Generic[Item]):
 
     def hold(self, lane: Lane[Item], until: float) -> None:
         """The head is to be tried again at ``until``; its lane waits, the others go on."""
-        self._land(lane)
+        self._end_sending(lane)
         lane.state = _WAITING
         lane.since = lane.wait = self.next_turn()
         lane.until = until
@@ -220,7 +220,7 @@ class Lanes(Generic[Item]):
 
     def in_flight(self) -> Iterable[Item]:
         """The items being sent at this moment."""
-        return [item for lane in self._in_flight for item in islice(lane.items, lane.flying)]
+        return [item for lane in self._in_flight for item in islice(lane.items, lane.sending)]
 
     def heads(self) -> Iterable[Item]:
         """The first of every lane: the oldest that is held is among them."""
@@ -231,7 +231,7 @@ class Lanes(Generic[Item]):
         return (lane.items for lane in self._lanes.values())
 
     @property
-    def flying(self) -> int:
+    def sending(self) -> int:
         return len(self._in_flight)
 
     @property
@@ -249,11 +249,11 @@ class Lanes(Generic[Item]):
 
     @staticmethod
     def _place(lane: Lane[Item], before: Callable[[Item], bool]) -> int:
-        behind = (at for at, each in enumerate(lane.items) if at >= lane.flying and before(each))
+        behind = (at for at, each in enumerate(lane.items) if at >= lane.sending and before(each))
         return next(behind, len(lane.items))
 
     def _drop_from(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        first = lane.flying
+        first = lane.sending
         head_is_gone = not first and gone(lane.head)
         kept = [item for at, item in enumerate(lane.items) if at < first or not gone(item)]
         if len(kept) == len(lane.items):
@@ -267,16 +267,16 @@ class Lanes(Generic[Item]):
             del self._lanes[lane.key]
         return dropped
 
-    def _fly(self, lane: Lane[Item]) -> Lane[Item]:
+    def _begin_sending(self, lane: Lane[Item]) -> Lane[Item]:
         lane.state = _IN_FLIGHT
-        lane.flying = 1
+        lane.sending = 1
         lane.ready_at = None
         self._in_flight.add(lane)
         return lane
 
-    def _land(self, lane: Lane[Item]) -> None:
+    def _end_sending(self, lane: Lane[Item]) -> None:
         self._in_flight.remove(lane)  # KeyError: concluded twice, which is a bug
-        lane.flying = 0
+        lane.sending = 0
 
     def _make_ready(self, lane: Lane[Item]) -> None:
         lane.state = _READY

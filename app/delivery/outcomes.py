@@ -45,7 +45,7 @@ class Fate(enum.Enum):
     )
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class AttemptOutcome(msgspec.Struct, frozen=True):
     """``code`` is stable: the cause of a dead letter (``status-415``, ``timeout``). ``label`` is the
     same with few values (``4xx``), for counters. ``reached``: False when nothing was sent at all."""
 
@@ -88,7 +88,7 @@ _UNSENDABLE = frozenset({"bad-request", "unwritable"})
 @lru_cache(maxsize=4096)
 def judge(
     status: int | None, fault: str, retried: frozenset[int], *, unsent: bool = False
-) -> Outcome:
+) -> AttemptOutcome:
     """Return the row of the table above. ``fault`` counts only where there is no status; ``retried`` is
     the subscription's own list. ``unsent``: the sink knows that it sent no byte of the request."""
     if status is None:
@@ -96,15 +96,15 @@ def judge(
     code, label = f"status-{status}", f"{status // 100}xx"
     if status in retried:
         at_fault = status in _ENDPOINT_STATUSES or status in _SERVER_ERRORS
-        return Outcome(Fate.RETRY, code, label, at_fault)
+        return AttemptOutcome(Fate.RETRY, code, label, at_fault)
     row = next(row for row in _STATUSES if status in row.statuses)
-    return Outcome(row.fate, code, label, row.endpoint_fault)
+    return AttemptOutcome(row.fate, code, label, row.endpoint_fault)
 
 
-def _judge_fault(fault: str, *, unsent: bool) -> Outcome:
+def _judge_fault(fault: str, *, unsent: bool) -> AttemptOutcome:
     if fault == REPLY:
-        return Outcome(Fate.RETRY, fault, fault)
+        return AttemptOutcome(Fate.RETRY, fault, fault)
     if fault in _UNSENDABLE:
-        return Outcome(Fate.DEAD_LETTER, fault, fault, reached=False)
+        return AttemptOutcome(Fate.DEAD_LETTER, fault, fault, reached=False)
     reached = not unsent and fault not in UNSENT
-    return Outcome(Fate.RETRY, fault, fault, endpoint_fault=True, reached=reached)
+    return AttemptOutcome(Fate.RETRY, fault, fault, endpoint_fault=True, reached=reached)

@@ -23,7 +23,7 @@ START = -1  # before the first offset
 OWED = 0  # the turn of lanes that somebody parked before us: nobody was tried longer ago
 
 
-class ParkedLane:
+class ParkedLaneState:
     """One lane. Only ``ParkedLanes`` changes ``places``, ``due``, ``since``, ``wait`` and ``gone``.
 
     ``places``   partitions it has rows in: one, but where an attribute orders across partitions.
@@ -61,37 +61,37 @@ class ParkedLanes:
     """The parked lanes of one subscription, of the partitions that this process owns."""
 
     def __init__(self) -> None:
-        self._lanes: dict[bytes, ParkedLane] = {}
-        self._waits: list[tuple[float, int, ParkedLane]] = []
+        self._lanes: dict[bytes, ParkedLaneState] = {}
+        self._waits: list[tuple[float, int, ParkedLaneState]] = []
         self._wait = 0
         self.rows = 0
 
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def __iter__(self) -> Iterator[ParkedLane]:
+    def __iter__(self) -> Iterator[ParkedLaneState]:
         return iter(self._lanes.values())
 
-    def find(self, key: bytes) -> ParkedLane | None:
+    def find(self, key: bytes) -> ParkedLaneState | None:
         return self._lanes.get(key)
 
-    def park(self, key: bytes, place: Partition, due: float, since: int = OWED) -> ParkedLane:
+    def park(self, key: bytes, place: Partition, due: float, since: int = OWED) -> ParkedLaneState:
         """The lane of ``key``, which waits from now on if it was not parked before."""
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = ParkedLane(key, place)
+            lane = self._lanes[key] = ParkedLaneState(key, place)
             self.wait(lane, due, since)
         elif place not in lane.places:
             lane.places += (place,)
         return lane
 
-    def count(self, lane: ParkedLane, rows: int) -> None:
+    def count(self, lane: ParkedLaneState, rows: int) -> None:
         """So many rows more, or fewer."""
         if not lane.gone:
             lane.rows += rows
             self.rows += rows
 
-    def wait(self, lane: ParkedLane, due: float, since: int) -> None:
+    def wait(self, lane: ParkedLaneState, due: float, since: int) -> None:
         """It is to be tried at ``due``, for the last time it was at turn ``since``."""
         if lane.gone:
             return
@@ -99,19 +99,19 @@ class ParkedLanes:
         lane.due, lane.since, lane.wait = due, since, self._wait
         heapq.heappush(self._waits, (due, lane.wait, lane))
 
-    def take_due(self, now: float) -> ParkedLane | None:
+    def take_due(self, now: float) -> ParkedLaneState | None:
         """The lane that is due for longest; drained from now on, until it waits again or is live."""
         due = self.next_due()
         if due is None or due > now:
             return None
-        return self.take_this(self._waits[0][2])
+        return self.take_lane(self._waits[0][2])
 
-    def oldest(self) -> ParkedLane | None:
+    def oldest(self) -> ParkedLaneState | None:
         """The lane that waits and was not tried for the longest time: what a probe should send."""
         waiting = (lane for lane in self._lanes.values() if lane.wait)
         return min(waiting, key=lambda lane: (lane.since, lane.due), default=None)
 
-    def take_this(self, lane: ParkedLane) -> ParkedLane:
+    def take_lane(self, lane: ParkedLaneState) -> ParkedLaneState:
         """Out of its turn."""
         lane.wait = 0
         return lane
@@ -122,11 +122,11 @@ class ParkedLanes:
             heapq.heappop(self._waits)
         return self._waits[0][0] if self._waits else None
 
-    def live(self, lane: ParkedLane) -> None:
+    def make_live(self, lane: ParkedLaneState) -> None:
         """It has no rows any more: what arrives for it is held in memory again."""
         self._forget(lane)
 
-    def drop(self, partitions: set[Partition]) -> list[ParkedLane]:
+    def drop(self, partitions: set[Partition]) -> list[ParkedLaneState]:
         """Forget what is in these partitions; the lanes that are gone with them."""
         dropped = []
         for lane in tuple(self._lanes.values()):
@@ -141,7 +141,7 @@ class ParkedLanes:
                 dropped.append(lane)
         return dropped
 
-    def _forget(self, lane: ParkedLane) -> None:
+    def _forget(self, lane: ParkedLaneState) -> None:
         self.count(lane, -lane.rows)
         lane.gone, lane.wait = True, 0
         del self._lanes[lane.key]

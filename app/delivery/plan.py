@@ -32,8 +32,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.delivery.backoff import doubling, retry_after, wait
-from app.delivery.outcomes import Fate, Outcome
+from app.delivery.backoff import doubling, retry_after, scheduled_wait
+from app.delivery.outcomes import AttemptOutcome, Fate
 
 EXHAUSTED = "schedule-exhausted"
 FIRST_UNSENT, LONGEST_UNSENT = 1.0, 60.0  # seconds between attempts that send nothing
@@ -85,7 +85,7 @@ Decision = Settle | Expire | RetryAt | Park | DeadLetterIt | PauseEndpoint | Dis
 SETTLE = Settle()
 
 
-class Policy(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """The part of a subscription's ``retry`` that decides; waits in seconds. ``hold``: how many of them
     hold the lane."""
 
@@ -98,7 +98,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self.hold < len(self.schedule)
 
 
-class WaitsIn(enum.Enum):
+class WaitPlace(enum.Enum):
     """Where the event waits now, and may wait next."""
 
     LANE = "its lane, and beyond hold the store"
@@ -108,14 +108,14 @@ class WaitsIn(enum.Enum):
 
 
 def conclude(
-    outcome: Outcome,
+    outcome: AttemptOutcome,
     *,
     steps: int,
     asked: float | None,
     now: float,
     jitter: float,
-    policy: Policy,
-    place: WaitsIn = WaitsIn.LANE,
+    policy: RetryPolicy,
+    place: WaitPlace = WaitPlace.LANE,
 ) -> Decision:
     """``steps``: earlier failures that took one. ``asked``: the seconds a Retry-After asks for, None
     without one. ``now``: the moment on the clock that the decision's moments are to be read on.
@@ -132,32 +132,37 @@ def conclude(
 
 
 def _again(
-    steps: int, asked: float | None, now: float, jitter: float, policy: Policy, place: WaitsIn
+    steps: int,
+    asked: float | None,
+    now: float,
+    jitter: float,
+    policy: RetryPolicy,
+    place: WaitPlace,
 ) -> Decision:
     if asked:  # a wait of nothing asks for nothing: the schedule spreads the attempts
         return PauseEndpoint(now + asked)
-    seconds = wait(policy.schedule, steps, jitter)
+    seconds = scheduled_wait(policy.schedule, steps, jitter)
     if seconds is None:
         return DeadLetterIt(EXHAUSTED)
     return Park(now + seconds) if _parks(steps, policy, place) else RetryAt(now + seconds)
 
 
-def wait_unsent(failures: int, now: float, jitter: float, place: WaitsIn) -> RetryAt | Park:
+def wait_unsent(failures: int, now: float, jitter: float, place: WaitPlace) -> RetryAt | Park:
     """Return the wait of a lane whose last ``failures`` attempts sent nothing while other attempts were
     answered. No step is taken: the schedule counts what the target was asked."""
     at = now + doubling(FIRST_UNSENT, LONGEST_UNSENT, failures, jitter)
-    return Park(at, step=False) if place is WaitsIn.STORE else RetryAt(at, step=False)
+    return Park(at, step=False) if place is WaitPlace.STORE else RetryAt(at, step=False)
 
 
-def _parks(steps: int, policy: Policy, place: WaitsIn) -> bool:
-    if place is WaitsIn.STORE:
+def _parks(steps: int, policy: RetryPolicy, place: WaitPlace) -> bool:
+    if place is WaitPlace.STORE:
         return True
-    if place is WaitsIn.LANE_ONLY or not policy.parks:
+    if place is WaitPlace.LANE_ONLY or not policy.parks:
         return False
-    return place is WaitsIn.CROWDED or steps >= policy.hold
+    return place is WaitPlace.CROWDED or steps >= policy.hold
 
 
-def asked_wait(header: str | None, wall: float, policy: Policy) -> float | None:
+def retry_after_wait(header: str | None, wall: float, policy: RetryPolicy) -> float | None:
     """The seconds that a Retry-After header asks for, at most ``retry_after_max``; ``wall`` is the
     wall clock, which its second form is written against."""
     until = None if header is None else retry_after(header, wall)

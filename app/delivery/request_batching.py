@@ -48,7 +48,7 @@ class BatchLimits(msgspec.Struct, frozen=True):
     wait: float
 
 
-class Gathered(Protocol):
+class Batchable(Protocol):
     """What is gathered.
 
     ``most``      events of the largest request that it may be in: halved when one was refused.
@@ -57,17 +57,17 @@ class Gathered(Protocol):
     """
 
     @property
-    def most(self) -> int: ...
+    def max_batch(self) -> int: ...
     @property
     def attempts(self) -> int: ...
     @property
     def size(self) -> int: ...
 
 
-Item = TypeVar("Item", bound=Gathered)
+Item = TypeVar("Item", bound=Batchable)
 
 
-def leaves_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
+def next_request_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
     """The moment at which the next request is to leave, perhaps past; None while nothing is ready.
     The lanes have been stamped."""
     first = lanes.next_ready()
@@ -90,7 +90,7 @@ def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
     return False
 
 
-class Gathering(Generic[Item]):
+class BatchBuilder(Generic[Item]):
     """One request that takes what may go along.
 
     ``piece``  of an item as a part of such a request; None for one that goes alone.
@@ -132,18 +132,18 @@ class Gathering(Generic[Item]):
             open_ones = [lane for lane in open_ones if self._add_next(lane)]
 
     def _add_next(self, lane: Lane[Item]) -> bool:
-        item = self._lanes.take_along(lane)
+        item = self._lanes.take_next_of(lane)
         if item is None:
             return False
         piece = self._fitting(item)
         if piece is None:
-            self._lanes.leave_behind(lane)
+            self._lanes.undo_take(lane)
             return False
         self._add(item, piece)
         return True
 
     def _fitting(self, item: Item) -> Piece | None:
-        if len(self.pieces) >= min(self._most, item.most):
+        if len(self.pieces) >= min(self._most, item.max_batch):
             return None
         piece = self._piece(item)
         if piece is None or piece.size + JOINT > self._bytes:
@@ -151,7 +151,7 @@ class Gathering(Generic[Item]):
         return piece
 
     def _add(self, item: Item, piece: Piece) -> None:
-        self._most = min(self._most, item.most)
+        self._most = min(self._most, item.max_batch)
         self._bytes -= piece.size + JOINT
         self.pieces.append(piece)
         self.items.append(item)

@@ -1,4 +1,4 @@
-"""Shell. Takes messages from a log, delivers each, and finishes it where it came from.
+"""Shell. Take messages from a log, deliver them to sinks, and finish each message at its source.
 
 ::
 
@@ -8,17 +8,19 @@
        ▼
     scheduler ─► sink.send ─► delivery.plan.conclude ─► conclusions ─► delivery.origin.<verb>
 
-``supervisor`` runs one ``dispatch.Dispatcher`` a subscription; ``supervised_dispatcher`` keeps it running. The
-dispatcher asks its log for batches, as many as ``intake`` has room for; ``ownership`` makes ready what is newly ours,
-``decode_and_filter`` makes deliveries, ``scheduler`` sends them (``batching``: several in one request) when
-``gate``, ``timing`` and ``budget`` let it, and ``conclusions`` carries out what ``delivery_policy`` decided.
+``supervisor`` runs one ``dispatch.Dispatcher`` per subscription, and ``supervised_dispatcher`` restarts a
+dispatcher that fails. The dispatcher polls its log for batches while ``intake`` allows it. ``ownership`` prepares
+newly assigned partitions, and ``decode_and_filter`` makes deliveries. ``scheduler`` sends deliveries, and
+``batching`` sends several in one request. ``gate``, ``timing`` and ``budget`` can delay them. ``conclusions``
+carries out what ``delivery_policy`` decided.
 
-``origins`` are the places where deliveries come from, and what finishes them there; ``stored_rows`` does for rows.
-``owned_partition`` is a partition while this process owns it; ``request_bounds`` reads the bounds of requests from
-the settings of a subscription.
-``parking`` makes rows of a key that waits; ``drain_parked`` and ``redrive`` send rows again; ``replay`` reads a range
-again. ``drain_parked`` also tries a target that was at fault.
-``attempts`` remembers and counts, ``attempt_writer`` stores it; ``watches`` looks at logs that may expire and at
-queues that are pulled; ``components`` makes the parts of a dispatcher, ``shared`` is what all of them have;
-``report`` says how it fares; ``alerts`` and ``operator_events`` tell people; ``commands`` does what the API asks.
-"""
+``origins`` and ``stored_rows`` are the sources of deliveries, which also finish them. ``owned_partition`` is a
+partition while this process owns it. ``request_bounds`` reads the bounds of requests from a subscription.
+
+``parking`` writes the rows of a waiting key. ``drain_parked`` and ``redrive`` send stored rows again, and
+``replay`` reads a range again. ``drain_parked`` also probes a target that was at fault.
+
+``attempts`` counts and remembers attempts, and ``attempt_writer`` stores them. ``watches`` checks the retention of
+logs and the queues of pull subscriptions. ``components`` makes the parts of a dispatcher, which share the context
+in ``shared``. ``report`` builds the status, ``alerts`` and ``operator_events`` notify operators, and ``commands``
+runs commands of the API."""

@@ -1,8 +1,7 @@
-"""Looks at how subscriptions fare, now and then, and tells operators of those that stand or fall behind.
+"""Notify operators of subscriptions that are paused or lag.
 
-A look every few seconds rather than a word at each change: an endpoint that asks for a second's rest is
-no news. An episode is told once, however long it lasts.
-"""
+A check every few seconds replaces a notification per change, because a short pause is not worth one. Each episode
+is reported once, however long it lasts."""
 
 from __future__ import annotations
 
@@ -14,13 +13,19 @@ from app.interfaces.notify import LAGGING, PAUSED
 from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.tasks import ended, keep
 
-LOOK = 5.0  # seconds
-LAG = 300.0  # seconds since the oldest event not delivered came into its log
-CAUGHT_UP = LAG / 2  # below it, the next lag is news again
+LOOK = 5.0  # seconds between checks
+LAG = 300.0  # age in seconds of the oldest undelivered event that is reported
+CAUGHT_UP = LAG / 2  # below this age, the next lag is reported again
 
 
 class Watcher:
-    """``status``: of all subscriptions that run here."""
+    """Notifies operators when a subscription is paused by its endpoint or lags.
+
+    Args:
+        status: returns the status of all subscriptions of this worker.
+        clock: times the checks.
+        notify: sends a notification.
+    """
 
     def __init__(
         self, status: Callable[[], Sequence[SubscriptionStatus]], clock: Clock, notify: Notify
@@ -39,6 +44,7 @@ class Watcher:
         await ended(self._task)
 
     def look(self) -> None:
+        """Check all subscriptions once."""
         found = self._status()
         for each in found:
             self._look_at(each)
@@ -55,8 +61,10 @@ class Watcher:
         name = each.id
         if each.state != "paused":
             self._paused.discard(name)
-        elif each.paused_for is not None and name not in self._paused:  # a person's pause is told
-            self._paused.add(name)  # by the one that is asked for it
+        elif (
+            each.paused_for is not None and name not in self._paused
+        ):  # the API reports an operator's pause
+            self._paused.add(name)
             seconds = round(each.paused_for, 3)
             self._notify(PAUSED, name, {"cause": each.cause, "seconds": seconds})
         oldest = each.oldest or 0.0
@@ -64,5 +72,5 @@ class Watcher:
             self._lagging.discard(name)
         elif oldest >= LAG and name not in self._lagging:
             self._lagging.add(name)
-            told = {"cause": each.cause, "oldest_seconds": round(oldest, 3), "held": each.held}
-            self._notify(LAGGING, name, told)
+            detail = {"cause": each.cause, "oldest_seconds": round(oldest, 3), "held": each.held}
+            self._notify(LAGGING, name, detail)

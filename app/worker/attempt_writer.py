@@ -1,8 +1,7 @@
-"""Attempts on their way into the store: a bounded memory, and one task that writes it in batches.
+"""Write attempts to the store: a bounded queue, and one task that writes it in batches.
 
-No delivery waits for it. What does not fit is dropped and counted, and so is what the store lets go of
-by its retention or its cap.
-"""
+No delivery waits for this. Attempts that do not fit the queue are dropped and counted. Attempts that the store
+removes by age or number are counted too."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from app.interfaces import Attempt, Attempts, Clock
 from app.interfaces.kept import Fields
 from app.telemetry import Counters
 from app.telemetry.tasks import ended, keep
-from app.worker.timing import happened
+from app.worker.timing import wait_for_event
 
-QUEUE = 10_000  # attempts that wait
-WITH_BODIES = 1_000  # of them with headers and bodies
-HEADERS = 2**14  # bytes of them, of a request and of an answer
-AT_ONCE = 500  # of them in one transaction
-GATHER = 0.2  # seconds that a batch waits for more: a sync a batch, not a sync an attempt
+QUEUE = 10_000  # queued attempts
+WITH_BODIES = 1_000  # queued attempts with headers and bodies
+HEADERS = 2**14  # bytes of the headers of a request, and of an answer
+AT_ONCE = 500  # attempts in one transaction
+GATHER = 0.2  # seconds that a batch waits for more attempts, to save disk syncs
 LATEST_EVERY = 5.0  # seconds between writes of the last successes
 TRIM_EVERY = 60.0
 
@@ -37,8 +36,14 @@ _DELIVERED = Fate.DELIVERED.value
 
 
 class AttemptKeeper:
-    """``keep``: all, or failures and the last success of each subscription. ``retention`` in seconds,
-    ``most``: rows. ``bodies``: bytes of each body."""
+    """Writes attempts to the store and trims them there.
+
+    Args:
+        keep: ``all``, or ``failures`` with the last success of each subscription.
+        retention: seconds that attempts are kept.
+        most: the number of rows that are kept.
+        bodies: bytes of each request and answer body that are kept.
+    """
 
     def __init__(
         self,
@@ -62,24 +67,24 @@ class AttemptKeeper:
         self._jitter = jitter
         self._waiting: deque[Attempt] = deque()
         self._latest: dict[str, Attempt] = {}
-        self._came = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._trimmed = self._latest_written = clock.monotonic()
         self._written = 0  # rows since the last trim
 
     def note(self, attempt: Attempt) -> None:
-        """Returns at once."""
+        """Queue an attempt for the store and return at once."""
         if attempt.outcome == _DELIVERED and not self._all:
             self._latest[attempt.subscription] = attempt
         elif len(self._waiting) < QUEUE:
             self._waiting.append(self._clipped(attempt))
-            self._came.set()
+            self._arrived.set()
         else:
             self._counters.add("attempts_dropped", attempt.subscription)
 
     def _clipped(self, attempt: Attempt) -> Attempt:
-        """Bodies within the setting, headers within a bound; none while many wait (rule 8)."""
+        """Return the attempt with clipped headers and bodies, or without them if many attempts are queued."""
         exchange = attempt.exchange
         if exchange is None:
             return attempt
@@ -98,9 +103,9 @@ class AttemptKeeper:
         self._task = keep("attempts", self._write_all)
 
     async def stop(self, drain: float) -> None:
-        """What waits is written within ``drain`` seconds, or dropped."""
+        """Write the queued attempts within ``drain`` seconds and drop the others."""
         self._stopping.set()
-        self._came.set()
+        self._arrived.set()
         await ended(self._task, drain)
         for attempt in self._waiting:
             self._counters.add("attempts_dropped", attempt.subscription)
@@ -118,14 +123,14 @@ class AttemptKeeper:
                 if self._stopping.is_set():
                     return
                 wait = try_again_in(failures, self._jitter())
-                await happened(self._stopping, self._clock, wait)
+                await wait_for_event(self._stopping, self._clock, wait)
 
     async def _turn(self) -> None:
         if not self._waiting and not self._stopping.is_set():
-            self._came.clear()
-            await happened(self._came, self._clock, LATEST_EVERY)
+            self._arrived.clear()
+            await wait_for_event(self._arrived, self._clock, LATEST_EVERY)
         if self._waiting:
-            await happened(self._stopping, self._clock, GATHER)
+            await wait_for_event(self._stopping, self._clock, GATHER)
         await self._write()
         await self._trim_if_due()
 
@@ -139,7 +144,7 @@ class AttemptKeeper:
             self._waiting.popleft()
         self._written += len(batch) + len(latest)
         for subscription, attempt in latest.items():
-            if self._latest[subscription] is attempt:  # no newer one came meanwhile
+            if self._latest[subscription] is attempt:  # else a newer one has to be written
                 del self._latest[subscription]
 
     def _latest_due(self) -> bool:
@@ -162,6 +167,6 @@ class AttemptKeeper:
 
 
 def _clipped(headers: Fields, most: int) -> Fields:
-    """The first of them, of so many characters together."""
+    """Return the first headers whose names and values have at most this number of characters together."""
     sizes = accumulate(len(name) + len(value) for name, value in headers)
     return headers[: sum(size <= most for size in sizes)]

@@ -1,4 +1,4 @@
-"""What was tried: one wide line an attempt, a bounded memory of them, and the counters."""
+"""Log, remember and count the attempts of a subscription: one log line and one record per attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from app.delivery.outcomes import Fate, Outcome
+from app.delivery.outcomes import AttemptOutcome, Fate
 from app.delivery.plan import (
     DeadLetterIt,
     Decision,
@@ -40,8 +40,10 @@ _log = logging.getLogger("skybridge.attempts")
 
 
 def answer_label(answer: SinkAnswer) -> str:
-    """Of a closed set, for metrics: a status that HTTP registers, the class of any other (``2xx``), or the
-    fault where no answer came."""
+    """Return the metric label of an answer, from a closed set of values.
+
+    The label is the status if HTTP registers it, the class of another status (``2xx``), or the fault if no answer
+    came."""
     status = answer.status
     if status is None:
         return answer.fault or "none"
@@ -49,13 +51,17 @@ def answer_label(answer: SinkAnswer) -> str:
 
 
 class AttemptLog:
-    """Of one subscription; outlives the dispatcher, so that a restart does not hide its reason.
+    """Logs, remembers and counts the attempts of one subscription. It outlives the dispatcher, so that its last
+    error stays visible.
 
-    A delivered attempt is a line of level DEBUG, any other of INFO: an operator asks why something
-    did not arrive, and the counters say how much did. Event data is never in it, nor what the
-    target said, which may be the event again; that is in the remembered attempt, the one that is kept,
-    and the dead letter. ``keep``: is given each attempt, for the store. ``notes``: whether an attempt is noted at
-    all.
+    A successful attempt is logged at level DEBUG, any other at INFO. A log line never contains event data or the
+    target's answer, because the answer may repeat the event. The remembered attempt, the stored attempt and the
+    dead letter quote the answer.
+
+    ``notes`` is False for a log that ignores attempts.
+
+    Args:
+        keep: receives each attempt for the store.
     """
 
     notes: ClassVar[bool] = True
@@ -72,7 +78,7 @@ class AttemptLog:
         self._filter_errors = FilterErrors(counters, "subscription", subscription)
         self._made, self._ended = counters.series("attempts"), counters.series("deliveries")
         self._answers = counters.series("answers")
-        self._answer_keys: dict[int | None, tuple[str, str]] = {}  # of statuses that were given
+        self._answer_keys: dict[int | None, tuple[str, str]] = {}  # metric keys by status
         self._attempted = counters.histogram("attempt_seconds")
         self._delivered = counters.histogram("delivery_seconds", LONG)
         self._recent: deque[Attempt] = deque(maxlen=REMEMBERED)
@@ -81,13 +87,21 @@ class AttemptLog:
         self,
         delivery: Delivery,
         answer: SinkAnswer,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         decision: Decision,
         times: tuple[float, float, float],
         together: int = 1,
     ) -> None:
-        """``times``: monotonic at the start and at the end, and the wall clock at the end.
-        ``together``: how many events the request had."""
+        """Count, remember and log one attempt of a delivery.
+
+        Args:
+            delivery: the delivery, with its number of attempts.
+            answer: the answer of the sink.
+            outcome: the classification of the answer.
+            decision: what was decided about the delivery.
+            times: the monotonic start and end, and the wall clock at the end, in seconds.
+            together: the number of events in the request.
+        """
         self._made[self._subscription, outcome.label] += 1
         self._answers[self._answer_keys.get(answer.status) or self._answer_key(answer)] += 1
         started, ended, wall = times
@@ -98,7 +112,7 @@ class AttemptLog:
             self._delivered[self._series].add(max(0.0, wall - message.time_ms / 1000))
         else:
             level, result = logging.INFO, (Fate.UNSENT if outcome.unsent else _fate(decision)).value
-            detail, next_try = quote(answer), _next_try(decision, ended)
+            detail, next_try = answer_text(answer), _next_try(decision, ended)
         attempt = Attempt(
             self._subscription,
             message.partition,
@@ -116,7 +130,7 @@ class AttemptLog:
         self._recent.append(attempt)
         if answer.exchange is None:
             self._keep(attempt)
-        else:  # for the store alone, whose writer clips it: the memory of attempts would hold bodies
+        else:  # only the store gets the bodies, so that the remembered attempts stay small
             self._keep(replace(attempt, exchange=answer.exchange))
         if _log.isEnabledFor(level):
             _log.log(level, "attempt", extra=_line(attempt, answer))
@@ -127,50 +141,57 @@ class AttemptLog:
             self._answer_keys[answer.status] = key
         return key
 
-    def finished(self, outcome: str, count: int = 1) -> None:
-        """Messages are finished: ``delivered``, ``expired``, ``filtered``, ``filter_error``, ``skipped``."""
+    def count_finished(self, outcome: str, count: int = 1) -> None:
+        """Count finished messages by outcome: ``delivered``, ``expired``, ``filtered``, ``filter_error`` or
+        ``skipped``."""
         self._ended[self._subscription, outcome] += count
 
-    def passed_over(self, filtered: int, failed: int) -> None:
-        """Count messages that the log did not hand out: those that did not match, and those that did not match because
-        an expression failed."""
+    def count_filtered(self, filtered: int, failed: int) -> None:
+        """Count messages that the log filtered out.
+
+        Args:
+            filtered: the number that did not match.
+            failed: the number that did not match because a filter expression failed.
+        """
         for outcome, count in ((FILTERED, filtered), (FILTER_ERROR, failed)):
             if count:
-                self.finished(outcome, count)
+                self.count_finished(outcome, count)
 
-    def filter_failed(self, event: CloudEvent, expression: str, failure: Failure) -> None:
-        """A filter expression failed on an event, whatever becomes of the event."""
+    def count_filter_error(self, event: CloudEvent, expression: str, failure: Failure) -> None:
+        """Count and log the failure of a filter expression on an event."""
         self._filter_errors.note(event.attributes, expression, failure.reason)
 
-    def assigned(self) -> None:
-        """The log gave partitions to this member, or all of them again."""
+    def count_rebalance(self) -> None:
+        """Count an assignment of partitions to this group member."""
         self.counters.add("rebalances", self._subscription)
 
-    def parked(self) -> None:
-        """One message went from the log to the store, to be delivered from there."""
+    def count_parked(self) -> None:
+        """Count a message that was moved from the log to the store."""
         self.counters.add("parked", self._subscription)
 
     def recent(self, limit: int) -> Iterator[Attempt]:
-        """Return the newest first. Later attempts are not among them."""
+        """Return the newest attempts first, as of the time of the call."""
         return islice(reversed(list(self._recent)), limit)
 
 
 class OfferLog(AttemptLog):
-    """Of a subscription that is pulled: what is a row of its queue was delivered to nobody yet. That is
-    counted where it is acknowledged."""
+    """The attempt log of a pull subscription. It does not count deliveries, because adding a row to the queue
+    delivers nothing.
+
+    The acknowledgement of a pulled event counts the delivery."""
 
     notes = False
 
     def note(self, *args: object, **kwargs: object) -> None:
-        """No attempt to reach anybody."""
+        """Ignore the attempt, because no consumer was reached."""
 
-    def finished(self, outcome: str, count: int = 1) -> None:
+    def count_finished(self, outcome: str, count: int = 1) -> None:
         if outcome != DELIVERED:
-            super().finished(outcome, count)
+            super().count_finished(outcome, count)
 
 
 def _fate(decision: Decision) -> Fate:
-    """What was decided of a failure: an answer that may be tried again need not be."""
+    """Return the fate that was decided. A retryable answer may still end in a dead letter."""
     match decision:
         case DeadLetterIt():
             return Fate.DEAD_LETTER
@@ -189,7 +210,7 @@ def _next_try(decision: Decision, now: float) -> float | None:
 
 
 def _line(attempt: Attempt, answer: SinkAnswer) -> dict[str, Any]:
-    """Return the fields of a log entry. Event data and what the target said stay out of it."""
+    """Return the fields of a log entry, without event data and without the target's answer."""
     line: dict[str, Any] = msgspec.to_builtins(
         replace(attempt, detail=f"{answer.fault} {answer.detail}".strip())
     )
@@ -198,7 +219,7 @@ def _line(attempt: Attempt, answer: SinkAnswer) -> dict[str, Any]:
     return line | {f"event_{name}": text for name, text in event.items()}
 
 
-def quote(answer: SinkAnswer) -> str:
-    """What the target said, for a person: clipped, and readable whatever bytes it was."""
+def answer_text(answer: SinkAnswer) -> str:
+    """Return the fault, the detail and the clipped body of an answer as readable text."""
     parts = (answer.fault, answer.detail, answer.body[:CLIP].decode("utf-8", "replace"))
     return " ".join(part for part in parts if part)

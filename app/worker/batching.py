@@ -1,16 +1,16 @@
-"""Requests of several events (``batch``): when the next one leaves, who is in it, what its answer means.
+"""Send several events in one request (``batch``): choose the time and the events, and apply the answer.
 
 =================================  ================================================================
-one answer                         and
+answer                             effect
 =================================  ================================================================
-delivered                          all are finished, those of a lane in their order
-the endpoint is at fault, asks to  all are given back: none takes a step
-wait, is gone, or cannot be reached
-would bury the head of any lane    all are given back, to be tried at once in halves, until the one at
-                                   fault is alone and buried
-to be tried again                  the head of each lane takes a step and waits as always, those behind
-                                   it follow it; next time in halves
-was not sent, while others are     the head of each lane waits and takes no step
+delivered                          All events are finished, those of a lane in their order.
+endpoint at fault, Retry-After,    All events return to their lanes and use no step.
+410, or unreachable
+would dead-letter a lane's head    All events return and are sent at once in halves. In the end
+                                   the faulty event is alone and becomes a dead letter.
+retry                              The head of each lane uses a step and waits. The next events of
+                                   the lane follow it. The next requests are half as large.
+not sent, while others are         The head of each lane waits and uses no step.
 answered
 =================================  ================================================================
 """
@@ -24,44 +24,47 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from app.delivery.lanes import Lane, Lanes
-from app.delivery.outcomes import Fate, Outcome
+from app.delivery.outcomes import AttemptOutcome, Fate
 from app.delivery.plan import DeadLetterIt, Decision, Disable, PauseEndpoint, Settle
-from app.delivery.request_batching import BatchLimits, Gathering, Piece, leaves_at
+from app.delivery.request_batching import BatchBuilder, BatchLimits, Piece, next_request_at
 from app.interfaces import JoiningSink, SinkAnswer
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery
 from app.worker.delivery_policy import DeliveryPolicy, verdict_of
 from app.worker.shared import DispatcherPart
-from app.worker.timing import Pace
+from app.worker.timing import SendRate
 
 
 @dataclass(eq=False, repr=False)
-class Batching(DispatcherPart):
+class BatchSender(DispatcherPart):
+    """Sends requests of several events for one subscription."""
+
     _sink: JoiningSink
     _lanes: Lanes[Delivery]
-    _pace: Pace
+    _pace: SendRate
     _conclusions: Conclusions
     _policy: DeliveryPolicy
     _bounds: BatchLimits
 
-    def leaves_at(self, now: float) -> float | None:
-        """When the next request is to leave, perhaps past; None while nothing is ready."""
+    def next_request_at(self, now: float) -> float | None:
+        """Return when the next request is due, which may be in the past, or None while no lane is ready."""
         self._lanes.stamp(now)
-        return leaves_at(self._lanes, self._bounds)
+        return next_request_at(self._lanes, self._bounds)
 
-    def gather(self, lane: Lane[Delivery], now: float) -> Gathering[Delivery] | None:
-        """A request that begins with the head of a lane in flight; None: it goes alone."""
+    def gather(self, lane: Lane[Delivery], now: float) -> BatchBuilder[Delivery] | None:
+        """Return a request that begins with the head of a lane in flight, or None if the head must be sent alone."""
         first = self._piece(lane.head)
         if first is None:
             return None
         most = min(self._pace.room(now), self._bounds.events, self._sink.room())
-        request = Gathering(self._lanes, replace(self._bounds, events=most), self._fitting)
+        request = BatchBuilder(self._lanes, replace(self._bounds, events=most), self._fitting)
         request.begin(lane, first)
         return request
 
     async def attempt(
-        self, request: Gathering[Delivery], started: float, *, probe: bool = False
+        self, request: BatchBuilder[Delivery], started: float, *, probe: bool = False
     ) -> None:
+        """Send the request and carry out the verdict on each of its lanes."""
         for delivery in request.items:
             delivery.attempts += 1
             self._pace.begun(started)
@@ -77,25 +80,25 @@ class Batching(DispatcherPart):
         for delivery in request.items:
             delivery.attempts -= not self._policy.counts(answer, outcome)
         decided = list(zip(request.lanes, decisions, strict=True))
-        if answer.hold:  # each is put before the others again
+        if answer.hold:  # each lane returns to the front, so the first comes last
             decided.reverse()
         await asyncio.gather(
             *(
-                self._conclusions.carry_out_together(lane, verdict_of(decision, outcome, answer))
+                self._conclusions.carry_out_batch(lane, verdict_of(decision, outcome, answer))
                 for lane, decision in decided
             )
         )
 
     def _decisions(
         self,
-        request: Gathering[Delivery],
+        request: BatchBuilder[Delivery],
         answer: SinkAnswer,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         now: float,
         *,
         probe: bool,
     ) -> Sequence[Decision]:
-        """One for each lane. The endpoint is told once, by the first."""
+        """Return one decision per lane. The endpoint's state is updated once, by the first lane."""
         first, *others = request.lanes
         decision = self._policy.decide(first, answer, outcome, now, probe=probe)
         if not outcome.unsent:
@@ -107,7 +110,7 @@ class Batching(DispatcherPart):
             return [decision, *(PauseEndpoint(now) for _ in others)]
         more = (self._policy.concluded(lane, answer, outcome, now) for lane in others)
         decisions = [decision, *more]
-        if outcome.unsent:  # the target saw none of them
+        if outcome.unsent:  # the target has seen no event of the request
             return decisions
         _halve(request.items)
         if len(request.items) > 1 and any(isinstance(each, DeadLetterIt) for each in decisions):
@@ -116,22 +119,25 @@ class Batching(DispatcherPart):
 
     def _note(
         self,
-        request: Gathering[Delivery],
+        request: BatchBuilder[Delivery],
         answer: SinkAnswer,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         decisions: Sequence[Decision],
         times: tuple[float, float, float],
     ) -> None:
-        """One line an event."""
+        """Record one attempt per event of the request."""
         if not self._attempts.notes:
             return
         count = len(request.items)
         for lane, decision in zip(request.lanes, decisions, strict=True):
-            for delivery in self._lanes.on_the_wire(lane):
+            for delivery in self._lanes.sent_items(lane):
                 self._attempts.note(delivery, answer, outcome, decision, times, count)
 
     def _fitting(self, delivery: Delivery) -> Piece | None:
-        if not delivery.origin.owned.holds() or self._policy.early(delivery) is not None:
+        if (
+            not delivery.origin.owned.holds()
+            or self._policy.verdict_without_attempt(delivery) is not None
+        ):
             return None
         return self._piece(delivery)
 
@@ -140,7 +146,6 @@ class Batching(DispatcherPart):
 
 
 def _halve(items: Sequence[Delivery]) -> None:
-    """They come again in requests of half as many at most: so one at fault is alone in the end, and the
-    others are not held up by it for long."""
+    """Limit the next requests of these events to half the size, so that a faulty event is alone in the end."""
     for delivery in items:
-        delivery.most = max(1, len(items) // 2)
+        delivery.max_batch = max(1, len(items) // 2)

@@ -1,4 +1,4 @@
-"""What the API asks of whichever worker runs a subscription: so far, to send a test event."""
+"""Commands that the API gives to the worker of a subscription: so far, to send a test event."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CLIP = 2_000  # bytes of the target's answer that are passed back
 _SUCCESS = range(200, 300)
 
 
-class Tested(msgspec.Struct, frozen=True):
-    """The answer to a ``test``: what the target said, and how long it took."""
+class TestResult(msgspec.Struct, frozen=True):
+    """The result of a ``test`` command: the answer of the target and its duration."""
 
     delivered: bool
     status: int | None
@@ -28,11 +28,20 @@ class Tested(msgspec.Struct, frozen=True):
     response: str
 
 
-async def obey(
+async def run_command(
     command: Command, subscription: Subscription, sink: Sink, kind: str, clock: Clock
 ) -> bytes:
-    """The answer, as JSON. ``kind``: of the broker that its messages come from. The event goes past
-    lanes, filters, pauses and rates: a test asks what the target says now."""
+    """Send the test event of a command and return the result as JSON.
+
+    The event skips lanes, filters, pauses and rates, because a test shows how the target answers now.
+
+    Args:
+        command: the command, with the event as its body.
+        subscription: the subscription to test.
+        sink: the sink of the subscription.
+        kind: the kind of the source's broker.
+        clock: measures the duration.
+    """
     started = clock.monotonic()
     try:
         answer = await sink.send(_test_event(command, subscription, kind, clock))
@@ -55,8 +64,8 @@ def _test_event(command: Command, subscription: Subscription, kind: str, clock: 
     return Outgoing(message, decoded, subscription.timeout)
 
 
-def _tested(answer: SinkAnswer, duration_ms: float) -> Tested:
-    return Tested(
+def _tested(answer: SinkAnswer, duration_ms: float) -> TestResult:
+    return TestResult(
         delivered=answer.status in _SUCCESS,
         status=answer.status,
         fault=answer.fault,

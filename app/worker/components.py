@@ -1,4 +1,4 @@
-"""The parts of a dispatcher, made in the order in which they need each other."""
+"""The parts of one dispatcher, constructed in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -16,32 +16,38 @@ from app.model.subscription import Subscription
 from app.sinks.dead_letters import DeadLettering
 from app.sinks.pull_queue import PullQueueSink
 from app.worker.attempts import AttemptLog
-from app.worker.budget import Budget, Part
+from app.worker.budget import Budget, BudgetShare
 from app.worker.conclusions import Conclusions
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.drain_parked import Drain
-from app.worker.gate import Gate
+from app.worker.drain_parked import ParkedDrain
+from app.worker.gate import EndpointState
 from app.worker.origins import OffsetCommits
 from app.worker.owned_partition import OwnedPartition
 from app.worker.ownership import Ownership
-from app.worker.parking import Parking
+from app.worker.parking import KeyParking
 from app.worker.redrive import Redrive
-from app.worker.replay import Replays
+from app.worker.replay import ReplayRunner
 from app.worker.request_bounds import lanes_in_flight
 from app.worker.scheduler import Scheduler
-from app.worker.shared import Shared, TaskScope
+from app.worker.shared import DispatcherContext, TaskScope
 from app.worker.stored_rows import StoredRows
 from app.worker.timing import Timekeeper
 from app.worker.watches import ExpiryAlarm, PullUpkeep
 
-HAND_OVER = 4.0  # seconds; a log waits 5 s, and what is settled later than that is void
+HAND_OVER = 4.0  # seconds; a log waits 5 s for a commit after it revoked a partition
 
 
 class Components:
-    """``group`` is the consumer group, ``selection`` the compiled filters, ``kind`` that of the source's broker. ``copies``: the log of the
-    subscription's dead-letter topic. ``hand_over``: seconds to wait for attempts on the wire when a partition is
-    taken from us."""
+    """The parts of one dispatcher, as attributes.
+
+    Args:
+        group: the consumer group.
+        selection: the compiled filters.
+        kind: the kind of the source's broker.
+        copies: the log of the subscription's dead-letter topic.
+        hand_over: seconds to wait for requests in flight when a partition is revoked.
+    """
 
     def __init__(
         self,
@@ -63,8 +69,8 @@ class Components:
     ) -> None:
         scope, timekeeper = TaskScope(), Timekeeper(clock)
         budget = budget or Budget()
-        part = Part(budget, timekeeper.soon)
-        self.shared = shared = Shared(
+        part = BudgetShare(budget, timekeeper.wake_now)
+        self.shared = shared = DispatcherContext(
             *(subscription, store, clock, jitter, scope, timekeeper, attempts, part)
         )
         self.log = log
@@ -75,7 +81,7 @@ class Components:
         self.sink = sink
         self.lanes = lanes = Lanes[Delivery](lanes_in_flight(subscription))
         self.commits = commits = OffsetCommits(clock)
-        self.gate = gate = Gate(shared, notify)
+        self.gate = gate = EndpointState(shared, notify)
         decode = BINDINGS[kind].decode
         self.reader = reader = DeliveryReader(
             subscription,
@@ -87,12 +93,12 @@ class Components:
         )
         letters = DeadLettering(subscription, clock, attempts.counters, copies, notify)
         self.rows = rows = StoredRows(shared)
-        self.parking = parking = Parking(shared, lanes, lasting)
+        self.parking = parking = KeyParking(shared, lanes, lasting)
         self.conclusions = conclusions = Conclusions(shared, lanes, gate, parking, letters)
         self.scheduler = scheduler = Scheduler(shared, sink, lanes, gate, parking, conclusions)
-        self.drain = drain = Drain(shared, reader, scheduler, gate, parking, rows, ready)
+        self.drain = drain = ParkedDrain(shared, reader, scheduler, gate, parking, rows, ready)
         self.redrive = redrive = Redrive(shared, reader, scheduler, rows, ready)
-        self.replays = replays = Replays(shared, log, reader, scheduler, parking, ready)
+        self.replays = replays = ReplayRunner(shared, log, reader, scheduler, parking, ready)
         holding = (commits, scheduler, parking, rows, drain, redrive, replays)
         self.ownership = Ownership(shared, *holding, ready, hand_over, log.capabilities.generations)
         alarm = ExpiryAlarm(shared, log, notify, group, gate)

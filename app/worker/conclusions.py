@@ -1,8 +1,7 @@
-"""Carries out what was decided of a delivery: each ends with a verb of its origin, or waits in its lane.
+"""Carry out what was decided about a delivery: it ends at its origin or waits in its lane.
 
-What the store does not take now holds its lane: it is done again later, without another attempt, and
-nothing is finished before (rule 2).
-"""
+If the store refuses a write, the delivery holds its lane and the write is repeated later without another attempt.
+Nothing is finished before."""
 
 from __future__ import annotations
 
@@ -25,22 +24,22 @@ from app.interfaces import DeadLetter
 from app.sinks.dead_letters import DeadLettering
 from app.worker.attempts import DELIVERED, EXPIRED
 from app.worker.delivery import Delivery, Verdict
-from app.worker.gate import Gate
-from app.worker.parking import Parking
+from app.worker.gate import EndpointState
+from app.worker.parking import KeyParking
 from app.worker.shared import LEASE_RECHECK, DispatcherPart
 
 
 @dataclass(eq=False, repr=False)
 class Conclusions(DispatcherPart):
-    """What the attempts of a subscription end in."""
+    """Carries out the verdicts on the deliveries of one subscription."""
 
     _lanes: Lanes[Delivery]
-    _gate: Gate
-    _parking: Parking
+    _gate: EndpointState
+    _parking: KeyParking
     _letters: DeadLettering
 
     async def carry_out(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """``lane`` is in flight, and its head came down."""
+        """Carry out the verdict on the head of a lane in flight, whose request has ended."""
         delivery = lane.head
         delivery.last = verdict
         match verdict.decision:
@@ -52,56 +51,67 @@ class Conclusions(DispatcherPart):
                 delivery.steps += step
                 self.wait(lane, at)
             case PauseEndpoint(until, sent):
-                await self._hold_on(lane, until, sent=sent)
+                await self._retry_after_pause(lane, until, sent=sent)
             case Park() | DeadLetterIt():
                 parks = isinstance(verdict.decision, Park) and verdict.decision.step
-                delivery.steps += parks and not delivery.due
-                await self._keep(lane, verdict)
-            case Disable(cause):  # in flight till it is stored: a stop waits for it
+                delivery.steps += parks and not delivery.store_pending
+                await self._store_outcome(lane, verdict)
+            case Disable(
+                cause
+            ):  # the lane stays in flight until this is stored, so that a stop waits
                 await self._gate.disable(cause)
-                await self._hold_on(lane, self._clock.monotonic())
+                await self._retry_after_pause(lane, self._clock.monotonic())
 
     def delivered(self, lane: Lane[Delivery]) -> None:
-        """The same of what is on the wire of it where that was delivered: nothing is waited for."""
+        """Finish the delivered events of a lane in flight, without waiting for the store."""
         self._finish(lane, DELIVERED)
 
-    async def carry_out_together(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """Of a request of several events, those of one lane: what did not come down is decided for its
-        head, and the others are behind it again."""
+    async def carry_out_batch(self, lane: Lane[Delivery], verdict: Verdict) -> None:
+        """Carry out the verdict on the events of one lane that were in a batch request.
+
+        After a failure only the head is decided; the events after it return to the queue."""
         if not isinstance(verdict.decision, Settle):
-            for delivery in self._lanes.sift(lane, lambda each: each.origin.owned.lost):
+            for delivery in self._lanes.drop_sent(lane, lambda each: each.origin.owned.lost):
                 self.release(delivery)
-            if not lane.flying:
+            if not lane.sending:
                 self._lanes.finish(lane)
                 return
             self._lanes.head_only(lane)
         await self.carry_out(lane, verdict)
 
     def wait(self, lane: Lane[Delivery], until: float) -> None:
-        """Its head is to be looked at again then."""
+        """Hold the lane until the given time (monotonic seconds), or release it if its partition was lost."""
         if lane.head.origin.owned.lost:
             self._release(lane)
         else:
             self._lanes.hold(lane, until)
-            self._timekeeper.at(until)
+            self._timekeeper.wake_at(until)
 
     def park_waiting(self, lane: Lane[Delivery]) -> None:
-        """A lane whose head waits in memory for its next attempt, and nothing else."""
+        """Park a lane whose head waits in memory for its next attempt, if the store has room."""
         head = lane.head
-        retries = isinstance(head.last.decision, RetryAt) and not head.due
-        if retries and head.origin.since_ms is None and self._parking.room(len(lane.items)):
+        retries = isinstance(head.last.decision, RetryAt) and not head.store_pending
+        if (
+            retries
+            and head.origin.parked_since_ms is None
+            and self._parking.has_room(len(lane.items))
+        ):
             until = lane.until
-            self._leave(self._lanes.take_this(lane), until)
+            self._move_to_store(self._lanes.take_lane(lane), until)
 
     def release(self, delivery: Delivery) -> None:
-        """It concerns others now."""
-        self._part.release(delivery.size)
+        """Release a delivery whose partition this process no longer owns."""
+        self._budget.release(delivery.size)
         delivery.origin.release(delivery)
 
     async def dead_letter(self, delivery: Delivery, verdict: Verdict) -> None:
-        """The message is finished when this returns, in the step in which its dead letter is stored.
-        StoreUnavailable and BrokerError: it is not, and this may be repeated. StaleOwner: a newer
-        owner has the partition."""
+        """Store the dead letter of a delivery, which finishes the message in the same transaction.
+
+        Raises:
+            StoreUnavailable: the message is not finished; the call may be repeated.
+            BrokerError: the copy for the dead-letter topic failed; the call may be repeated.
+            StaleOwner: a newer owner has the partition.
+        """
         letter = DeadLetter(
             subscription=self._subscription.id,
             broker=self._subscription.source.broker,
@@ -121,14 +131,14 @@ class Conclusions(DispatcherPart):
 
         await self._letters.put((letter,), store)
 
-    async def _keep(self, lane: Lane[Delivery], verdict: Verdict) -> None:
-        """What needs the store before it is done: a dead letter, or a wait that is a row."""
+    async def _store_outcome(self, lane: Lane[Delivery], verdict: Verdict) -> None:
+        """Store the dead letter or the parked row of the head, or schedule another try if the store refuses."""
         delivery = lane.head
         if delivery.origin.owned.lost:
             self._release(lane)
             return
-        if not delivery.origin.owned.holds():  # rule 5: before each store write too
-            self._again(lane, self._clock.monotonic() + LEASE_RECHECK)
+        if not delivery.origin.owned.holds():  # the lease is checked before each write
+            self._retry_store(lane, self._clock.monotonic() + LEASE_RECHECK)
             return
         try:
             if isinstance(verdict.decision, Park):
@@ -143,21 +153,25 @@ class Conclusions(DispatcherPart):
             what = "parked event" if isinstance(verdict.decision, Park) else "dead letter"
             self.trouble = f"a {what} cannot be stored: {error}"
             pause = try_again_in(delivery.refusals, self._jitter())
-            self._again(lane, self._clock.monotonic() + pause)
+            self._retry_store(lane, self._clock.monotonic() + pause)
         else:
-            delivery.due = False
+            delivery.store_pending = False
             if isinstance(verdict.decision, Park):
-                self._leave(lane, verdict.decision.at)
+                self._move_to_store(lane, verdict.decision.at)
             else:
                 self.trouble = ""
-                self._landed(lane)
+                self._take_in_flight(lane)
 
-    async def _hold_on(self, lane: Lane[Delivery], until: float, *, sent: bool = True) -> None:
-        """Its head is sent again when the endpoint may be. A row says so meanwhile, and how often it was
-        tried; one that the store does not take stays as it was, which loses nothing."""
+    async def _retry_after_pause(
+        self, lane: Lane[Delivery], until: float, *, sent: bool = True
+    ) -> None:
+        """Return the head to its lane, to be sent when the endpoint allows it.
+
+        For a stored row, the number of attempts and the new time are saved. If the store refuses that, the row
+        keeps its old values, which loses no event."""
         delivery = lane.head
         owned = delivery.origin.owned
-        is_row = delivery.origin.since_ms is not None
+        is_row = delivery.origin.parked_since_ms is not None
         if is_row and not owned.lost and owned.holds():
             try:
                 await delivery.origin.save(delivery, until)
@@ -174,56 +188,58 @@ class Conclusions(DispatcherPart):
         else:
             self._lanes.give_back(lane, first=not sent)
 
-    def _again(self, lane: Lane[Delivery], at: float) -> None:
-        lane.head.due = True
+    def _retry_store(self, lane: Lane[Delivery], at: float) -> None:
+        lane.head.store_pending = True
         self.wait(lane, at)
 
-    def _leave(self, lane: Lane[Delivery], at: float) -> None:
-        """Head and followers leave the memory together, but for those behind a head that nobody waits for."""
+    def _move_to_store(self, lane: Lane[Delivery], at: float) -> None:
+        """Remove a lane from memory and park its events.
+
+        If live events do not wait for the head, as for a redriven one, only redriven events return to the store."""
         head = lane.head
         if head.origin.owned.lost:
             self._release(lane)
             return
         if not head.origin.holds_lane:
-            self._leave_alone(lane, at)
+            self._move_redriven_to_store(lane, at)
             return
         for delivery in self._lanes.remove(lane):
             if delivery is head or delivery.origin.holds_lane:
-                self._put_off(delivery, at)
+                self._defer(delivery, at)
             else:
                 self.release(delivery)
-        self._timekeeper.at(at)
+        self._timekeeper.wake_at(at)
 
-    def _leave_alone(self, lane: Lane[Delivery], at: float) -> None:
-        """Put a redriven head off, and the redriven ones behind it, which must not overtake it. Live events of
-        the key go on."""
+    def _move_redriven_to_store(self, lane: Lane[Delivery], at: float) -> None:
+        """Return a redriven head and the redriven events that follow it to the store. Live events of the key go on."""
         head = lane.head
         behind = self._lanes.drop_behind(lane, lambda each: not each.origin.holds_lane)
-        self._landed(lane)
+        self._take_in_flight(lane)
         for delivery in (head, *behind):
             if delivery is not head:
-                self._part.release(delivery.size)
+                self._budget.release(delivery.size)
             delivery.origin.retry_at(delivery, at)
 
-    def _put_off(self, delivery: Delivery, at: float) -> None:
-        """Until it is a row it costs memory as before (``Parking``)."""
-        if delivery.origin.since_ms is not None:
-            self._part.release(delivery.size)
+    def _defer(self, delivery: Delivery, at: float) -> None:
+        """Schedule the next attempt of a delivery. A delivery that is not a row yet uses memory until it is
+        written."""
+        if delivery.origin.parked_since_ms is not None:
+            self._budget.release(delivery.size)
         delivery.origin.retry_at(delivery, at)
 
     def _finish(self, lane: Lane[Delivery], outcome: str) -> None:
-        landed = self._landed(lane)
+        landed = self._take_in_flight(lane)
         for delivery in landed:
             delivery.origin.finish(delivery)
-        self._attempts.finished(outcome, len(landed))
+        self._attempts.count_finished(outcome, len(landed))
 
     def _release(self, lane: Lane[Delivery]) -> None:
-        for delivery in self._landed(lane):
+        for delivery in self._take_in_flight(lane):
             delivery.origin.release(delivery)
 
-    def _landed(self, lane: Lane[Delivery]) -> list[Delivery]:
-        """What was on the wire of it is held no more."""
+    def _take_in_flight(self, lane: Lane[Delivery]) -> list[Delivery]:
+        """Remove the events of the finished request from the lane, free their memory, and return them."""
         landed = self._lanes.finish(lane)
         for delivery in landed:
-            self._part.release(delivery.size)
+            self._budget.release(delivery.size)
         return landed

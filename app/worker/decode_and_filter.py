@@ -1,4 +1,4 @@
-"""From a message of the log to a delivery, or finished because it is not wanted."""
+"""Turn a message of the log into a delivery, or finish the message because the subscription does not want it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from app.model.message import Message
 from app.model.subscription import Subscription
 from app.routing.order import compile_order
 from app.worker.attempts import FILTER_ERROR, FILTERED
-from app.worker.delivery import Delivery, Origin, Verdict
+from app.worker.delivery import Delivery, DeliveryOrigin, Verdict
 
 
 class DeliveryReader:
-    """Of one subscription: decodes, filters, and finds the lane.
+    """Decodes and filters the messages of one subscription, and finds their lanes.
 
-    ``selection``  its filters, compiled.
-    ``decode``   of the binding of its source's broker.
-    ``names``    of that binding: what a record that is no event is found by.
-    ``content``  a record without its content coding, where that is undone.
-    ``lasting``  whether positions are the same when a message is delivered again.
+    Args:
+        subscription: the subscription.
+        selection: the compiled filters.
+        decode: the decoder of the broker's binding.
+        content: returns a record without its content coding.
+        lasting: whether a message has the same position when it is delivered again.
+        names: returns the attributes by which a record that is not an event can be found.
     """
 
     def __init__(
@@ -54,18 +56,20 @@ class DeliveryReader:
 
     @property
     def units(self) -> int:
-        """Units of work that a message costs which its log has not filtered."""
+        """Return the units of work for a message that the log has not filtered."""
         return 1 + self._selection.units
 
     def consumer_filter(self, passed: Callable[[int, int], None]) -> ConsumerFilter:
-        """Return what the log may leave out. ``passed``: as ``ConsumerFilter`` calls it."""
+        """Return the filter that the log may apply itself. ``passed`` is called with the counts of skipped
+        messages."""
         return ConsumerFilter(self._selection, self._decode, passed)
 
-    def read(self, message: Message, origin: Origin) -> Delivery | str:
-        """Return the delivery of a message; or the word for why the message is finished already: ``skipped``,
-        ``filtered``, or ``filter_error`` where an expression failed on it."""
+    def read(self, message: Message, origin: DeliveryOrigin) -> Delivery | str:
+        """Return the delivery of a message, or the outcome of a message that is finished without one.
+
+        The outcome is ``skipped``, ``filtered``, or ``filter_error`` if a filter expression failed."""
         decoded, foreign = message.decoded, ""
-        if decoded is None:  # else the log has filtered it
+        if decoded is None:  # a decoded message was filtered by the log
             decoded, foreign = self._read(message)
             if decoded is None and self._skip_foreign:
                 return "skipped"
@@ -74,8 +78,8 @@ class DeliveryReader:
         name = self._name(message.record, decoded)
         return Delivery(message, decoded, self._lane(message, decoded), origin, foreign, name)
 
-    def read_back(self, row: Parked, origin: Origin) -> Delivery:
-        """Return the delivery of a row of the store. It was wanted when it was stored, and is not filtered again."""
+    def read_back(self, row: Parked, origin: DeliveryOrigin) -> Delivery:
+        """Return the delivery of a stored row. The row is not filtered, because it was wanted when it was stored."""
         message = row.message
         decoded, foreign = self._read(message)
         lane = row.lane or self._lane(message, decoded)
@@ -86,14 +90,14 @@ class DeliveryReader:
         return delivery
 
     def _read(self, message: Message) -> tuple[Decoded | None, str]:
-        """Return the event of a message, or the one that wraps it, and why the message itself is no event."""
+        """Return the event of a message, or the event that wraps it, and why the message itself is no event."""
         try:
             return self._decode(message.record), ""
         except SenderError as error:
             return self._wrapped(message) if self._wraps else None, str(error)
 
     def _name(self, record: Record, decoded: Decoded | None) -> EventName | None:
-        """Return what a record that is no event is found by: the attributes that it has. None: it is an event."""
+        """Return the attributes by which a record can be found if it is not an event; None for an event."""
         return EventName(**self._names(record)) if decoded is None else None
 
     def _wrapped(self, message: Message) -> Decoded:
@@ -109,9 +113,11 @@ class DeliveryReader:
             return record
 
     def _lane(self, message: Message, decoded: Decoded | None) -> bytes:
-        """Rule 3: the key of the record, within its partition; or the value that the subscription orders by,
-        wherever it comes from; of each producer by itself where the subscription says so. Without either there is no order,
-        and each message has a lane of its own."""
+        """Return the lane of a message.
+
+        The lane is the record key within its partition, or the value of ``order_by``. With ``per_producer_key``
+        each producer has lanes of its own. A message without key and value has a lane of its own, because it has no
+        order."""
         key = value = None
         if self._ordered and self._order_of is None:
             key = message.record.key
@@ -122,6 +128,6 @@ class DeliveryReader:
 
 
 def _producer(record: Record, decoded: Decoded | None) -> bytes:
-    """Return the name of the producer that sent a record, as the header beside it says; empty where it says none."""
+    """Return the name of the producer from the record's header, or empty bytes without one."""
     headers = record.headers if decoded is None else decoded.foreign
     return next((value for name, value in headers if name.lower() == PRODUCER and value), b"")

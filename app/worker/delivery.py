@@ -1,4 +1,4 @@
-"""One message on its way to the target of one subscription: one value from the log or the store to the end."""
+"""A delivery: one message on its way to the target of one subscription."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from app.interfaces.kept import event_name
 from app.model.message import Message
 from app.worker.owned_partition import OwnedPartition
 
-OVERHEAD = 3_000  # bytes that a held message costs beside its body and key, about
+OVERHEAD = 3_000  # approximate bytes of a held message in addition to its body and key
 
 
 class Verdict(NamedTuple):
-    """The decision about a delivery, with the cause and the answer that its row or its dead letter quotes."""
+    """The decision about a delivery, with the cause and the answer that its row or dead letter quotes."""
 
     decision: Decision
     cause: str = ""
@@ -26,20 +26,19 @@ class Verdict(NamedTuple):
 
 
 SETTLED = Verdict(SETTLE)
-"""The verdict of a delivery that succeeded, or was not tried yet."""
+"""The verdict of a delivery that succeeded, or that has not been tried yet."""
 
 
-class Origin:
-    """The place that a delivery came from, and how the delivery is finished there.
+class DeliveryOrigin:
+    """The source of a delivery, which also finishes the delivery there.
 
-    ``owned``      the partition of the message, under the ownership of this process.
-    ``since_ms``   since when it waits in the store; None where it does not: then its wait may hold its lane.
-    ``ages``       whether its age counts: an event that is read again on purpose may be old.
-    ``holds_lane`` whether the live events behind it wait for it while it is in the store.
-    """
+    ``owned`` is the partition of the message while this process owns it. ``parked_since_ms`` is when the message
+    became a row of the store, in ms since the epoch, or None for a message outside the store. ``age_limited`` is
+    False if an old event may be delivered, as in a replay. ``holds_lane`` is False if live events of the key go on
+    while this event waits in the store."""
 
-    since_ms: int | None = None
-    ages = True
+    parked_since_ms: int | None = None
+    age_limited = True
     holds_lane = True
 
     def __init__(self, owned: OwnedPartition) -> None:
@@ -50,16 +49,28 @@ class Origin:
         raise NotImplementedError
 
     async def save(self, delivery: Delivery, due: float) -> None:
-        """Write to its row, if it has one, how often it was tried and that it waits until ``due`` (monotonic seconds).
-        Raise StoreUnavailable or StaleOwner if nothing was written."""
+        """Update the stored row, if there is one, with its number of attempts and the time of the next attempt.
+
+        Args:
+            delivery: the delivery of the row.
+            due: the time of the next attempt, in monotonic seconds.
+
+        Raises:
+            StoreUnavailable: nothing was written.
+            StaleOwner: nothing was written, because another process owns the partition.
+        """
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
-        """Release it from memory, to be tried again at ``due`` (monotonic seconds)."""
+        """Drop the delivery from memory and schedule its next attempt at ``due`` (monotonic seconds)."""
         raise NotImplementedError
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
-        """Store its dead letter and finish it in the same step. Raise StoreUnavailable or StaleOwner if it is not
-        stored."""
+        """Store the dead letter and finish the message in the same transaction.
+
+        Raises:
+            StoreUnavailable: the dead letter was not stored.
+            StaleOwner: the dead letter was not stored, because another process owns the partition.
+        """
         raise NotImplementedError
 
     def release(self, delivery: Delivery) -> None:
@@ -68,32 +79,31 @@ class Origin:
 
 @dataclass(eq=False, repr=False, slots=True)
 class Delivery:
-    """A message on its way to the target of a subscription that wants it.
+    """A message on its way to the target of one subscription.
 
-    ``decoded``   the event; None for a record that is no CloudEvent. ``foreign`` is then the reason, ``named`` the
-                  attributes that it has all the same, and ``on_foreign`` decides what becomes of it.
-    ``lane``      the queue that it stands in (``lane_id``).
-    ``origin``    where it came from, and how it is finished there.
-    ``steps``     failures that took a step of the schedule. ``attempts`` counts all attempts.
-    ``last``      the last verdict. ``due``: the store refused it, so it is carried out again. ``refusals``: how often
-                  in a row.
-    ``most``      events of the largest request that it may be in (``batching``).
-    ``size``      bytes that it costs while it is held. Headers count twice, as they came and as the attributes they
-                  are: an event may be all headers (rule 8).
-    """
+    ``decoded`` is the event, or None for a record that is not a CloudEvent. For such a record ``decode_error`` is
+    the reason and ``named`` has the attributes that could be read. ``lane`` identifies the queue of its key
+    (``lane_id``).
+
+    ``steps`` counts the failures that used a step of the retry schedule; ``attempts`` counts all attempts. ``last``
+    is the last verdict. ``store_pending`` is True if the store refused a write, so the same verdict is carried out
+    again. ``refusals`` counts such refusals in a row.
+
+    ``max_batch`` is the number of events of the largest request that may contain this delivery. ``size`` is its
+    memory cost in bytes. Headers count twice, because they are held as headers and as attributes."""
 
     message: Message
     decoded: Decoded | None
     lane: bytes
-    origin: Origin
-    foreign: str = ""
+    origin: DeliveryOrigin
+    decode_error: str = ""
     named: EventName | None = None
     steps: int = 0
     attempts: int = 0
     last: Verdict = SETTLED
-    due: bool = False
+    store_pending: bool = False
     refusals: int = 0
-    most: int = sys.maxsize
+    max_batch: int = sys.maxsize
     size: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,9 +116,9 @@ class Delivery:
 
     @property
     def name(self) -> EventName:
-        """What the event is found by."""
+        """Return the source, id and other attributes by which the event can be found."""
         return self.named or event_name(self.decoded)
 
     def outgoing(self, timeout: float) -> Outgoing:
-        """Return what the sink gets. ``timeout``: seconds for one attempt."""
+        """Return the request for the sink, with the timeout of one attempt in seconds."""
         return Outgoing(self.message, self.decoded, timeout, self.lane)

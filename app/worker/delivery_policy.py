@@ -1,4 +1,4 @@
-"""What the settings of a subscription say of one event, and of an answer to it."""
+"""Decide about a delivery and about an answer to it, by the settings of the subscription."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from math import inf
 from app.delivery.endpoint import BreakerState
 from app.delivery.event_age import Ages
 from app.delivery.lanes import Lane
-from app.delivery.outcomes import AT_TOPICS, Fate, Outcome, judge
+from app.delivery.outcomes import AT_TOPICS, AttemptOutcome, Fate, judge
 from app.delivery.plan import (
     SETTLE,
     DeadLetterIt,
     Decision,
     Expire,
     PauseEndpoint,
-    Policy,
-    WaitsIn,
-    asked_wait,
+    RetryPolicy,
+    WaitPlace,
     conclude,
+    retry_after_wait,
     wait_unsent,
 )
 from app.interfaces import SinkAnswer
-from app.worker.attempts import quote
+from app.worker.attempts import answer_text
 from app.worker.delivery import SETTLED, Delivery, Verdict
-from app.worker.gate import Gate
-from app.worker.parking import Parking
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.gate import EndpointState
+from app.worker.parking import KeyParking
+from app.worker.shared import DispatcherContext, DispatcherPart
 
 TOO_MANY = 429
-LATELY = 10.0  # seconds after an answer in which the target counts as one that can be reached
+LATELY = 10.0  # seconds after an answer during which the target counts as reachable
 
 
 @dataclass(eq=False, repr=False)
 class DeliveryPolicy(DispatcherPart):
-    """``parks``: whether a key that takes long may wait in the store (rule 4). ``delivered_at``: when something was
-    delivered, last. ``answered_at``: when the target answered anything, last."""
+    """Decides about the deliveries of one subscription by its settings and the state of its endpoint.
 
-    _gate: Gate
-    _parking: Parking
+    ``parks`` is True if a waiting key may move to the store. ``delivered_at`` is the monotonic time of the last
+    success, and ``answered_at`` that of the last answer of any kind."""
 
-    def __post_init__(self, shared: Shared) -> None:
+    _gate: EndpointState
+    _parking: KeyParking
+
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         subscription, retry = shared.subscription, shared.subscription.retry
-        self._policy = Policy(retry.schedule, retry.retry_after_max, retry.hold)
+        self._policy = RetryPolicy(retry.schedule, retry.retry_after_max, retry.hold)
         self._retried = frozenset(retry.statuses)
         if not isinstance(subscription.sink, str):
             self._retried |= AT_TOPICS
@@ -61,53 +63,56 @@ class DeliveryPolicy(DispatcherPart):
         ] = {}  # attempts in a row that sent nothing, by lane that waits
         self._endpoint = self._gate.endpoint
 
-    def early(self, delivery: Delivery) -> Verdict | None:
-        """What is to become of it without another attempt."""
-        if delivery.due:
+    def verdict_without_attempt(self, delivery: Delivery) -> Verdict | None:
+        """Return the verdict on a delivery that needs no further attempt, or None if it has to be sent.
+
+        Such a delivery has a pending store write, is not an event, or is too old."""
+        if delivery.store_pending:
             return delivery.last
         decoded, origin = delivery.decoded, delivery.origin
         if decoded is None and not self._copies:
-            return Verdict(DeadLetterIt("foreign"), "foreign", delivery.foreign)
-        if not self._ages.matters and origin.since_ms is None:
+            return Verdict(DeadLetterIt("foreign"), "foreign", delivery.decode_error)
+        if not self._ages.matters and origin.parked_since_ms is None:
             return None
         wall = self._clock.now()
         if decoded is not None and self._ages.honour:
             expirytime = decoded.event.attributes.get("expirytime")
             if self._ages.expired(expirytime, wall):
                 return Verdict(Expire())
-        if not origin.ages:
+        if not origin.age_limited:
             return None
-        cause = self._ages.too_old(delivery.message.time_ms, origin.since_ms, wall)
+        cause = self._ages.too_old(delivery.message.time_ms, origin.parked_since_ms, wall)
         return Verdict(DeadLetterIt(cause), cause, delivery.last.detail) if cause else None
 
-    def overstays(self, delivery: Delivery) -> bool:
-        """Whether it waits in its lane though the waits that hold a lane are used up."""
+    def waited_past_hold(self, delivery: Delivery) -> bool:
+        """Return True if the delivery has used up the waits that may hold its lane in memory."""
         return delivery.steps > self._policy.hold
 
-    def judge(self, answer: SinkAnswer) -> Outcome:
+    def judge(self, answer: SinkAnswer) -> AttemptOutcome:
+        """Classify an answer by the subscription's list of retried statuses."""
         return judge(answer.status, answer.fault, self._retried, unsent=answer.unsent)
 
     @staticmethod
-    def counts(answer: SinkAnswer, outcome: Outcome) -> bool:
-        """Return True if the attempt counts for its event: the sink tried to send it."""
+    def counts(answer: SinkAnswer, outcome: AttemptOutcome) -> bool:
+        """Return True if the attempt counts for its event, because the sink tried to send it."""
         return not answer.hold and not outcome.unsent
 
     def asked(self, answer: SinkAnswer) -> float | None:
-        """Seconds that the target, or the sink itself, asks to be left alone."""
+        """Return the seconds that the target (Retry-After) or the sink asks to wait, or None."""
         if answer.retry_after is not None:
-            return asked_wait(answer.retry_after, self._clock.now(), self._policy)
+            return retry_after_wait(answer.retry_after, self._clock.now(), self._policy)
         return answer.hold or None
 
     def decide(
         self,
         lane: Lane[Delivery],
         answer: SinkAnswer,
-        outcome: Outcome,
+        outcome: AttemptOutcome,
         now: float,
         *,
         probe: bool = False,
     ) -> Decision:
-        """The conclusion of this event, and what the answer says about the endpoint (rule 6)."""
+        """Decide about the head of a lane, and update the state of the endpoint by the answer."""
         if outcome.unsent and not answer.hold:
             return self._unreached(lane, answer, outcome, now, probe=probe)
         self.sent(lane)
@@ -116,12 +121,18 @@ class DeliveryPolicy(DispatcherPart):
         return self._reached(lane, answer, outcome, now, probe=probe)
 
     def sent(self, lane: Lane[Delivery]) -> None:
-        """Let the waits of this lane begin at the first again: its request was sent."""
+        """Reset the lane's count of unsent attempts, because its request was sent."""
         if self._unsent:
             self._unsent.pop(lane.key, None)
 
     def _reached(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+        self,
+        lane: Lane[Delivery],
+        answer: SinkAnswer,
+        outcome: AttemptOutcome,
+        now: float,
+        *,
+        probe: bool,
     ) -> Decision:
         endpoint = self._endpoint
         if outcome.fate is Fate.DELIVERED:
@@ -133,7 +144,7 @@ class DeliveryPolicy(DispatcherPart):
         if asked and (isinstance(decision, PauseEndpoint) or answer.status == TOO_MANY):
             cause = answer.detail if answer.hold else f"{outcome.code} with Retry-After"
             endpoint.asked_to_wait(now + asked, cause, by_sink=answer.hold > 0)
-            self._timekeeper.at(now + asked)
+            self._timekeeper.wake_at(now + asked)
             if answer.hold:
                 return PauseEndpoint(now + asked, sent=False)
         elif not outcome.reached:
@@ -141,28 +152,36 @@ class DeliveryPolicy(DispatcherPart):
         elif not outcome.endpoint_fault:
             endpoint.answered(probe=probe)
         elif endpoint.failed(lane.key, outcome.code, now, self._jitter(), probe=probe):
-            self._timekeeper.at(endpoint.until)
+            self._timekeeper.wake_at(endpoint.until)
             return PauseEndpoint(endpoint.until)
         return decision
 
     def _unreached(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float, *, probe: bool
+        self,
+        lane: Lane[Delivery],
+        answer: SinkAnswer,
+        outcome: AttemptOutcome,
+        now: float,
+        *,
+        probe: bool,
     ) -> Decision:
-        """Pause the endpoint, or let only this lane wait: while others are answered the target can be reached,
-        and a balancer in front of it still sends some attempts to a backend that is gone."""
+        """Decide after an attempt that sent nothing: pause the endpoint, or let only this lane wait.
+
+        Only the lane waits if the target answered others lately. A load balancer may still send some requests to a
+        failed backend."""
         flows = self._endpoint.flow is BreakerState.FLOWING
         if flows and not probe and now - self.answered_at < LATELY:
             return self.concluded(lane, answer, outcome, now)
         self._unsent.clear()
         cause = f"the target cannot be reached: {outcome.code} {answer.detail}".rstrip()
         until = self._endpoint.unreached(cause, now, self._jitter(), probe=probe)
-        self._timekeeper.at(until)
+        self._timekeeper.wake_at(until)
         return PauseEndpoint(until)
 
     def concluded(
-        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: Outcome, now: float
+        self, lane: Lane[Delivery], answer: SinkAnswer, outcome: AttemptOutcome, now: float
     ) -> Decision:
-        """Of the head of this lane, whatever it says about the endpoint."""
+        """Decide about the head of a lane without updating the endpoint."""
         if outcome.unsent and not answer.hold:
             failures = self._unsent[lane.key] = self._unsent.get(lane.key, 0) + 1
             return wait_unsent(failures, now, self._jitter(), self._place(lane))
@@ -173,23 +192,24 @@ class DeliveryPolicy(DispatcherPart):
             now=now,
             jitter=self._jitter(),
             policy=self._policy,
-            place=self._place(lane) if outcome.fate is Fate.RETRY else WaitsIn.LANE,
+            place=self._place(lane) if outcome.fate is Fate.RETRY else WaitPlace.LANE,
         )
 
-    def _place(self, lane: Lane[Delivery]) -> WaitsIn:
-        """Rules 4 to 6: where its wait may be."""
+    def _place(self, lane: Lane[Delivery]) -> WaitPlace:
+        """Return where the head of the lane waits now and may wait next."""
         origin = lane.head.origin
-        if origin.since_ms is not None:
-            return WaitsIn.STORE
+        if origin.parked_since_ms is not None:
+            return WaitPlace.STORE
         if self._gate.halted or self._endpoint.flow is BreakerState.PAUSED:
-            return WaitsIn.LANE_ONLY
-        if not self._parking.room(len(lane.items)):
-            return WaitsIn.LANE_ONLY
-        return WaitsIn.CROWDED if origin.owned.crowded() else WaitsIn.LANE
+            return WaitPlace.LANE_ONLY
+        if not self._parking.has_room(len(lane.items)):
+            return WaitPlace.LANE_ONLY
+        return WaitPlace.CROWDED if origin.owned.crowded() else WaitPlace.LANE
 
 
-def verdict_of(decision: Decision, outcome: Outcome, answer: SinkAnswer) -> Verdict:
+def verdict_of(decision: Decision, outcome: AttemptOutcome, answer: SinkAnswer) -> Verdict:
+    """Return the verdict for a decision, with the cause and the text of the answer."""
     if outcome.fate is Fate.DELIVERED:
         return SETTLED
     cause = decision.cause if isinstance(decision, DeadLetterIt) else outcome.code
-    return Verdict(decision, cause, quote(answer), answer.status)
+    return Verdict(decision, cause, answer_text(answer), answer.status)

@@ -1,10 +1,9 @@
-"""One subscription: asks the log for batches, hands them to the scheduler, settles what is finished.
+"""The dispatcher of one subscription: polls the log, passes messages to the scheduler, commits finished ones.
 
-Only this task talks to the consumer. Each turn: settle, make ready what is newly ours, steer (which
-partitions may be read), poll, act on what came. Nothing is settled before it is finished (rule 2); the
-window of each partition bounds what is taken (rule 4); nothing is taken of a partition whose parked
-keys are not known (rule 5), nor while the endpoint is at fault (rule 6).
-"""
+Only the dispatcher's task uses the consumer. Each turn commits, prepares newly assigned partitions, pauses or
+resumes partitions, polls, and handles the result. A message is committed only after it is finished. The window of
+each partition bounds how much is read. A partition is read only after its parked keys are loaded, and only while
+the endpoint is not at fault."""
 
 from __future__ import annotations
 
@@ -20,17 +19,22 @@ from app.model.subscription_status import SubscriptionStatus
 from app.telemetry.slices import Turns
 from app.worker.components import Components
 from app.worker.gate import halt_words
-from app.worker.intake import Intake
+from app.worker.intake import Backpressure
 from app.worker.report import StatusReport
 
 BUSY, IDLE = 0.05, 0.5  # seconds a poll may wait while attempts are on the wire, and while none is
-AT_REST = 120.0  # and while nothing is held: a thousand may be at rest, and each is nudged where there is work
+AT_REST = 120.0  # and while nothing is held: there may be a thousand idle dispatchers, and new work ends the wait
 
 _log = logging.getLogger("skybridge.worker")
 
 
 class Dispatcher:
-    """``run`` until ``stop``; a dispatcher runs once. ``begun``: called when it is in its group."""
+    """Delivers the messages of one subscription from ``run`` until ``stop``. Each dispatcher runs once.
+
+    Args:
+        components: the parts of this dispatcher.
+        begun: called when the dispatcher has joined its group.
+    """
 
     def __init__(self, components: Components, begun: Callable[[], None] = lambda: None) -> None:
         shared = components.shared
@@ -38,20 +42,24 @@ class Dispatcher:
         self._begun = begun
         self._subscription, self._store = shared.subscription, shared.store
         self._attempts, self._scope = shared.attempts, shared.scope
-        self._timekeeper, self._part = shared.timekeeper, shared.part
-        self._intake = Intake(shared, components)
+        self._timekeeper, self._budget = shared.timekeeper, shared.budget
+        self._intake = Backpressure(shared, components)
         self._report = StatusReport(shared, components)
         self._turns = Turns()
         self._consumer: Consumer | None = None
         self._drain_time = components.hand_over
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
         self._state = "starting"
-        self._told = False  # to send, or not to
+        self._halt_overridden = (
+            False  # by ``enable`` or ``pause``, which are newer than the store's answer
+        )
 
     async def run(self) -> None:
-        """Returns when stopped, or when a position is out of range (rule 10: it asks). Raises what
-        went wrong otherwise, one error or a group of them: a member that its broker has failed may
-        own nothing from then on, without a word, so the dispatcher is restarted."""
+        """Deliver until ``stop`` is called, or until a position is out of the log's range, which an operator has to
+        mend.
+
+        Raises any other error, single or grouped. After an error the supervisor makes a new dispatcher, because the
+        broker may have ended the membership of this one."""
         try:
             await self._halt_if_asked()
             consumer = self._consumer = await self._subscribe()
@@ -64,12 +72,12 @@ class Dispatcher:
                 self._consumer = None
                 await consumer.close()
         finally:
-            self._part.leave()
+            self._budget.leave()
             self._state = "stopped"
             self._stopped.set()
 
     async def _subscribe(self) -> Consumer | None:
-        """Join the group. Return None, halted, if the start is outside of the log."""
+        """Join the group. Return None, and halt, if the configured start is outside the log."""
         subscription = self._subscription
         try:
             return await self._components.log.subscribe(
@@ -77,7 +85,7 @@ class Dispatcher:
                 subscription.source.topics,
                 start_at(subscription.start),
                 client_id=f"skybridge-{subscription.id}",
-                wanted=self._components.reader.consumer_filter(self._attempts.passed_over),
+                wanted=self._components.reader.consumer_filter(self._attempts.count_filtered),
             )
         except PositionOutOfRange as error:
             cure = "set start to a position that is held, a time, earliest or latest"
@@ -85,36 +93,40 @@ class Dispatcher:
             return None
 
     def _halt_at(self, cause: str) -> None:
-        """Deliver nothing more until a person changes the subscription (rule 10)."""
+        """Deliver nothing more until an operator changes the subscription."""
         self._components.gate.halt(f"position out of range: {cause}")
         self._report.trouble = self._components.gate.halted
         _log.error("subscription %s stops: %s", self._subscription.id, self._report.trouble)
 
     async def stop(self, drain: float) -> None:
-        """Take nothing more, give attempts on the wire ``drain`` seconds, settle, leave (rule 11)."""
+        """Stop polling, wait ``drain`` seconds for requests in flight, commit, and leave the group."""
         self._drain_time = drain
         self._components.gate.halt("stopping")
         self._stopping.set()
-        self._components.scheduler.landed.set()
+        self._components.scheduler.concluded.set()
         self._nudge()
         await self._stopped.wait()
 
     def enable(self) -> None:
-        """Send again after a 410, or a pause; the caller has told the store."""
-        self._told = True
+        """Deliver again after a 410 or a pause. The caller has changed the store already."""
+        self._halt_overridden = True
         if not self._stopping.is_set():
             self._components.gate.halt("")
-            self._timekeeper.soon()
+            self._timekeeper.wake_now()
             self._nudge()
 
     def pause(self, cause: str) -> None:
-        self._told = True
+        """Start no new attempts until ``enable`` is called; ``cause`` becomes part of the status."""
+        self._halt_overridden = True
         self._components.gate.halt(cause)
         self._nudge()
 
     def look(self, *, replays: bool = True) -> None:
-        """The store changed: dead letters may have been given back (redrive), a replay asked for.
-        ``replays``: whether the store has any of ours."""
+        """Look for redriven dead letters and for replays after a change of the store.
+
+        Args:
+            replays: whether the store has replays of this subscription.
+        """
         self._components.redrive.look()
         if replays or self._components.replays.busy:
             self._components.replays.look()
@@ -123,18 +135,18 @@ class Dispatcher:
         return self._report.status(self._state, self._consumer)
 
     def waiting(self, event_id: str) -> list[Waiting]:
-        """The events of this id that are held, are no rows of the store and were not tried yet."""
+        """Return the untried events with this id that are held in memory and not in the store."""
         return self._report.waiting(event_id)
 
     @property
     def disabled(self) -> bool:
-        """By its target's 410, which the store knows of."""
+        """Return True if the target answered 410 and the store has recorded that."""
         return self._components.gate.known_disabled
 
     async def _halt_if_asked(self) -> None:
         halt = (await self._store.halts.all()).get(self._subscription.id)
-        if self._told:
-            return  # it is newer than what was read
+        if self._halt_overridden:
+            return  # ``enable`` or ``pause`` is newer than the row
         if halt is not None:
             self._components.gate.halt(halt_words(halt))
         elif self._subscription.paused:
@@ -142,7 +154,7 @@ class Dispatcher:
 
     async def _work(self, consumer: Consumer) -> None:
         async with self._scope as scope:
-            scope.spawn(self._timekeeper.keep(self._act), f"{self._subscription.id} timekeeper")
+            scope.spawn(self._timekeeper.run(self._act), f"{self._subscription.id} timekeeper")
             for watch in self._components.watches:
                 scope.spawn(watch.watch(), f"{self._subscription.id} watch")
             self._state = "running"
@@ -150,13 +162,13 @@ class Dispatcher:
             await self._consume(consumer)
             self._state = "stopping"
             ownership = self._components.ownership
-            await ownership.land({*ownership.partitions}, self._drain_time)
+            await ownership.wait_until_idle({*ownership.partitions}, self._drain_time)
             scope.cancel()
-            await self._components.replays.note()
+            await self._components.replays.save_all()
         await self._components.commits.settle(consumer)
 
     def _act(self, now: float) -> float | None:
-        """What is due by the clock, and when something is next."""
+        """Do what is due at ``now`` and return the time of the next action, or None if none is scheduled."""
         moments = (
             self._components.drain.probe_if_due(now),
             self._components.scheduler.act(now),
@@ -180,22 +192,22 @@ class Dispatcher:
         await self._components.ownership.make_ready()
         if self._components.lanes.waiting:
             self._components.scheduler.park_holding()
-        full = self._intake.full(consumer)
+        full = self._intake.full_partitions(consumer)
         at_bound = self._intake.at_bound(full)
-        if self._intake.is_brief:
-            await self._intake.room(BUSY)
+        if self._intake.briefly_full:
+            await self._intake.wait_for_room(BUSY)
             return
         self._components.commits.hold_back(consumer, full)
         wait = self._patience()
         if at_bound:
-            await self._intake.room(BUSY)
+            await self._intake.wait_for_room(BUSY)
             wait = 0.0
         event = await consumer.poll(wait)
         if event is not None:
             await self._act_on(event, consumer)
 
     def _patience(self) -> float:
-        """How long a poll may wait. Code that makes work for a turn while nothing is held must nudge."""
+        """Return the seconds that a poll may wait. Code that makes work while nothing is held must call ``_nudge``."""
         if self._components.scheduler.busy:
             return BUSY
         at_work = (
@@ -203,10 +215,10 @@ class Dispatcher:
             or len(self._components.commits)
             or self._components.parking.unwritten
         )
-        waits = not self._components.ownership.settled or self._components.parking.full
+        waits = not self._components.ownership.all_ready or self._components.parking.full
         waits = waits or (
             bool(self._components.commits.paused) and not self._components.gate.halted
-        )  # for room, or for its endpoint
+        )  # until there is room, or the endpoint recovers
         return IDLE if at_work or waits else AT_REST
 
     def _nudge(self) -> None:
@@ -218,11 +230,11 @@ class Dispatcher:
             await self._take(event)
             self._components.scheduler.wake()
         else:
-            await self._components.ownership.follow(event, consumer)
+            await self._components.ownership.apply_change(event, consumer)
 
     async def _take(self, messages: Sequence[Message]) -> None:
-        """Queue wanted messages in their lanes, or behind their parked key; finish the others."""
-        parked, sources = self._components.parking.lanes, self._components.ownership.sources
+        """Queue wanted messages in their lanes or after their parked key, and finish the others."""
+        parked, sources = self._components.parking.lanes, self._components.ownership.origins
         reader = self._components.reader
         for message in messages:
             if message.decoded is None:
@@ -230,7 +242,7 @@ class Dispatcher:
             delivery = reader.read(message, sources[message.partition])
             if isinstance(delivery, str):
                 self._components.commits.add(message)
-                self._attempts.finished(delivery)
+                self._attempts.count_finished(delivery)
             elif parked.find(delivery.lane) is None:
                 self._components.scheduler.add(delivery)
             else:

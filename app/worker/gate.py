@@ -1,4 +1,4 @@
-"""Whether anything may be sent to the target of one subscription: nobody halted it, and it is not at fault."""
+"""The sending state of a subscription: whether it is halted, and whether its endpoint is at fault."""
 
 from __future__ import annotations
 
@@ -10,51 +10,55 @@ from app.errors import StoreUnavailable
 from app.interfaces import Halt, Notify
 from app.interfaces.notify import DISABLED
 from app.worker.request_bounds import requests_in_flight
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherContext, DispatcherPart
 
 _log = logging.getLogger("skybridge.worker")
 
 
 @dataclass(eq=False, repr=False)
-class Gate(DispatcherPart):
-    """``halted``  why nothing may be sent at all; "" when it may."""
+class EndpointState(DispatcherPart):
+    """The sending state of a subscription, from its halts and the circuit breaker of its endpoint.
+
+    ``halted`` is the reason why nothing may be sent, or "" if sending is allowed."""
 
     _notify: Notify
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
-        self._disabling = 0  # 410s that are being stored
+        self._disabling = 0  # writes of a 410 to the store that are in progress
         self.endpoint = Endpoint(requests_in_flight(shared.subscription))
         self.halted = ""
 
     @property
     def is_open(self) -> bool:
+        """Return True if requests may be sent without being probes."""
         return not self.halted and self.endpoint.flow is BreakerState.FLOWING
 
     @property
     def disabled(self) -> bool:
-        """By its target's 410 (W5)."""
+        """Return True if the target answered 410 (webhook specification 2.2)."""
         return self.halted.startswith("disabled")
 
     @property
     def known_disabled(self) -> bool:
-        """The same, and the store knows of it."""
+        """Return True if the target answered 410 and the store has recorded it."""
         return self.disabled and not self._disabling
 
     def halt(self, cause: str) -> None:
-        """No attempt begins any more; those on the wire go on. "": they may begin again."""
+        """Start no new attempts for the given cause; an empty cause allows attempts again. Requests in flight go
+        on."""
         was_disabled, self.halted = self.disabled, cause
         if self.disabled and not was_disabled:
             _log.warning("%s", disabled_words(self._subscription.id, cause))
 
     def nothing_sent(self, until: float, *, probe: bool = True) -> None:
-        """Another probe may be made then, if this was to be one."""
+        """Allow another probe at ``until`` (monotonic seconds), if this attempt was to be a probe."""
         if probe:
             self.endpoint.probe_came_to_nothing(until)
-            self._timekeeper.at(until)
+            self._timekeeper.wake_at(until)
 
     async def disable(self, cause: str) -> None:
-        """The target is gone (W5). It is remembered through restarts when this returns."""
+        """Disable the subscription after a 410, and return when the store has recorded it."""
         self.halt(f"disabled: {cause}")
         self._disabling += 1
         try:
@@ -68,21 +72,26 @@ class Gate(DispatcherPart):
             try:
                 await self._store.halts.halt(self._subscription.id, "disabled", cause, now_ms)
             except StoreUnavailable as error:
-                self.trouble = f"that it is disabled cannot be stored: {error}"
+                self.trouble = f"the disabled state cannot be stored: {error}"
                 _log.error("%s: %s", self._subscription.id, self.trouble)
-                await self._clock.sleep(self.pause())
+                await self._clock.sleep(self.retry_delay())
             else:
-                self.well()
+                self.clear_trouble()
                 return
 
 
 def halt_words(halt: Halt) -> str:
-    """The cause of a dispatcher that the store says is to deliver nothing; it begins with the state."""
+    """Return the halt of a subscription as a status cause: its kind, a colon and its cause."""
     return f"{halt.kind}: {halt.cause}" if halt.cause else halt.kind
 
 
 def disabled_words(subscription: str, cause: str) -> str:
-    """That its target answered 410, and what a person does about it. ``cause``: of its status."""
+    """Return the message that the target answered 410, with the command that resumes the subscription.
+
+    Args:
+        subscription: the id of the subscription.
+        cause: the cause in its status.
+    """
     return (
         f"subscription {subscription} is disabled: {cause.removeprefix('disabled: ')}; "
         f"deliver again with: skybridge subscriptions resume {subscription}"

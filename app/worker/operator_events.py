@@ -1,8 +1,7 @@
-"""Operator events on their way: a bounded queue, and one task that publishes it.
+"""Publish operator events: a bounded queue, and one task that publishes it.
 
-Nothing here is waited for by a delivery. What does not fit the queue, or is refused for good, is
-dropped and counted; what a broker may take later is kept and sent again under the same id.
-"""
+No delivery waits for this. Events that do not fit the queue, or that the broker refuses for good, are dropped and
+counted. Other failed events are sent again with the same id."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from app.interfaces.notify import DEAD_LETTERED, LAGGING, PAUSED
 from app.model.route import Target
 from app.telemetry import Counters
 from app.telemetry.tasks import ended, keep
-from app.worker.timing import happened
+from app.worker.timing import wait_for_event
 
-QUEUE = 1_000  # events
-AT_ONCE = 100
-WINDOW = 10.0  # seconds in which dead letters of one subscription and cause are one event
+QUEUE = 1_000  # queued events
+AT_ONCE = 100  # events of one publish
+WINDOW = 10.0  # seconds; dead letters of one subscription and cause within them are one event
 
 _REPEATING = frozenset({DEAD_LETTERED, PAUSED, LAGGING})
 
@@ -38,11 +37,15 @@ _log = logging.getLogger("skybridge.operator_events")
 
 
 class OperatorEvents:
-    """Its ``notify`` is an ``interfaces.Notify``.
+    """Publishes operator events to a topic. ``notify`` implements ``interfaces.Notify``.
 
-    ``target``    the topic, of ``log``; ``binding`` and ``writing`` are those of its kind.
-    ``echoes``    whether a subscription reads that topic, be it through mirrors: what happens to it while
-                  it delivers our events would make more of them, so that is not told.
+    Args:
+        target: the topic.
+        log: the log that has the topic.
+        binding: the binding of the log's kind.
+        writing: the encoding options of the log's kind.
+        echoes: returns True for a subscription that reads this topic, also through mirrors. Repeating events about
+            such a subscription are not published, because each would cause more.
     """
 
     def __init__(
@@ -69,20 +72,21 @@ class OperatorEvents:
         self._echoes = echoes
         self._ids = ids
         self._jitter = jitter
-        self._tally: Coalescer[tuple[str, str]] = Coalescer(WINDOW)
+        self._coalescer: Coalescer[tuple[str, str]] = Coalescer(WINDOW)
         self._queue: deque[tuple[str, Record]] = deque()
-        self._came = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.trouble = ""
 
     def notify(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
+        """Queue an operator event; dead letters of one subscription and cause are counted within a window first."""
         if kind in _REPEATING and self._echoes(subject):
             return
         if kind == DEAD_LETTERED:
             key = (subject, str(detail.get("cause", "")))
-            self._dead_lettered(key, self._tally.add(key, self._clock.monotonic()))
-            self._came.set()  # a window may have opened
+            self._dead_lettered(key, self._coalescer.add(key, self._clock.monotonic()))
+            self._arrived.set()  # the end of a new window may be due earlier
         else:
             self._put(kind, subject, detail)
 
@@ -90,11 +94,11 @@ class OperatorEvents:
         self._task = keep("operator-events", self._publish_all)
 
     async def stop(self, drain: float) -> None:
-        """What waits is published within ``drain`` seconds, or dropped."""
-        for key, count in self._tally.rest(self._clock.monotonic()).items():
+        """Publish the queued events within ``drain`` seconds and drop the others."""
+        for key, count in self._coalescer.rest(self._clock.monotonic()).items():
             self._dead_lettered(key, count)
         self._stopping = True
-        self._came.set()
+        self._arrived.set()
         await ended(self._task, drain)
         for kind, _ in self._queue:
             self._counters.add("operator_events", kind, "dropped")
@@ -112,9 +116,9 @@ class OperatorEvents:
         try:
             self._queue.append((kind, self._record(kind, subject, detail)))
         except SenderError:
-            _log.exception("an event of our own is not valid")
+            _log.exception("an operator event is not a valid CloudEvent")
             self._counters.add("operator_events", kind, "dropped")
-        self._came.set()
+        self._arrived.set()
 
     def _record(self, kind: str, subject: str, detail: Mapping[str, object]) -> Record:
         event = operator_event.make(
@@ -131,22 +135,22 @@ class OperatorEvents:
     async def _publish_all(self) -> None:
         failures = 0
         while not self._stopping or self._queue:
-            self._came.clear()
+            self._arrived.clear()
             if self._queue:
                 failures = 0 if await self._publish() else failures + 1
                 if failures:
                     await self._clock.sleep(try_again_in(failures, self._jitter()))
             else:
-                await happened(self._came, self._clock, self._until_due())
-            for key, count in self._tally.due(self._clock.monotonic()).items():
+                await wait_for_event(self._arrived, self._clock, self._until_due())
+            for key, count in self._coalescer.due(self._clock.monotonic()).items():
                 self._dead_lettered(key, count)
 
     def _until_due(self) -> float | None:
-        due = self._tally.next_due()
+        due = self._coalescer.next_due()
         return None if due is None else max(0.0, due - self._clock.monotonic())
 
     async def _publish(self) -> bool:
-        """Some of them; False when some are to be sent again."""
+        """Publish one batch of the queue. Return False if some of its events have to be sent again."""
         some = list(islice(self._queue, AT_ONCE))
         results = await self._log.submit(self._topic, [record for _, record in some])
         again = []
@@ -155,10 +159,10 @@ class OperatorEvents:
                 self._counters.add("operator_events", sent[0], "published")
             elif result.retryable:
                 again.append(sent)
-                self._say(result)
+                self._log_once(result)
             else:
                 self._counters.add("operator_events", sent[0], "dropped")
-                self._say(result)
+                self._log_once(result)
         for _ in some:
             self._queue.popleft()
         self._queue.extendleft(reversed(again))
@@ -166,8 +170,8 @@ class OperatorEvents:
             self.trouble = ""
         return not again
 
-    def _say(self, error: BrokerError) -> None:
-        """Once for as long as it is the same."""
+    def _log_once(self, error: BrokerError) -> None:
+        """Log an error, unless it is the same as the last one."""
         if self.trouble != str(error):
             self.trouble = str(error)
             _log.error("operator events cannot be published to %s: %s", self._topic, error)

@@ -1,15 +1,14 @@
-"""Where deliveries come from. Each origin knows how its message is finished.
+"""The sources of deliveries. Each source knows how its messages are finished.
 
 ==================  ===========================================  ===============================
-origin              its message is finished by                   its wait is
+origin              a message is finished by                     a wait is
 ==================  ===========================================  ===============================
-``LogPartition``    the group's commit position                  a row: its key parks
-``ReplayedRange``   the progress of the range, never the group   a row: its key parks
+``LogPartition``    the group's commit position                  a row: the key parks
+``ReplayedRange``   the progress of the range, never the group   a row: the key parks
 ``StoredRow``       the deletion of its row                      the row; of a parked lane, its turn
 ==================  ===========================================  ===============================
 
-Each delivery ends with one of the verbs ``finish``, ``retry_at``, ``dead_letter`` and ``release``.
-"""
+Each delivery ends with one of the methods ``finish``, ``retry_at``, ``dead_letter`` and ``release``."""
 
 from __future__ import annotations
 
@@ -19,17 +18,17 @@ from typing import TypeAlias
 from app.errors import BrokerError
 from app.interfaces import Clock, Consumer, DeadLetter, DeadLetters
 from app.model.message import Message, Partition
-from app.worker.delivery import Delivery, Origin
+from app.worker.delivery import Delivery, DeliveryOrigin
 from app.worker.owned_partition import OwnedPartition
 
 Park: TypeAlias = Callable[[Delivery, float], None]
-"""Queue a delivery as a row of the store, to be tried at a moment (monotonic seconds)."""
+"""A function that queues a delivery to be stored as a row, due at the given time (monotonic seconds)."""
 
-RECOMMIT = 86_400.0  # seconds; a group that commits nothing for long is forgotten (rule 10)
+RECOMMIT = 86_400.0  # seconds; a broker forgets a group that commits nothing for long
 
 
-class Unstored(Origin):
-    """Of messages that are no rows yet."""
+class UnstoredOrigin(DeliveryOrigin):
+    """The source of messages that are not rows of the store yet."""
 
     def __init__(self, owned: OwnedPartition, letters: DeadLetters, park: Park) -> None:
         super().__init__(owned)
@@ -37,7 +36,7 @@ class Unstored(Origin):
         self._park = park
 
     def retry_at(self, delivery: Delivery, due: float) -> None:
-        """Its lane parks. Once it is a row it is finished here."""
+        """Park the lane of the delivery. The message is finished here as soon as its row is stored."""
         self._park(delivery, due)
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:
@@ -46,10 +45,9 @@ class Unstored(Origin):
 
 
 class OffsetCommits:
-    """Of one consumer. Only the task that polls may call ``settle`` and ``hold_back``.
+    """The finished messages of one consumer that are not committed yet, and the partitions that it has paused.
 
-    ``paused``  partitions that hand out nothing now.
-    """
+    Only the task that polls the consumer may call ``settle`` and ``hold_back``."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,14 +56,19 @@ class OffsetCommits:
         self.paused: set[Partition] = set()
 
     def __len__(self) -> int:
-        """Messages that are finished and not settled."""
+        """Return the number of finished messages that are not committed yet."""
         return len(self._finished)
 
     def add(self, message: Message) -> None:
+        """Add a finished message to the next commit."""
         self._finished.append(message)
 
     async def settle(self, consumer: Consumer) -> None:
-        """Raises BrokerError; what was not settled then is kept, for settling is idempotent."""
+        """Commit the finished messages, or commit again after a day without a new one.
+
+        Raises:
+            BrokerError: the commit failed. The messages are kept for the next call, because commits are idempotent.
+        """
         now = self._clock.monotonic()
         if self._finished:
             finished, self._finished = self._finished, []
@@ -80,7 +83,7 @@ class OffsetCommits:
             await consumer.commit()
 
     def hold_back(self, consumer: Consumer, wanted: set[Partition]) -> None:
-        """These, and no others, hand out nothing from now on."""
+        """Pause exactly the partitions in ``wanted`` and resume all other paused partitions."""
         if resumed := self.paused - wanted:
             consumer.resume(resumed)
         if paused := wanted - self.paused:
@@ -88,13 +91,13 @@ class OffsetCommits:
         self.paused = wanted
 
     def forget(self, gone: Collection[Partition]) -> None:
-        """They are no longer ours to hold back, nor to settle."""
+        """Drop the paused state and the uncommitted messages of partitions that this process no longer owns."""
         self.paused = self.paused.difference(gone)
         self._finished = [done for done in self._finished if done.partition not in gone]
 
 
-class LogPartition(Unstored):
-    """What its log hands out live, and again where it was released."""
+class LogPartition(UnstoredOrigin):
+    """The source of messages that the consumer reads from a log for the first time."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A partition while this process owns it: what a delivery asks about its ownership."""
+"""A partition while this process owns it: epoch, lease and window."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _log = logging.getLogger("skybridge.worker")
 class OwnedPartition:
     """A partition while this process owns it, under one epoch.
 
-    ``lost``  whether it was revoked or lost: its unfinished deliveries then belong to its next owner.
-    """
+    ``lost`` is True after it was revoked or lost. Its unfinished deliveries then belong to its next owner."""
 
     __slots__ = ("_any", "_consumer", "_half", "epoch", "lost", "partition")
 
@@ -31,15 +30,17 @@ class OwnedPartition:
         self.lost = False
         self._consumer = consumer
         self._half = window / 2
-        self._any = Message(_NOTHING, partition, "", 0, 0, epoch)  # logs are asked about messages
+        self._any = Message(
+            _NOTHING, partition, "", 0, 0, epoch
+        )  # ``holds`` of a log takes a message
 
     def holds(self) -> bool:
-        """Return True if the log says, by the lease that it has, that this process still owns the partition (rule 5)."""
+        """Return True if the lease of this process on the partition is still valid."""
         return self._consumer.holds(self._any)
 
     def replaced(self, error: StaleOwner) -> None:
-        """Note that the store knows a newer owner. Raise StaleOwner if the log says that this process owns the partition
-        all the same."""
+        """Log that the store knows a newer owner. Raise StaleOwner if the log still names this process as the
+        owner."""
         if not self.lost and self.holds():
             raise StaleOwner(
                 f"{self.partition}: the store and the log differ on its owner"
@@ -47,14 +48,15 @@ class OwnedPartition:
         _log.warning("%s", error)
 
     def crowded(self) -> bool:
-        """Return True if half of its window is used (rule 4)."""
+        """Return True if half of the partition's window is used."""
         return self._consumer.window(self.partition) >= self._half
 
 
-def by_owner(
+def group_by_ownership(
     items: Iterable[Item], owned: Callable[[Item], OwnedPartition]
 ) -> dict[OwnedPartition, list[Item]]:
-    """Return items by the ownership of their partition: one that was revoked and assigned again has two."""
+    """Group items by the ownership of their partition. A partition that was revoked and assigned again has two
+    ownerships."""
     found: dict[OwnedPartition, list[Item]] = {}
     for item in items:
         found.setdefault(owned(item), []).append(item)

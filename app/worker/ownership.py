@@ -1,9 +1,8 @@
-"""Which partitions are ours, and which of those are ready to be delivered from (rule 5).
+"""Prepare the partitions that the log assigns to this process before their messages are delivered.
 
-Between the assignment and the first message of a partition lie two steps that need the store: our
-epoch is noted, so that nobody before us can write any more; and the lanes that are parked there are
-loaded, so that nothing overtakes them. Until both are done the partition is paused.
-"""
+Two steps precede the first message of a partition, and both need the store. The epoch is recorded, so that earlier
+owners can no longer write. The parked lanes are loaded, so that no event overtakes them. The partition is paused
+until both are done."""
 
 from __future__ import annotations
 
@@ -13,69 +12,73 @@ from dataclasses import dataclass
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Consumer
 from app.model.message import Assigned, Lost, Partition, Revoked
-from app.worker.drain_parked import Drain
+from app.worker.drain_parked import ParkedDrain
 from app.worker.origins import LogPartition, OffsetCommits
 from app.worker.owned_partition import OwnedPartition
-from app.worker.parking import Parking
+from app.worker.parking import KeyParking
 from app.worker.redrive import Redrive
-from app.worker.replay import Replays
+from app.worker.replay import ReplayRunner
 from app.worker.scheduler import Scheduler
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherContext, DispatcherPart
 from app.worker.stored_rows import StoredRows
-from app.worker.timing import happened
+from app.worker.timing import wait_for_event
 
-CONFIRMED = 5.0  # seconds after which a member that was replaced knows it
-LOOK = 0.05  # seconds between looks at whether what was on the wire is down, and written
+CONFIRMED = 5.0  # seconds after which the log has notified a member that was replaced
+LOOK = 0.05  # seconds between checks whether requests and writes have ended
 
 
 @dataclass(eq=False, repr=False)
 class Ownership(DispatcherPart):
-    """``ready``: those that may be delivered from. ``sources``: where what the log hands out comes from.
-    ``hand_over``: seconds for what is on the wire when partitions are taken from us. ``generations``: as the
-    log's capability."""
+    """The partitions that this process owns for one subscription.
+
+    ``ready`` are the owned partitions that may be delivered from. ``origins`` are the sources of live messages by
+    partition. ``_hand_over`` is the time in seconds for requests in flight when partitions are revoked.
+    ``_generations`` is the log's capability of the same name."""
 
     _commits: OffsetCommits
     _scheduler: Scheduler
-    _parking: Parking
+    _parking: KeyParking
     _rows: StoredRows
-    _drain: Drain
+    _drain: ParkedDrain
     _redrive: Redrive
-    _replays: Replays
+    _replays: ReplayRunner
     ready: dict[Partition, OwnedPartition]
     _hand_over: float
     _generations: bool
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
-        self._refused: int | None = None  # the epoch that the store holds for an older one
+        self._refused: int | None = None  # the epoch that the store refused as stale
         self._waiting: dict[Partition, OwnedPartition] = {}
         self._next_try = 0.0
         self.partitions: dict[Partition, OwnedPartition] = {}
-        self.sources: dict[Partition, LogPartition] = {}
+        self.origins: dict[Partition, LogPartition] = {}
 
     @property
-    def settled(self) -> bool:
-        """Whether all that is ours is ready."""
+    def all_ready(self) -> bool:
+        """Return True if every owned partition is ready."""
         return not self._waiting
 
-    async def follow(self, change: Assigned | Revoked | Lost, consumer: Consumer) -> None:
+    async def apply_change(self, change: Assigned | Revoked | Lost, consumer: Consumer) -> None:
+        """Apply an assignment, revocation or loss of partitions. A revocation waits for requests in flight and
+        commits."""
         match change:
             case Assigned(partitions, epoch):
-                self._attempts.assigned()
+                self._attempts.count_rebalance()
                 self._forget(set(partitions))
                 self._own(partitions, epoch, consumer)
                 await self.make_ready()
             case Revoked(partitions):
                 gone = set(partitions)
                 self._drop(gone)
-                await self.land(gone, self._hand_over)
+                await self.wait_until_idle(gone, self._hand_over)
                 await self._commits.settle(consumer)
                 self._forget(gone)
             case Lost(partitions):
                 self._forget(set(partitions))
 
     async def make_ready(self) -> None:
-        """What is ours and may be delivered from now."""
+        """Record the epoch and load the parked lanes of newly assigned partitions, if a try is due."""
         if not self._waiting or self._clock.monotonic() < self._next_try:
             return
         before = len(self._waiting)
@@ -87,24 +90,24 @@ class Ownership(DispatcherPart):
             self._redrive.look()
             self._replays.look()
 
-    async def land(self, partitions: set[Partition], seconds: float) -> None:
-        """Wait for the attempts of these partitions that are on the wire, at most so long."""
+    async def wait_until_idle(self, partitions: set[Partition], seconds: float) -> None:
+        """Wait until no request or write of these partitions is in progress, at most the given seconds."""
         deadline = self._clock.monotonic() + seconds
         while self._busy(partitions) and (left := deadline - self._clock.monotonic()) > 0:
-            self._scheduler.tell_after(1)
-            await happened(self._scheduler.landed, self._clock, min(left, LOOK))
+            self._scheduler.notify_after(1)
+            await wait_for_event(self._scheduler.concluded, self._clock, min(left, LOOK))
 
     def _own(self, partitions: Collection[Partition], epoch: int, consumer: Consumer) -> None:
         letters, window = self._store.letters, self._subscription.window
         for each in partitions:
             owned = OwnedPartition(each, epoch, consumer, window)
-            self.sources[each] = LogPartition(owned, letters, self._parking.follow, self._commits)
+            self.origins[each] = LogPartition(owned, letters, self._parking.add, self._commits)
             self.partitions[each] = self._waiting[each] = owned
         self._next_try = 0.0
 
     def _drop(self, gone: set[Partition]) -> None:
-        """What is left of these partitions concerns others: what is held or being parked of them goes, what is
-        on the wire lands by itself, and no more begins."""
+        """Mark these partitions as lost and drop their held, parking and replayed events. Requests in flight end by
+        themselves."""
         for partition in gone & self.partitions.keys():
             self.partitions[partition].lost = True
             self.ready.pop(partition, None)
@@ -114,7 +117,7 @@ class Ownership(DispatcherPart):
         self._scheduler.drop(gone)
 
     def _forget(self, gone: set[Partition]) -> None:
-        """All of these partitions concerns others now."""
+        """Drop these partitions and their uncommitted messages."""
         self._drop(gone)
         self._commits.forget(gone)
         for partition in gone:
@@ -122,7 +125,7 @@ class Ownership(DispatcherPart):
             self._waiting.pop(partition, None)
 
     def _busy(self, partitions: set[Partition]) -> bool:
-        """Whether something of these partitions is on the wire, or on its way to the store."""
+        """Return True if a request or a store write of these partitions is in progress."""
         parts = (self._scheduler, self._parking, self._rows)
         return any(part.busy_with(partitions) for part in parts)
 
@@ -134,20 +137,22 @@ class Ownership(DispatcherPart):
             await self._store.owners.own(name, broker, partitions, epoch, newest=newest)
             await self._drain.load(partitions)
         except StaleOwner as error:
-            self._doubt(epoch, error)
+            self._retry_later(epoch, error)
         except StoreUnavailable as error:
-            self.trouble = f"what is parked is not known, so nothing is delivered: {error}"
-            self._next_try = self._clock.monotonic() + self.pause()
+            self.trouble = f"parked keys cannot be loaded, so nothing is delivered: {error}"
+            self._next_try = self._clock.monotonic() + self.retry_delay()
         else:
-            self.well()
+            self.clear_trouble()
             self._refused = None
             for each in owned:
                 if self._waiting.get(each.partition) is each:
                     self.ready[each.partition] = self._waiting.pop(each.partition)
 
-    def _doubt(self, epoch: int, error: StaleOwner) -> None:
-        """Either we were replaced, which a Lost will say, or the log has forgotten the group and counts from one
-        again: then the partitions are still ours later, and we own them whatever is noted."""
+    def _retry_later(self, epoch: int, error: StaleOwner) -> None:
+        """Schedule another try after the store refused the epoch as stale.
+
+        Either another process is the owner, and a Lost will follow. Or the log has forgotten the group and counts
+        epochs from one again; then the next try replaces the stored epoch."""
         self._refused = epoch
         self._next_try = self._clock.monotonic() + CONFIRMED
-        self.trouble = f"asked again in {CONFIRMED:g} s: {error}"
+        self.trouble = f"the ownership is retried in {CONFIRMED:g} s: {error}"

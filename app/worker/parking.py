@@ -1,10 +1,8 @@
-"""Where waits go: keys that cannot be delivered now become rows of the store (rules 4 and 5).
+"""Park keys: store the events of a key that cannot be delivered now as rows.
 
-A lane parks in one step: from then on what arrives for it goes behind it. Its rows are written, head
-and followers in one transaction, and only then are their messages finished. Rows of many lanes share
-a transaction. No write is made of a partition whose ownership is in doubt, and all of them carry its
-epoch.
-"""
+A lane parks in one step; from then on new events of the key are queued after its rows. The head and its followers
+are written in one transaction, and only then are their messages finished. Rows of many lanes share a transaction.
+Every write has the epoch of the partition, and no write is made while the ownership is in doubt."""
 
 from __future__ import annotations
 
@@ -14,85 +12,89 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.delivery.lanes import Lanes
-from app.delivery.parked_lanes import ParkedLane, ParkedLanes
+from app.delivery.parked_lanes import ParkedLanes, ParkedLaneState
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import Parked
 from app.model.message import Partition
 from app.worker.delivery import Delivery
-from app.worker.owned_partition import OwnedPartition, by_owner
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.owned_partition import OwnedPartition, group_by_ownership
+from app.worker.shared import DispatcherContext, DispatcherPart
 
-AT_ONCE = 1_000  # rows of one transaction, but for a lane whose followers are more
+AT_ONCE = 1_000  # rows of one transaction; a lane with more is written whole
 
-_Queued = tuple[Delivery, float]  # with when its row may be tried (monotonic); 0.0: behind another
+_Queued = tuple[
+    Delivery, float
+]  # with the due time of its row (monotonic s); 0.0: after another row
 
 
 @dataclass(eq=False, repr=False)
-class Parking(DispatcherPart):
-    """``lanes``     those that are parked. ``live``: those in memory.
-    ``lasting``   whether a message has the same position when it is delivered again; where it has not,
-                  the store numbers rows in the order in which they come.
-    """
+class KeyParking(DispatcherPart):
+    """Writes the rows of parked keys of one subscription.
+
+    ``lanes`` are the parked lanes; ``_live`` are the lanes in memory. ``_lasting`` is True if a message has the
+    same position when it is delivered again. Otherwise the store numbers the rows in their order of arrival."""
 
     _live: Lanes[Delivery]
     _lasting: bool
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         self._most = shared.subscription.parked.max_rows
         self._full = False
-        self._queued: dict[ParkedLane, deque[_Queued]] = {}  # to be written
+        self._queued: dict[ParkedLaneState, deque[_Queued]] = {}  # rows to write
         self._in_queue = 0
         self._writing: list[_Queued] = []
         self._writer: asyncio.Task[None] | None = None
         self.lanes = ParkedLanes()
 
     @property
-    def kept(self) -> int:
-        """Rows in the store, and those on their way there."""
+    def row_count(self) -> int:
+        """Return the number of rows in the store, including those being written."""
         return self.lanes.rows + self.unwritten
 
     @property
     def unwritten(self) -> int:
-        """Messages that are to be rows, and are not yet."""
+        """Return the number of messages whose rows are not stored yet."""
         return self._in_queue + len(self._writing)
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be taken; once full, until an eighth of the bound is free."""
-        self._full = self.kept >= (self._most - self._most // 8 if self._full else self._most)
+        """Return True if no more messages should be read. Once full, an eighth of the bound must become free."""
+        self._full = self.row_count >= (self._most - self._most // 8 if self._full else self._most)
         return self._full
 
     @property
     def full_cause(self) -> str:
+        """Return why the subscription reads no more messages, or "" if the store has room."""
         if not self.full:
             return ""
-        return f"{self.kept} events are parked: nothing more is taken until some are gone"
+        return f"{self.row_count} events are parked: nothing more is taken until some are gone"
 
-    def room(self, rows: int) -> bool:
-        """Whether so many more may park: below the bound, and into a store that answers."""
-        return not self.trouble and self.kept + rows <= self._most
+    def has_room(self, rows: int) -> bool:
+        """Return True if the store works and has room for this number of additional rows."""
+        return not self.trouble and self.row_count + rows <= self._most
 
     def busy_with(self, partitions: set[Partition]) -> bool:
-        """Whether rows of these partitions are being written."""
+        """Return True if rows of these partitions are being written."""
         return any(each.message.partition in partitions for each, _ in self._writing)
 
-    def follow(self, delivery: Delivery, due: float = 0.0) -> None:
-        """Behind the rows of its lane. If the lane is not parked, it parks and is tried at ``due``."""
+    def add(self, delivery: Delivery, due: float = 0.0) -> None:
+        """Queue a delivery after the rows of its lane. A lane that is not parked parks now and is due at ``due``."""
         place = delivery.message.partition
         known = self.lanes.find(delivery.lane) is not None
         lane = self.lanes.park(delivery.lane, place, due, 0 if known else self._live.next_turn())
         self._queue(lane, delivery, 0.0 if known else due)
 
-    def live(self, lane: ParkedLane) -> list[Delivery]:
-        """The lane has no rows any more; what came meanwhile and is not written, in order."""
-        self.lanes.live(lane)
+    def make_live(self, lane: ParkedLaneState) -> list[Delivery]:
+        """Mark a lane without rows as live, and return its events that were queued but not written, in order."""
+        self.lanes.make_live(lane)
         return [delivery for delivery, _ in self._unqueue(lane)]
 
     def drop(self, partitions: set[Partition]) -> None:
+        """Drop the parked lanes and the unwritten events of partitions that this process no longer owns."""
         for lane in self.lanes.drop(partitions):
             self._release(self._unqueue(lane))
-        for lane in tuple(self._queued):  # of a lane that has places elsewhere
+        for lane in tuple(self._queued):  # a lane with rows in other partitions stays
             items = self._unqueue(lane)
             self._release([each for each in items if each[0].message.partition in partitions])
             for delivery, due in items:
@@ -101,16 +103,16 @@ class Parking(DispatcherPart):
 
     def _release(self, items: Sequence[_Queued]) -> None:
         for delivery, _ in items:
-            self._part.release(delivery.size)
+            self._budget.release(delivery.size)
             delivery.origin.release(delivery)
 
-    def _queue(self, lane: ParkedLane, delivery: Delivery, due: float) -> None:
+    def _queue(self, lane: ParkedLaneState, delivery: Delivery, due: float) -> None:
         self._queued.setdefault(lane, deque()).append((delivery, due))
         self._in_queue += 1
         if self._writer is None:
             self._writer = self._scope.spawn(self._write(), f"{self._subscription.id} writer")
 
-    def _unqueue(self, lane: ParkedLane) -> list[_Queued]:
+    def _unqueue(self, lane: ParkedLaneState) -> list[_Queued]:
         items = self._queued.pop(lane, ())
         self._in_queue -= len(items)
         return list(items)
@@ -126,14 +128,14 @@ class Parking(DispatcherPart):
                 self._writing = []
                 self._requeue(left)
                 if left or not lanes:
-                    await self._clock.sleep(self.pause())
-            self.well()  # nothing is to be written, so nothing is in trouble
+                    await self._clock.sleep(self.retry_delay())
+            self.clear_trouble()  # no row is left to write
         finally:
             self._writer = None
 
-    def _next_lanes(self) -> list[ParkedLane]:
-        """Whole lanes, as many as there is room for."""
-        chosen: list[ParkedLane] = []
+    def _next_lanes(self) -> list[ParkedLaneState]:
+        """Return whole lanes to write, as many as the row bound and one transaction allow."""
+        chosen: list[ParkedLaneState] = []
         rows, room = 0, self._most - self.lanes.rows
         for lane, queue in self._queued.items():
             count = len(queue)
@@ -145,17 +147,19 @@ class Parking(DispatcherPart):
         return chosen
 
     async def _write_all(self) -> list[_Queued]:
-        """One partition after the other, so that a newer owner of one is no matter to the others; what
-        could not be written."""
+        """Write the rows partition by partition, so that a stale epoch affects one partition only. Return the
+        unwritten rows."""
         left: list[_Queued] = []
-        for owned, items in by_owner(self._writing, lambda each: each[0].origin.owned).items():
+        for owned, items in group_by_ownership(
+            self._writing, lambda each: each[0].origin.owned
+        ).items():
             refused = left and self.trouble
             if refused or not await self._written(owned, items):
                 left += items
         return left
 
     async def _written(self, owned: OwnedPartition, items: Sequence[_Queued]) -> bool:
-        if not owned.holds():  # rule 5; a Revoked or Lost will say more
+        if not owned.holds():  # the lease is in doubt; a Revoked or Lost may follow
             return False
         try:
             rows = [self._row(*each) for each in items]
@@ -169,20 +173,20 @@ class Parking(DispatcherPart):
         else:
             for delivery, _ in items:
                 self._stored(delivery)
-        self.well()
+        self.clear_trouble()
         return True
 
     def _stored(self, delivery: Delivery) -> None:
-        """It is a row now, and finished: also where its partition is being handed over."""
-        self._part.release(delivery.size)
+        """Finish the message of a stored row, also while its partition is being handed over."""
+        self._budget.release(delivery.size)
         delivery.origin.finish(delivery)
-        self._attempts.parked()
+        self._attempts.count_parked()
         lane = None if delivery.origin.owned.lost else self.lanes.find(delivery.lane)
         if lane is not None:
             self.lanes.count(lane, 1)
 
     def _requeue(self, left: Sequence[_Queued]) -> None:
-        """Before what came meanwhile."""
+        """Return unwritten rows to the front of their queues."""
         for each in reversed(left):
             delivery = each[0]
             lane = None if delivery.origin.owned.lost else self.lanes.find(delivery.lane)

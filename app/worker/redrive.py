@@ -1,9 +1,8 @@
-"""Dead letters that were given back: sent again when they are due, in the lane of their key.
+"""Send dead letters that were given back (redrive) when they are due, in the lane of their key.
 
-No two of a key are on the wire. Letters of one lane go in the order of their letters: while one waits for its
-next attempt in the store, those behind it wait too, until it is delivered or a dead letter again. Live events
-of the key and letters without a key do not wait for them.
-"""
+At most one event of a key is in flight. Letters of a lane are sent in the order of their letters. While one waits
+in the store for its next attempt, the later letters of the lane wait too. Live events of the key, and letters
+without a key, do not wait."""
 
 from __future__ import annotations
 
@@ -20,44 +19,47 @@ from app.worker.decode_and_filter import DeliveryReader
 from app.worker.owned_partition import OwnedPartition
 from app.worker.request_bounds import read_ahead
 from app.worker.scheduler import Scheduler
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.shared import DispatcherContext, DispatcherPart
 from app.worker.stored_rows import StoredRow, StoredRows
 
-LOOK = 300.0  # seconds between looks without a word of the store: a thousand subscriptions may ask
+LOOK = 300.0  # seconds between searches without a notification; a thousand subscriptions may search
 
 
 @dataclass(eq=False, repr=False)
 class Redrive(DispatcherPart):
-    """``ready``: the partitions that are ours and loaded."""
+    """Sends the redriven rows of one subscription from the partitions that this process owns.
+
+    ``_ready`` are the owned partitions that may be delivered from."""
 
     _reader: DeliveryReader
     _scheduler: Scheduler
     _rows: StoredRows
     _ready: Mapping[Partition, OwnedPartition]
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
-        self._most = read_ahead(self._subscription)  # that are held at a time
+        self._most = read_ahead(self._subscription)  # rows that are held at once
         self._search: asyncio.Task[None] | None = None
         self._look_at = 0.0
-        self._loaded: set[int] = set()  # ids of those that are held
-        self._landed: set[int] = set()  # and of those that came down since the last search began
-        self._returned: set[bytes] = set()  # lanes of which some went back to the store since then
+        self._loaded: set[int] = set()  # ids of the held rows
+        self._landed: set[int] = set()  # ids of rows that were closed since the last search began
+        self._returned: set[bytes] = set()  # lanes with rows that returned to the store since then
         self._blocked: set[bytes] = set()  # lanes whose first row waits in the store
-        self._more = False  # more of them are due than were loaded
+        self._more = False  # more rows are due than were loaded
 
     def look(self) -> None:
-        """There may be some that we do not know of."""
+        """Search for redriven rows soon, because there may be new ones."""
         self._look_at = self._clock.monotonic()
-        self._timekeeper.soon()
+        self._timekeeper.wake_now()
 
     def act(self, now: float) -> float | None:
-        """Look for them if it is time, and when it is time next."""
+        """Start a search if it is due, and return the time of the next one, or None during a search."""
         if now >= self._look_at and self._search is None:
             self._search = self._scope.spawn(self._find(), f"{self._subscription.id} redrive")
         return self._look_at if self._search is None else None
 
-    def landed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
+    def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
+        """Note that a row is no longer held, and schedule the search for its next attempt or for more rows."""
         self._loaded.discard(row.id)
         self._landed.add(row.id)
         if not done:
@@ -66,22 +68,22 @@ class Redrive(DispatcherPart):
             self._look_at = min(self._look_at, due or self._clock.monotonic())
         elif self._more and len(self._loaded) <= self._most // 2:
             self._look_at = self._clock.monotonic()
-        self._timekeeper.at(self._look_at)
+        self._timekeeper.wake_at(self._look_at)
 
-    def left(self, row: Parked) -> None:
-        """Look for the letters that waited for this one."""
+    def row_deleted(self, row: Parked) -> None:
+        """Search for the letters that waited for this row, because it is gone from the store."""
         waited = row.lane in self._blocked or row.attempts > 0
         if waited or self._loaded <= {row.id}:
             self._blocked.discard(row.lane)
             self.look()
 
     async def _find(self) -> None:
-        """Those that are due, and when the next is."""
+        """Read the due rows, queue them, and schedule the next search."""
         known = {*self._loaded, *self._rows.leaving()}
         most = len(known) + self._most
         self._landed.clear()
         self._returned.clear()
-        self._look_at = inf  # what is heard meanwhile is not forgotten when this look ends
+        self._look_at = inf  # a notification during the search lowers it again
         rows: Sequence[Parked] = ()
         pause, self.trouble = LOOK, ""
         try:
@@ -100,7 +102,7 @@ class Redrive(DispatcherPart):
         new = [row for row in rows if row.id not in known]
         self._send(sorted(new, key=lambda row: (row.due_ms, row.letter, row.id)))
         self._scheduler.wake()
-        self._timekeeper.at(self._look_at)
+        self._timekeeper.wake_at(self._look_at)
 
     def _send(self, rows: Sequence[Parked]) -> None:
         now, wall_ms = self._clock.monotonic(), self._clock.now() * 1000
@@ -108,14 +110,14 @@ class Redrive(DispatcherPart):
             owned = self._ready.get(row.message.partition)
             if owned is None or owned.epoch != row.message.epoch:
                 continue
-            if row.lane in self._returned:  # the answer may be older: the next one knows what waits
+            if row.lane in self._returned:  # the answer may be older than the return; search again
                 self._look_at = now
                 continue
             if row.due_ms > wall_ms:
                 self._look_at = min(self._look_at, now + (row.due_ms - wall_ms) / 1000)
                 self._more = False
                 return
-            crowded = self._loaded and not self._part.may_hold()
+            crowded = self._loaded and not self._budget.may_hold()
             if len(self._loaded) >= self._most or crowded:
                 self._more = True
                 return

@@ -1,10 +1,8 @@
-"""Ranges of the log once more, for one subscription, beside what it gets anyway.
+"""Replay ranges of the log for one subscription, in parallel with its live deliveries.
 
-The owner of a partition reads it again without a group and sends what is wanted through the lanes of
-live messages: one in flight a key, the same retries, parking and dead letters. Nothing of it is settled
-with the group; how far it is stands in the store, fenced by the epoch of the ownership. After a crash it
-goes on at the first message that was not finished.
-"""
+The owner of a partition reads the range without a group. It sends wanted messages through the lanes of live
+messages, with the same order, retries, parking and dead letters. Nothing is committed to the group. The progress is
+stored with the ownership's epoch. After a crash the replay goes on at the first unfinished message."""
 
 from __future__ import annotations
 
@@ -25,26 +23,26 @@ from app.telemetry.slices import Turns
 from app.worker.budget import MOST_HELD
 from app.worker.decode_and_filter import DeliveryReader
 from app.worker.delivery import Delivery
-from app.worker.origins import Park, Unstored
+from app.worker.origins import Park, UnstoredOrigin
 from app.worker.owned_partition import OwnedPartition
-from app.worker.parking import Parking
+from app.worker.parking import KeyParking
 from app.worker.request_bounds import read_ahead
 from app.worker.scheduler import Scheduler
-from app.worker.shared import DispatcherPart, Shared
-from app.worker.timing import happened
+from app.worker.shared import DispatcherContext, DispatcherPart
+from app.worker.timing import wait_for_event
 
-SAVE = 1.0  # seconds between notes of how far it is: what is finished since is sent again after a crash
+SAVE = 1.0  # seconds between saves of the progress; a crash repeats what was finished since the last one
 
 _log = logging.getLogger("skybridge.worker")
 
 
-class ReplayedRange(Unstored):
-    """The origin of what is read again, under the epoch of our ownership: one row of the store under way.
+class ReplayedRange(UnstoredOrigin):
+    """A running replay of one range, which is also the origin of its deliveries.
 
-    ``open``  deliveries that are held, of ``held`` bytes. ``landed``: set whenever one of them is not held any more.
-    """
+    ``open_deliveries`` counts the held deliveries, and ``held_bytes`` their size. ``released`` is set when one of
+    them is no longer held."""
 
-    ages = False
+    age_limited = False
 
     def __init__(
         self, row: Replay, owned: OwnedPartition, letters: DeadLetters, park: Park
@@ -52,63 +50,72 @@ class ReplayedRange(Unstored):
         super().__init__(owned, letters, park)
         self.row = row
         self.range = ReplayRange(row.next, row.done)
-        self.noted = row  # how far it is, as the store knows
-        self.open = self.held = 0
-        self.landed = asyncio.Event()
-        self.next_at = 0.0  # when its rate allows the next one
+        self.saved = row  # the progress in the store
+        self.open_deliveries = self.held_bytes = 0
+        self.released = asyncio.Event()
+        self.next_at = (
+            0.0  # when the rate of the replay allows the next delivery, in monotonic seconds
+        )
         self.task: asyncio.Task[None] | None = None
 
     @property
     def progress(self) -> Replay:
+        """Return the row of the replay with its current position and count."""
         return replace(self.row, next=self.range.next, done=self.range.done)
 
     def finish(self, delivery: Delivery) -> None:
-        """Delivered, parked or a dead letter: all of these are kept."""
+        """Mark the message as done in the replay, because it was delivered, parked or dead-lettered."""
         self.range.finish(delivery.message.offset)
         self.release(delivery)
 
     def release(self, delivery: Delivery) -> None:
-        self.open -= 1
-        self.held -= delivery.size
-        self.landed.set()
+        """Note that a delivery of the replay is no longer held."""
+        self.open_deliveries -= 1
+        self.held_bytes -= delivery.size
+        self.released.set()
 
 
 @dataclass(eq=False, repr=False)
-class Replays(DispatcherPart):
-    """``ready``: the partitions that are ours and loaded."""
+class ReplayRunner(DispatcherPart):
+    """Runs the replays of one subscription on the partitions that this process owns.
+
+    ``_ready`` are the owned partitions that may be delivered from."""
 
     _log: Log
     _reader: DeliveryReader
     _scheduler: Scheduler
-    _parking: Parking
+    _parking: KeyParking
     _ready: Mapping[Partition, OwnedPartition]
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
-        self._most = read_ahead(shared.subscription)  # of each range that are held at a time
+        self._most = read_ahead(
+            shared.subscription
+        )  # deliveries of one range that are held at once
         self._rows = shared.store.replays
         self._runs: dict[int, ReplayedRange] = {}
         self._search: asyncio.Task[None] | None = None
-        self._outdated = False  # the store changed since it was read
+        self._stale = False  # the store has changed since the last read
 
     @property
     def busy(self) -> bool:
+        """Return True if a replay is running."""
         return bool(self._runs)
 
     def look(self) -> None:
-        """There may be new ones, or partitions of ours that were not ours before."""
-        self._outdated = True
+        """Read the replays from the store again, because replays or owned partitions may be new."""
+        self._stale = True
         if self._search is None:
             self._search = self._scope.spawn(self._find(), f"{self._subscription.id} replays")
 
     def drop(self, partitions: set[Partition]) -> None:
-        """They are others' now, and so is how far they are."""
+        """Cancel the replays of partitions that this process no longer owns."""
         for run in list(self._runs.values()):
             if run.row.partition in partitions:
-                self._forget(run)
+                self._cancel(run)
 
-    async def note(self) -> None:
-        """How far all of them are, once more before the end."""
+    async def save_all(self) -> None:
+        """Save the progress of all replays before the dispatcher ends."""
         for run in list(self._runs.values()):
             try:
                 await self._save(run)
@@ -116,42 +123,44 @@ class Replays(DispatcherPart):
                 _log.info("%s: a replay goes on a little earlier: %s", run.row.subscription, error)
 
     async def _find(self) -> None:
-        while self._outdated:
-            self._outdated = False
+        while self._stale:
+            self._stale = False
             try:
-                self._take(await self._rows.all(self._subscription.id))
+                self._start_new(await self._rows.all(self._subscription.id))
             except StoreUnavailable as error:
-                self._outdated, self.trouble = True, f"replays cannot be read: {error}"
-                await self._clock.sleep(self.pause())
+                self._stale, self.trouble = True, f"replays cannot be read: {error}"
+                await self._clock.sleep(self.retry_delay())
             else:
-                self.well()
+                self.clear_trouble()
         self._search = None
 
-    def _take(self, rows: Sequence[Replay]) -> None:
+    def _start_new(self, rows: Sequence[Replay]) -> None:
         asked = {row.id for row in rows}
         for run in list(self._runs.values()):
             if run.row.id not in asked:  # it was cancelled
-                self._forget(run)
+                self._cancel(run)
         for row in rows:
             owned = self._ready.get(row.partition)
             if row.id not in self._runs and owned is not None:
-                run = ReplayedRange(row, owned, self._store.letters, self._parking.follow)
+                run = ReplayedRange(row, owned, self._store.letters, self._parking.add)
                 name = f"{self._subscription.id} replay {row.id}"
-                run.task = self._scope.spawn(self._keep(run), name)
+                run.task = self._scope.spawn(self._run_to_end(run), name)
                 self._runs[row.id] = run
 
-    def _forget(self, run: ReplayedRange) -> None:
+    def _cancel(self, run: ReplayedRange) -> None:
         self._runs.pop(run.row.id, None)
         if run.task is not None:
             run.task.cancel()
 
-    async def _keep(self, run: ReplayedRange) -> None:
-        """Until all of it is finished and that is noted, or it concerns others."""
+    async def _run_to_end(self, run: ReplayedRange) -> None:
+        """Run one replay until all its messages are finished, or until another process owns the partition."""
         failures = 0
         while True:
             try:
-                await self._go_through(run)
-                if run.range.is_finished:  # else some were released: they are the next owner's
+                await self._read_range(run)
+                if (
+                    run.range.is_finished
+                ):  # else the next owner continues with the released messages
                     await self._rows.end(run.row.id)
                 break
             except StaleOwner as error:
@@ -160,70 +169,70 @@ class Replays(DispatcherPart):
             except (BrokerError, PositionOutOfRange, StoreUnavailable) as error:
                 failures += 1
                 self.trouble = f"a replay of {run.row.partition} waits: {error}"
-                while run.open:  # else what is open would be sent twice
-                    run.landed.clear()
-                    await run.landed.wait()
-                if not isinstance(error, PositionOutOfRange) or not self._passes_over(run, error):
+                while run.open_deliveries:  # else the next read would send them twice
+                    run.released.clear()
+                    await run.released.wait()
+                if not isinstance(error, PositionOutOfRange) or not self._skips_expired(run, error):
                     await self._clock.sleep(try_again_in(failures, self._jitter()))
         self.trouble = ""
         self._runs.pop(run.row.id, None)
 
-    def _passes_over(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
-        """What retention has dropped since it was asked for is gone for good: said, and left out."""
+    def _skips_expired(self, run: ReplayedRange, error: PositionOutOfRange) -> bool:
+        """Move the replay to the earliest position that the log still has. Return False if that is no progress."""
         _log.warning("%s: a replay begins later: %s", run.row.subscription, error)
         if error.earliest in ("", run.range.next):
             return False
         run.range = ReplayRange(error.earliest, run.range.done)
         return True
 
-    async def _go_through(self, run: ReplayedRange) -> None:
+    async def _read_range(self, run: ReplayedRange) -> None:
         run.range.restart()
         turns, saved = Turns(), self._clock.monotonic()
         begin, until = run.range.next, run.row.until
         async with aclosing(self._log.read(run.row.partition, begin, until)) as messages:
             async for message in messages:
-                await self._room(run)
+                await self._wait_for_room(run)
                 await turns.spend(self._reader.units)
-                self._hand_over(run, message)
+                self._schedule(run, message)
                 if self._clock.monotonic() - saved >= SAVE:
                     saved = self._clock.monotonic()
                     await self._save(run)
-        while run.open:
-            await self._landed(run)
+        while run.open_deliveries:
+            await self._wait_for_release(run)
 
-    async def _landed(self, run: ReplayedRange) -> None:
-        """One of its deliveries is not held any more, or how far it is was noted."""
-        run.landed.clear()
-        if not await happened(run.landed, self._clock, SAVE):
+    async def _wait_for_release(self, run: ReplayedRange) -> None:
+        """Wait until one delivery of the replay is no longer held. Save the progress if that takes long."""
+        run.released.clear()
+        if not await wait_for_event(run.released, self._clock, SAVE):
             await self._save(run)
 
     async def _save(self, run: ReplayedRange) -> None:
         progress = run.progress
-        if progress != run.noted:
+        if progress != run.saved:
             await self._rows.save(progress, run.owned.epoch)
-            run.noted = progress
+            run.saved = progress
 
-    async def _room(self, run: ReplayedRange) -> None:
-        """Until another may be held: by the bound of the range, by the process, by its rate."""
-        while run.open and (run.open >= self._most or self._is_crowded(run)):
-            await self._landed(run)
+    async def _wait_for_room(self, run: ReplayedRange) -> None:
+        """Wait until another delivery may be held, by the bounds of the replay and the process, and by the rate."""
+        while run.open_deliveries and (run.open_deliveries >= self._most or self._is_crowded(run)):
+            await self._wait_for_release(run)
         wait = run.next_at - self._clock.monotonic()
         if wait > 0:
             await self._clock.sleep(wait)
 
     def _is_crowded(self, run: ReplayedRange) -> bool:
-        """Live events have the other half of what a subscription may hold."""
-        return run.held > MOST_HELD // 2 or not self._part.may_hold()
+        """Return True if the replay may hold no more. Live events keep half of the subscription's memory."""
+        return run.held_bytes > MOST_HELD // 2 or not self._budget.may_hold()
 
-    def _hand_over(self, run: ReplayedRange, message: Message) -> None:
+    def _schedule(self, run: ReplayedRange, message: Message) -> None:
         run.range.take(message.offset, message.position)
-        delivery = self._reader.read(replace(message, epoch=run.owned.epoch), run)  # it had none
+        delivery = self._reader.read(replace(message, epoch=run.owned.epoch), run)
         if isinstance(delivery, str):
             run.range.finish(message.offset)
-            self._attempts.finished(delivery)
+            self._attempts.count_finished(delivery)
             return
-        run.open += 1
-        run.held += delivery.size
+        run.open_deliveries += 1
+        run.held_bytes += delivery.size
         if run.row.rate:
             run.next_at = max(run.next_at, self._clock.monotonic()) + 1 / run.row.rate
         self._scheduler.add(delivery)

@@ -1,4 +1,4 @@
-"""How a dispatcher fares: its status, and which of its events wait. It looks, and changes nothing."""
+"""Report the status of a dispatcher and its waiting events, without changing anything."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from app.worker.shared import DispatcherPart
 
 @dataclass(eq=False, repr=False)
 class StatusReport(DispatcherPart):
-    """Its own ``trouble`` is graver than any other."""
+    """Builds the status of one dispatcher. Its own ``trouble`` has precedence over that of the other parts."""
 
     _components: Components
 
     def status(self, state: str, consumer: Consumer | None) -> SubscriptionStatus:
-        """``state``: of the dispatcher. ``consumer``: None while it has none."""
+        """Return the status of the subscription.
+
+        Args:
+            state: the state of the dispatcher.
+            consumer: the consumer of the dispatcher, or None before it has joined its group.
+        """
         components = self._components
         lanes, gate, parking = components.lanes, components.gate, components.parking
         endpoint, partitions = gate.endpoint, components.ownership.partitions
@@ -37,7 +42,7 @@ class StatusReport(DispatcherPart):
             cause=self._cause(consumer),
             partitions=tuple(sorted(partitions, key=str)),
             held=lanes.held + parking.unwritten,
-            in_flight=lanes.flying,
+            in_flight=lanes.sending,
             waiting=lanes.waiting + components.sink.queued(),
             window=max(windows, default=0),
             paused_for=paused_for,
@@ -47,7 +52,7 @@ class StatusReport(DispatcherPart):
         )
 
     def waiting(self, event_id: str) -> list[Waiting]:
-        """The events of this id that are held, are no rows of the store and were not tried yet."""
+        """Return the held events with this id that are not in the store and were not tried yet."""
         return [
             Waiting(
                 subscription=self._subscription.id,
@@ -59,7 +64,7 @@ class StatusReport(DispatcherPart):
             )
             for head, *others in self._components.lanes.queues()
             for ahead, delivery in enumerate((head, *others))
-            if delivery.origin.since_ms is None and not delivery.attempts
+            if delivery.origin.parked_since_ms is None and not delivery.attempts
             if (name := delivery.name).id == event_id
         ]
 
@@ -79,13 +84,13 @@ class StatusReport(DispatcherPart):
         return next(filter(None, causes), "")
 
     def _oldest(self) -> float | None:
-        heads = (head for head in self._components.lanes.heads() if head.origin.ages)
+        heads = (head for head in self._components.lanes.heads() if head.origin.age_limited)
         came = min((head.message.time_ms for head in heads), default=None)
         return None if came is None else max(0.0, self._clock.now() - came / 1000)
 
 
 def _lacking(consumer: object) -> str:
-    """Return which parts of its topics the consumer does not read, where it knows of them."""
+    """Return which parts of its topics the consumer cannot read, or "" if it does not report that."""
     if not isinstance(consumer, Lacking):
         return ""
     return consumer.trouble

@@ -1,9 +1,8 @@
-"""What is sent: one attempt at a time in each lane. Decide, act, conclude.
+"""Send deliveries: at most one request in flight per lane. Decide, send, conclude.
 
-There is no task a message: a sender is a task that lives as long as a lane is ready, so under load
-the ``concurrency`` senders just keep taking the next lane. All of it runs on the event loop, so
-between two awaits nothing changes underneath.
-"""
+There is no task per message. A sender is a task that lives as long as a lane is ready, so under load the
+``concurrency`` senders keep taking the next lane. All code runs on the event loop, so state changes only at an
+``await``."""
 
 from __future__ import annotations
 
@@ -17,32 +16,33 @@ from app.delivery.lanes import Lane, Lanes
 from app.interfaces import JoiningSink, Sink, SinkAnswer
 from app.model.message import Partition
 from app.model.pull import Pull
-from app.worker.batching import Batching
+from app.worker.batching import BatchSender
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import SETTLED, Delivery, Verdict
 from app.worker.delivery_policy import DeliveryPolicy, verdict_of
-from app.worker.gate import Gate
-from app.worker.parking import Parking
+from app.worker.gate import EndpointState
+from app.worker.parking import KeyParking
 from app.worker.request_bounds import bounds_of, requests_in_flight
-from app.worker.shared import LEASE_RECHECK, DispatcherPart, Shared
-from app.worker.timing import Pace
+from app.worker.shared import LEASE_RECHECK, DispatcherContext, DispatcherPart
+from app.worker.timing import SendRate
 
-EMPTIED = 2.0  # seconds since the last delivery in which a full queue counts as being emptied
+EMPTIED = 2.0  # seconds after a delivery during which a full pull queue counts as being emptied
 
 
 @dataclass(eq=False, repr=False)
 class Scheduler(DispatcherPart):
-    """``lanes``   all that is held; to be looked at from outside, not touched.
-    ``landed``  set when as many attempts were concluded as ``tell_after`` was told.
-    """
+    """Sends the deliveries of one subscription as the lanes, the endpoint and the bounds allow.
+
+    ``lanes`` are the held deliveries; other parts may read them. ``concluded`` is set once as many attempts have
+    ended as ``notify_after`` requested."""
 
     _sink: Sink
     lanes: Lanes[Delivery]
-    _gate: Gate
-    _parking: Parking
+    _gate: EndpointState
+    _parking: KeyParking
     _conclusions: Conclusions
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         subscription, sink = shared.subscription, self._sink
         self._name = f"{subscription.id} sender"
@@ -51,21 +51,23 @@ class Scheduler(DispatcherPart):
         self._is_pulled = isinstance(subscription.sink, Pull)
         self._endpoint = self._gate.endpoint
         self._policy = DeliveryPolicy(shared, self._gate, self._parking)
-        self._pace = Pace(subscription, sink, shared.clock)
-        self._batching: Batching | None = None
+        self._pace = SendRate(subscription, sink, shared.clock)
+        self._batching: BatchSender | None = None
         if (bounds := bounds_of(subscription)) is not None:
             parts = (self.lanes, self._pace, self._conclusions, self._policy)
-            self._batching = Batching(shared, cast("JoiningSink", sink), *parts, bounds)
+            self._batching = BatchSender(shared, cast("JoiningSink", sink), *parts, bounds)
         self._senders = 0
-        self.landed = asyncio.Event()
-        self._untold = 0
+        self.concluded = asyncio.Event()
+        self._left_to_notify = 0
         sink.when_ready(self._sink_is_ready)
 
     @property
-    def takes(self) -> bool:
-        """Whether more may be taken from the log (rule 6). A queue that was full a moment ago, and is emptied, has
-        room again soon: a pause would throw away what was read ahead."""
-        if self.waits:
+    def accepts_messages(self) -> bool:
+        """Return True if the dispatcher may read more from the log.
+
+        A pull queue that is full but being emptied soon has room again. Then reading goes on, because a pause would
+        discard prefetched messages."""
+        if self.only_sink_waits:
             return True
         if self._gate.halted or self._endpoint.flow is not BreakerState.PAUSED:
             return self._gate.is_open
@@ -73,74 +75,75 @@ class Scheduler(DispatcherPart):
 
     @property
     def busy(self) -> bool:
-        """Whether something is on the wire, or about to be."""
-        return self.lanes.flying > 0 or (self.lanes.ready > 0 and self._gate.is_open)
+        """Return True if a request is in flight or about to be sent."""
+        return self.lanes.sending > 0 or (self.lanes.ready > 0 and self._gate.is_open)
 
     @property
-    def waits(self) -> bool:
-        """Whether only the sink stops it, and for a moment: a queue that is full, and is being emptied."""
+    def only_sink_waits(self) -> bool:
+        """Return True if only the sink delays deliveries, and briefly: a full pull queue that is being emptied."""
         lately = self._clock.monotonic() - self._policy.delivered_at < EMPTIED
         return lately and not self._gate.halted and self._endpoint.waits_for_sink
 
     def add(self, delivery: Delivery, before: Callable[[Delivery], bool] | None = None) -> None:
-        """``before``: as ``Lanes.add`` takes it."""
-        self._part.hold(delivery.size)
+        """Hold a delivery and queue it in its lane; ``before`` selects its place as in ``Lanes.add``."""
+        self._budget.hold(delivery.size)
         self.lanes.add(delivery.lane, delivery, before)
 
     def park(self, delivery: Delivery) -> None:
-        """Behind its key, which is parked. It costs memory until it is a row."""
-        self._part.hold(delivery.size)
-        self._parking.follow(delivery)
+        """Queue a delivery after its key, which is parked. The delivery uses memory until its row is stored."""
+        self._budget.hold(delivery.size)
+        self._parking.add(delivery)
 
     def drop(self, partitions: set[Partition]) -> None:
-        """Forget what is held of these partitions. Attempts on the wire land by themselves."""
+        """Drop the held deliveries of these partitions. Requests in flight end by themselves."""
         for delivery in self.lanes.drop(lambda each: each.message.partition in partitions):
             self._conclusions.release(delivery)
 
     def busy_with(self, partitions: set[Partition]) -> bool:
-        """Whether an attempt of these partitions is still on the wire."""
+        """Return True if a request with events of these partitions is in flight."""
         return any(each.message.partition in partitions for each in self.lanes.in_flight())
 
-    def tell_after(self, attempts: int) -> None:
-        """``landed`` is to be set once so many more were concluded."""
-        self._untold = attempts
-        self.landed.clear()
+    def notify_after(self, attempts: int) -> None:
+        """Clear ``concluded`` and set it again after this number of attempts has ended."""
+        self._left_to_notify = attempts
+        self.concluded.clear()
 
     def act(self, now: float) -> float | None:
-        """What is due now, and when something is next."""
+        """Start senders for what is due at ``now`` and return the time of the next action, or None."""
         self.lanes.wake(now)
         self.wake()
         due = self.lanes.next_due()
-        leaves = self._leaves_at(now) if self._gate.is_open else None
-        if leaves is None or leaves <= now:  # never now: we would ask again and again until it may
+        leaves = self._next_request_at(now) if self._gate.is_open else None
+        if leaves is None or leaves <= now:  # returning ``now`` would make the timekeeper spin
             return due
         return leaves if due is None else min(due, leaves)
 
     def wake(self) -> None:
         """Start as many senders as may send now."""
-        if not self._gate.is_open or not self.lanes.ready or self.paced():
+        if not self._gate.is_open or not self.lanes.ready or self.rate_limited():
             return
         if self._batching is not None:
             self._begin_request()
             return
-        wanted = min(self._most, self.lanes.flying + self.lanes.ready)
-        while self._senders < wanted and self._part.may_send():
+        wanted = min(self._most, self.lanes.sending + self.lanes.ready)
+        while self._senders < wanted and self._budget.may_send():
             if not self._start_sender(None):
                 return
 
-    def paced(self) -> bool:
-        """Whether the target's rate lets nothing begin now; then it is looked at again when it does."""
+    def rate_limited(self) -> bool:
+        """Return True if the rate of the target allows no attempt now, and schedule the next check for when it
+        does."""
         wait = self._pace.wait()
         if wait:
-            self._timekeeper.at(self._clock.monotonic() + wait)
+            self._timekeeper.wake_at(self._clock.monotonic() + wait)
         return wait > 0.0
 
     def probe(self, lane: Lane[Delivery]) -> None:
         """Send the head of this lane, ready or waiting, as the probe."""
-        self._start_sender(self.lanes.take_this(lane))
+        self._start_sender(self.lanes.take_lane(lane))
 
     def probe_parked(self, key: bytes) -> None:
-        """The same of a lane that was parked until now. It may be gone, or in flight."""
+        """Send the head of a lane that was parked until now as the probe, unless it is gone or in flight."""
         lane = self.lanes.find(key)
         if lane is None or self._gate.halted or self._endpoint.flow is not BreakerState.PROBING:
             self.no_probe()
@@ -148,43 +151,44 @@ class Scheduler(DispatcherPart):
             self.probe(lane)
 
     def no_probe(self) -> None:
-        """Nothing came of it: there was no such event."""
+        """End a probe for which no event was found; another probe may follow soon."""
         if self._endpoint.flow is BreakerState.PROBING:
             self._gate.nothing_sent(self._clock.monotonic() + LEASE_RECHECK)
 
     def park_holding(self) -> None:
-        """Rule 4: a lane that holds while half of the window is used parks, also one that waits; and one
-        whose wait is beyond ``hold``, for it had no other place while the endpoint was at fault."""
+        """Park waiting lanes that have used up the waits in memory, or whose partition has used half of its window.
+
+        A lane can wait in memory beyond ``hold`` only while the endpoint was at fault, because it could not park
+        then."""
         if self._policy.parks and self._gate.is_open:
             for lane in self.lanes.holding():
-                if self._policy.overstays(lane.head) or lane.head.origin.owned.crowded():
+                if self._policy.waited_past_hold(lane.head) or lane.head.origin.owned.crowded():
                     self._conclusions.park_waiting(lane)
 
     @property
     def _most(self) -> int:
-        """Attempts at a time; after an outage fewer at first."""
+        """Return the number of attempts that may be in flight; after an outage it starts small."""
         allowed = self._endpoint.allowed
         return self._concurrency if allowed is None else min(self._concurrency, allowed)
 
     def _sink_is_ready(self) -> None:
         self._endpoint.sink_is_ready(self._clock.monotonic())
-        self._timekeeper.soon()
+        self._timekeeper.wake_now()
 
     def _begin_request(self) -> None:
-        """One of several events, if one is to leave now. It calls for the next when it is gathered."""
+        """Start the next request of several events if it is due now, else schedule it."""
         now = self._clock.monotonic()
-        at = self._leaves_at(now)
+        at = self._next_request_at(now)
         if at is not None and at > now:
-            self._timekeeper.at(at)
-        elif at is not None and self._part.may_send():
+            self._timekeeper.wake_at(at)
+        elif at is not None and self._budget.may_send():
             self._start_sender(None)
 
-    def _leaves_at(self, now: float) -> float | None:
-        """When the next request is to leave; None where nothing is ready, or as many as may be are on
-        the wire."""
+    def _next_request_at(self, now: float) -> float | None:
+        """Return when the next request is due. Return None if no lane is ready or the bound of requests is reached."""
         if self._batching is None or self._senders >= self._most:
             return None
-        return self._batching.leaves_at(now)
+        return self._batching.next_request_at(now)
 
     def _start_sender(self, probe: Lane[Delivery] | None) -> bool:
         begun = self._scope.spawn(self._send(probe), self._name) is not None
@@ -197,35 +201,40 @@ class Scheduler(DispatcherPart):
                 await self._deliver(probe, probe=True)
             while (lane := self._next()) is not None:
                 await self._deliver(lane, probe=False)
-        finally:  # in the same step as the last take: a lane made ready later finds it gone
+        finally:  # without an await after the last take, so that ``wake`` counts the senders right
             self._senders -= 1
 
     def _next(self) -> Lane[Delivery] | None:
-        if not self.lanes.ready or not self._gate.is_open or self.paced() or not self._is_due():
+        if (
+            not self.lanes.ready
+            or not self._gate.is_open
+            or self.rate_limited()
+            or not self._is_due()
+        ):
             return None
-        return self.lanes.take() if self._part.may_send() else None
+        return self.lanes.take() if self._budget.may_send() else None
 
     def _is_due(self) -> bool:
-        """Whether a sender may go on with the next."""
+        """Return True if a sender may take the next lane now."""
         if self._batching is None:
-            return self.lanes.flying < self._most
+            return self.lanes.sending < self._most
         now = self._clock.monotonic()
-        at = self._batching.leaves_at(now)
-        self._timekeeper.at(at)
+        at = self._batching.next_request_at(now)
+        self._timekeeper.wake_at(at)
         return at is not None and at <= now and self._senders <= self._most
 
     async def _deliver(self, lane: Lane[Delivery], *, probe: bool) -> None:
         now = self._clock.monotonic()
         head = lane.head
-        self._part.sent()
+        self._budget.begin_attempt()
         try:
-            if not head.origin.owned.holds():  # rule 5; a Revoked or Lost will say more
+            if not head.origin.owned.holds():  # the lease is in doubt; a Revoked or Lost may follow
                 self._conclusions.wait(lane, now + LEASE_RECHECK)
                 self._gate.nothing_sent(now + LEASE_RECHECK, probe=probe)
-            elif (verdict := self._policy.early(head)) is not None:
+            elif (verdict := self._policy.verdict_without_attempt(head)) is not None:
                 self._gate.nothing_sent(now, probe=probe)
                 await self._conclusions.carry_out(lane, verdict)
-            elif not await self._sent_together(lane, now, probe=probe):
+            elif not await self._sent_in_batch(lane, now, probe=probe):
                 head.attempts += 1
                 self._pace.begun(now)
                 answer = await self._sink.send(head.outgoing(self._timeout))
@@ -235,26 +244,28 @@ class Scheduler(DispatcherPart):
                 else:
                     await self._conclusions.carry_out(lane, verdict)
                 if self._gate.is_open and (probe or self._endpoint.allowed is not None):
-                    self._timekeeper.soon()  # one came through: the others may follow
+                    self._timekeeper.wake_now()  # the target answered, so more may be sent
         finally:
-            self._part.landed()
-        self._untold -= 1
-        if self._untold <= 0:
-            self.landed.set()
+            self._budget.end_attempt()
+        self._left_to_notify -= 1
+        if self._left_to_notify <= 0:
+            self.concluded.set()
 
-    async def _sent_together(self, lane: Lane[Delivery], now: float, *, probe: bool) -> bool:
-        """Whether its head went in a request with others; False: it has to go alone. A probe does, except to a queue
-        that is pulled: there a transaction of one event costs as much as one of many."""
+    async def _sent_in_batch(self, lane: Lane[Delivery], now: float, *, probe: bool) -> bool:
+        """Send the head in a request with others and return True, or return False if it must be sent alone.
+
+        A probe is sent alone, except to a pull queue, where a transaction of many events costs as much as one of a
+        single event."""
         if self._batching is None or (probe and not self._is_pulled):
             return False
         request = self._batching.gather(lane, now)
-        self._timekeeper.soon()  # there may be enough for another
+        self._timekeeper.wake_now()  # another request may be complete
         if request is None:
             return False
         await self._batching.attempt(request, now, probe=probe)
-        self._untold -= len(request.items) - 1
+        self._left_to_notify -= len(request.items) - 1
         if self._endpoint.allowed is not None:
-            self._timekeeper.soon()
+            self._timekeeper.wake_now()
         return True
 
     def _verdict(

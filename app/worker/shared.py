@@ -1,4 +1,4 @@
-"""What the parts of one dispatcher share, their tasks among it."""
+"""The context that all parts of one dispatcher share: settings, store, clock, tasks and bounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from app.delivery.backoff import try_again_in
 from app.interfaces import Clock, Store
 from app.model.subscription import Subscription
 from app.worker.attempts import AttemptLog
-from app.worker.budget import Part
+from app.worker.budget import BudgetShare
 from app.worker.timing import Timekeeper
 
-LEASE_RECHECK = 0.2  # seconds until what is in doubt is looked at again
+LEASE_RECHECK = 0.2  # seconds until a doubtful ownership is checked again
 
 
 class TaskScope(asyncio.TaskGroup):
-    """An error in one of its tasks ends them all, rather than go unseen."""
+    """The tasks of one dispatcher. An error in one task cancels all of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class TaskScope(asyncio.TaskGroup):
         self._ending = False
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None] | None:
-        """None: the tasks are ending, or have not begun."""
+        """Start a task and return it. Return None if the tasks are ending or the scope has not been entered."""
         try:
             task = None if self._ending else self.create_task(work, name=name)
         except RuntimeError:  # one of them failed, or all have ended
@@ -39,14 +39,17 @@ class TaskScope(asyncio.TaskGroup):
         return task
 
     def cancel(self) -> None:
-        """End all of them. What they had under way stays unfinished."""
+        """Cancel all tasks. Their deliveries stay unfinished."""
         self._ending = True
         for task in self._running:
             task.cancel()
 
 
-class Shared(NamedTuple):
-    """``jitter`` in [0, 1). ``scope``: their tasks. ``part``: of the process's bounds."""
+class DispatcherContext(NamedTuple):
+    """The settings, store, clock, tasks and bounds that all parts of one dispatcher share.
+
+    ``jitter`` returns a random number in [0, 1). ``scope`` holds the tasks. ``budget`` is the subscription's share
+    of the process's bounds."""
 
     subscription: Subscription
     store: Store
@@ -55,18 +58,18 @@ class Shared(NamedTuple):
     scope: TaskScope
     timekeeper: Timekeeper
     attempts: AttemptLog
-    part: Part
+    budget: BudgetShare
 
 
 @dataclass(eq=False, repr=False)
 class DispatcherPart:
-    """Its fields are the other parts that it needs.
+    """Base class of the parts of a dispatcher. The fields of a subclass are the other parts that it needs.
 
-    ``trouble``: what hinders it, in words for a person; "" when nothing does."""
+    ``trouble`` describes, for an operator, what currently fails in this part. It is empty if nothing fails."""
 
-    shared: InitVar[Shared]
+    shared: InitVar[DispatcherContext]
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         self._subscription = shared.subscription
         self._store = shared.store
         self._clock = shared.clock
@@ -74,16 +77,17 @@ class DispatcherPart:
         self._scope = shared.scope
         self._timekeeper = shared.timekeeper
         self._attempts = shared.attempts
-        self._part = shared.part
+        self._budget = shared.budget
         self.trouble = ""
-        self._failures = 0  # in a row, of what it asks of the store
+        self._failures = 0  # of requests to the store, in a row
 
-    def well(self) -> None:
-        """The store did what it was asked for."""
+    def clear_trouble(self) -> None:
+        """Clear the trouble and the failure count after a successful request to the store."""
         self.trouble, self._failures = "", 0
 
-    def pause(self) -> float:
-        """Seconds until it is asked again: it refused, which is the trouble, or a partition is in doubt."""
+    def retry_delay(self) -> float:
+        """Return the seconds until the next try: backoff after a refusal of the store, else a short wait for the
+        ownership."""
         if not self.trouble:
             return LEASE_RECHECK
         self._failures += 1

@@ -1,7 +1,6 @@
-"""Deliveries that are rows of the store: how a row is written again, becomes a dead letter, or goes.
+"""Deliveries that are rows of the store: save a row, turn it into a dead letter, or delete it.
 
-Rows that were delivered go many at a time, and no delivery waits for that.
-"""
+Delivered rows are deleted many at a time, and no delivery waits for the deletion."""
 
 from __future__ import annotations
 
@@ -15,79 +14,91 @@ from msgspec.structs import replace
 from app.errors import StaleOwner, StoreUnavailable
 from app.interfaces import DeadLetter, Parked
 from app.model.message import Partition
-from app.worker.delivery import Delivery, Origin
-from app.worker.owned_partition import OwnedPartition, by_owner
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.delivery import Delivery, DeliveryOrigin
+from app.worker.owned_partition import OwnedPartition, group_by_ownership
+from app.worker.shared import DispatcherContext, DispatcherPart
 
 AT_ONCE = 1_000  # rows of one transaction
 
 _log = logging.getLogger("skybridge.worker")
 
 
-class Reader(Protocol):
-    """What read a row of the store, and waits for its end."""
+class RowListener(Protocol):
+    """The reader of a stored row, which is notified when the row is closed or deleted."""
 
-    def landed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
-        """It is held no more. ``done``: its row goes, or is gone. ``due``: when it may be tried again."""
+    def row_closed(self, row: Parked, *, done: bool, due: float = 0.0) -> None:
+        """Note that the row is no longer held in memory.
 
-    def left(self, row: Parked) -> None:
-        """The row is gone from the store."""
+        Args:
+            row: the row.
+            done: whether the row is deleted or about to be.
+            due: when the row may be tried again, in monotonic seconds; 0 if that is not known.
+        """
+
+    def row_deleted(self, row: Parked) -> None:
+        """Note that the row is gone from the store."""
 
 
-class StoredRow(Origin):
-    """A row whose delivery is under way. ``row`` bears the epoch of ``owned``."""
+class StoredRow(DeliveryOrigin):
+    """The origin of a delivery that is a row of the store. ``row`` has the epoch of ``owned``."""
 
     def __init__(
-        self, row: Parked, owned: OwnedPartition, rows: StoredRows, reader: Reader
+        self, row: Parked, owned: OwnedPartition, rows: StoredRows, listener: RowListener
     ) -> None:
         super().__init__(owned)
         self.row = row
-        self.since_ms = row.at_ms
+        self.parked_since_ms = row.at_ms
         self.holds_lane = not row.redriven  # live events do not wait for a redriven one
-        self.reader = reader
+        self.listener = listener
         self._rows = rows
 
     def goes_before(self, other: Delivery) -> bool:
-        """Return True if both were redriven, and this one is of the earlier letter."""
+        """Return True if both rows were redriven and this one is of the earlier dead letter."""
         origin = other.origin
         if not isinstance(origin, StoredRow) or origin.holds_lane:
             return False
         return self.row.letter < origin.row.letter
 
-    def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row says it all
-        ours = not self.owned.lost or self.owned.holds()  # revoked, and still ours
-        if ours:
+    def finish(self, delivery: Delivery) -> None:  # noqa: ARG002 - the row is enough
+        held = (
+            not self.owned.lost or self.owned.holds()
+        )  # a revoked partition may be held for a while
+        if held:
             self._rows.finished(self)
-        self.reader.landed(self.row, done=ours)
+        self.listener.row_closed(self.row, done=held)
 
     async def save(self, delivery: Delivery, due: float) -> None:
         await self._rows.save(self.row, delivery, due)
 
     async def dead_letter(self, delivery: Delivery, letter: DeadLetter) -> None:  # noqa: ARG002
         await self._rows.letters.add(letter, self.row.id)
-        self.reader.left(self.row)
-        self.reader.landed(self.row, done=True)
+        self.listener.row_deleted(self.row)
+        self.listener.row_closed(self.row, done=True)
 
     def release(self, delivery: Delivery) -> None:  # noqa: ARG002
-        self.reader.landed(self.row, done=False)
+        self.listener.row_closed(self.row, done=False)
 
     def retry_at(self, delivery: Delivery, due: float) -> None:  # noqa: ARG002
-        self.reader.landed(self.row, done=False, due=due)
+        self.listener.row_closed(self.row, done=False, due=due)
 
 
 class StoredRows(DispatcherPart):
-    """``left``: set whenever rows are gone from the store."""
+    """Writes and deletes stored rows of one subscription. ``deleted`` is set whenever rows are gone from the store."""
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
         self._task: asyncio.Task[None] | None = None
         self._leaving: dict[int, StoredRow] = {}  # by id of the row
         self.letters = shared.store.letters
-        self.left = asyncio.Event()
+        self.deleted = asyncio.Event()
 
     async def save(self, row: Parked, delivery: Delivery, due: float) -> None:
-        """The row waits until ``due`` (monotonic), with the steps and attempts that the delivery has now.
-        StoreUnavailable, StaleOwner."""
+        """Write the delivery's steps, attempts and last cause to its row, due at ``due`` (monotonic seconds).
+
+        Raises:
+            StoreUnavailable: the store did not answer.
+            StaleOwner: a newer owner has the partition.
+        """
         wall = self._clock.now() + due - self._clock.monotonic()
         await self._store.parked.defer(
             replace(
@@ -101,32 +112,34 @@ class StoredRows(DispatcherPart):
         )
 
     def finished(self, row: StoredRow) -> None:
-        """It was delivered, or expired: the row goes."""
+        """Queue the row of a delivered or expired event for deletion."""
         self._leaving[row.row.id] = row
         if self._task is None:
             self._task = self._scope.spawn(self._delete_all(), "row cleanup")
 
     def leaving(self) -> Iterable[int]:
-        """Ids of rows that were delivered and are not gone yet."""
+        """Return the ids of finished rows that are not deleted yet."""
         return self._leaving.keys()
 
     def busy_with(self, partitions: set[Partition]) -> bool:
-        """Whether rows of these partitions are to be deleted."""
+        """Return True if rows of these partitions are still to be deleted."""
         return any(each.row.message.partition in partitions for each in self._leaving.values())
 
     def look(self) -> None:
-        """Partitions were taken from us: nothing waits for their rows any more."""
-        self.left.set()
+        """Wake the tasks that wait for deletions, because partitions were revoked."""
+        self.deleted.set()
 
     async def _delete_all(self) -> None:
         try:
             while self._leaving:
                 went = False
-                for owned, rows in by_owner(self._leaving.values(), lambda row: row.owned).items():
+                for owned, rows in group_by_ownership(
+                    self._leaving.values(), lambda row: row.owned
+                ).items():
                     went |= await self._deleted(owned, rows[:AT_ONCE])
-                self.left.set()
+                self.deleted.set()
                 if not went:
-                    await self._clock.sleep(self.pause())
+                    await self._clock.sleep(self.retry_delay())
         finally:
             self._task = None
 
@@ -134,15 +147,15 @@ class StoredRows(DispatcherPart):
         try:
             if owned.holds():
                 await self._store.parked.unpark([each.row for each in rows])
-            elif not owned.lost:  # rule 5; a Revoked or Lost will say more
+            elif not owned.lost:  # the lease is in doubt; a Revoked or Lost may follow
                 return False
         except StaleOwner as error:
             owned.replaced(error)
         except StoreUnavailable as error:
             self.trouble = f"rows that were delivered cannot be deleted: {error}"
             return False
-        self.well()
+        self.clear_trouble()
         for each in rows:
             self._leaving.pop(each.row.id, None)
-            each.reader.left(each.row)
+            each.listener.row_deleted(each.row)
         return True

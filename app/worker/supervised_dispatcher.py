@@ -1,4 +1,4 @@
-"""A subscription that is kept running: its dispatcher is restarted when it dies, and ended in order."""
+"""Keep the dispatcher of one subscription running: restart it when it fails, and stop it in order."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def bare_status(
 
 @dataclass(eq=False, repr=False)
 class SupervisedDispatcher:
-    """A subscription with the dispatcher that runs it now. Each dispatcher runs once. ``group``: the consumer group
-    in the log. ``wakeups``: hear when it is in its group, has failed or has ended."""
+    """A subscription with its current dispatcher, which is replaced when it fails.
+
+    ``group`` is the consumer group. ``wakeups`` are notified when the dispatcher has joined its group, has failed,
+    or has ended."""
 
     subscription: Subscription
     sink: Sink
@@ -64,24 +66,26 @@ class SupervisedDispatcher:
 
     @property
     def begun(self) -> bool:
+        """Return True if the dispatcher was started."""
         return self._task is not None
 
     def begin(self) -> None:
+        """Start the task that runs the dispatchers."""
         name = f"subscription {self.subscription.id}"
         self._task = asyncio.create_task(self._keep(), name=name)
         self._task.add_done_callback(lambda _: self.tell())
 
     async def taken(self) -> None:
-        """Returns when it is in its group, or has ended."""
+        """Wait until the dispatcher has joined its group or has ended."""
         while self.status().state in BEGINNING:
             await self._wakeups.next(self.subscription.id).wait()
 
     def tell(self) -> None:
-        """Give word that the state is another."""
+        """Notify the listeners of ``wakeups`` that the state has changed."""
         self._wakeups.tell(self.subscription.id)
 
     async def end(self, drain: float) -> None:
-        """``drain``: seconds for its attempts on the wire (rule 11)."""
+        """Stop the dispatcher and the sink, with ``drain`` seconds for requests in flight."""
         self._ending = True
         if self._task is not None:
             if self.status().state in BEGINNING:
@@ -92,6 +96,7 @@ class SupervisedDispatcher:
         await self.sink.stop()
 
     def status(self) -> SubscriptionStatus:
+        """Return the status of the subscription, also while no dispatcher runs."""
         if self.dispatcher is None or self._death:
             state = "restarting" if self._death else "starting"
             status = bare_status(self.subscription, self.group, state, self._death)
@@ -100,15 +105,15 @@ class SupervisedDispatcher:
         return replace(status, restarts=self._restarts)
 
     async def _selected(self) -> Selection:
-        """Return the filters, compiled once for all restarts; long ones in a thread."""
+        """Return the filters, compiled once for all restarts. Long filters are compiled in a thread."""
         if self._selection is None:
             filters = self.subscription.filters
-            select = partial(Selection, filters, self.attempts.filter_failed)
+            select = partial(Selection, filters, self.attempts.count_filter_error)
             self._selection = await in_thread(select) if are_long(filters) else select()
         return self._selection
 
     async def _keep(self) -> None:
-        """Until its dispatcher ends by itself: it was stopped, or asks for a person."""
+        """Run dispatchers until one ends without an error, because it was stopped or needs an operator."""
         deaths = 0
         while True:
             begun = self._clock.monotonic()
@@ -117,11 +122,13 @@ class SupervisedDispatcher:
             try:
                 await self.dispatcher.run()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it died of, it is logged and restarted
+            except Exception as error:  # noqa: BLE001 - any failure is logged, and the dispatcher restarts
                 deaths = 1 if self._clock.monotonic() - begun > HEALTHY else deaths + 1
                 self._restarts += 1
                 self._death = cause_of(error)
-                FAILURES.count("subscription", self.subscription.id, error)  # ``status`` tells
+                FAILURES.count(
+                    "subscription", self.subscription.id, error
+                )  # ``status`` has the cause
                 self.tell()
             if self._ending:
                 return

@@ -1,8 +1,7 @@
-"""Runs one dispatcher a subscription, and restarts one that died: never silently.
+"""Run one dispatcher per subscription, and restart each one that fails.
 
-Which subscriptions there are may change while it runs (``apply``): one that is new begins, one that is
-gone or different ends in order first, and the others notice nothing.
-"""
+``apply`` changes the subscriptions while the supervisor runs. It starts new subscriptions, and ends removed or
+changed ones in order. Other subscriptions are not affected."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from app.sinks.pull_queue import PullQueueSink, Wakeups
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog, OfferLog
 from app.worker.budget import Budget
-from app.worker.commands import obey
+from app.worker.commands import run_command
 from app.worker.components import Components
 from app.worker.dispatch import Dispatcher
 from app.worker.gate import halt_words
@@ -48,9 +47,14 @@ _log = logging.getLogger("skybridge.worker")
 
 
 class Supervisor:
-    """``logs`` by broker name, ``kinds`` likewise (embedded where it says nothing). ``sink_for`` makes
-    the sink of a subscription: a pool of connections each, so that one target that hangs takes none
-    from the others."""
+    """Runs the dispatchers of all subscriptions of a worker process.
+
+    Args:
+        logs: the logs by broker name.
+        kinds: the kind of each broker by name; a missing one is embedded.
+        sink_for: makes the sink of a subscription. Each sink has connections of its own, so that a slow target does
+            not use those of others.
+    """
 
     def __init__(
         self,
@@ -91,29 +95,34 @@ class Supervisor:
         self._leaving = False
 
     async def start(self) -> None:
-        """Begin all; returns at once, ``status`` tells how they fare. Raises SetupError for a broker
-        that nobody configured."""
+        """Start all subscriptions and return at once; ``status`` reports their progress.
+
+        Raises:
+            SetupError: a subscription names a broker that is not configured.
+        """
         for run in self._runs.values():
             self._check(run.subscription)
         for run in self._runs.values():
             run.begin()
 
     async def taken(self, broker: str) -> None:
-        """Returns when the subscriptions of this log are in their groups, or have ended."""
+        """Wait until each subscription of this broker has joined its group or has ended."""
         for run in list(self._runs.values()):
             if run.subscription.source.broker == broker:
                 await run.taken()
 
     async def stop(self, drain: float) -> None:
-        """All at once; each gives its attempts on the wire ``drain`` seconds (rule 11)."""
+        """Stop all subscriptions at once, each with ``drain`` seconds for its requests in flight."""
         self._leaving = True
         for command in self._commands:
             command.cancel()
         await asyncio.gather(*(self._leave(name, drain) for name in list(self._runs)))
 
     async def apply(self, subscriptions: Sequence[Subscription]) -> None:
-        """These are all there are from now on. Returns when everything that differs has ended or begun;
-        may be called again meanwhile. One that cannot be made is reported, and stops nobody else."""
+        """Replace the subscriptions by these, and return when every changed one has ended or started.
+
+        It may be called again while it runs. A subscription that cannot be started is reported as broken and does
+        not affect others."""
         self._wanted = {each.id: each for each in subscriptions}
         await asyncio.gather(
             *(
@@ -129,16 +138,23 @@ class Supervisor:
         restarted: Collection[str],
         bounds: tuple[int, ...],
     ) -> None:
-        """What subscriptions are built on is another from now on. ``restarted``: those that ``apply`` ends and
-        begins although their own settings are the same. ``bounds``: as ``Budget`` takes them."""
+        """Replace the sink factory and the bounds after a change of the configuration.
+
+        Args:
+            sink_for: makes the sink of a subscription.
+            restarted: ids of subscriptions that the next ``apply`` restarts although their own settings are
+                unchanged.
+            bounds: arguments of ``Budget.rebound``.
+        """
         self._sink_for = sink_for
         self._restarted |= set(restarted)
         self._budget.rebound(*bounds)
 
     def halt(self, halts: Mapping[str, Halt]) -> None:
-        """What the store says now. A dispatcher that just met a 410 has halted by itself already, and one
-        that begins reads the store. A halt that came and went between two looks shows in the dispatcher
-        alone; one whose row was being written while this was read is met again by the next look."""
+        """Pause and resume dispatchers according to the halts that the store has now.
+
+        A dispatcher that received a 410 has halted itself already. A dispatcher that starts reads the store. A halt
+        whose row was being written during the read is found by the next call."""
         before, self._halts = self._halts, halts
         for name, run in self._runs.items():
             if run.dispatcher is None:
@@ -154,7 +170,7 @@ class Supervisor:
                 run.dispatcher.enable()
 
     async def take_commands(self) -> None:
-        """Those of the store that nobody has taken yet, each in a task of its own."""
+        """Take the pending commands of the running subscriptions from the store, and run each in a task of its own."""
         names = [name for name, run in self._runs.items() if run.begun]
         for command in await self._store.commands.take(names, int(self._clock.now() * 1000)):
             task = asyncio.create_task(self._obey(command))
@@ -162,7 +178,7 @@ class Supervisor:
             task.add_done_callback(self._commands.discard)
 
     async def look(self) -> None:
-        """The store changed: replays and redriven rows may be there for those that run."""
+        """Let the running dispatchers look for new replays and redriven rows in the store."""
         replayed = {row.subscription for row in await self._store.replays.all()}
         for name, run in self._runs.items():
             if run.dispatcher is not None:
@@ -173,18 +189,18 @@ class Supervisor:
         return list(self.statuses(names))
 
     def statuses(self, names: Collection[str] | None = None) -> Iterator[SubscriptionStatus]:
-        """Return the same. Each is made when it is asked for."""
+        """Yield the status of these subscriptions, or of all. Each status is made when it is requested."""
         every = [*self._runs, *self._broken] if names is None else names
         runs = [self._runs[name] for name in every if name in self._runs]
         broken = [self._broken[name] for name in every if name in self._broken]
         return chain((run.status() for run in runs), broken)
 
     def attempts(self, subscription: str | None = None, limit: int = 100) -> list[Attempt]:
-        """The newest first; of one subscription or all."""
+        """Return the newest attempts first, of one subscription or of all."""
         return sorted(self.remembered(subscription, limit), key=_newest_first)
 
     def remembered(self, subscription: str | None, limit: int) -> Iterator[Attempt]:
-        """Return the newest attempts first, about: as they ended."""
+        """Yield the newest attempts first, in the approximate order of their ends."""
         if subscription is None:
             runs = list(self._runs.values())
         else:
@@ -193,7 +209,7 @@ class Supervisor:
         return islice(merge(*recent, key=_newest_first), limit)
 
     def waiting(self, subscription: str | None, event_id: str) -> list[Waiting]:
-        """The events of this id that are held here and not tried yet, for one subscription or all."""
+        """Return the untried events with this id that the worker holds, for one subscription or for all."""
         return [
             each
             for name, run in self._runs.items()
@@ -202,7 +218,8 @@ class Supervisor:
         ]
 
     def _run(self, subscription: Subscription, attempts: AttemptLog | None) -> SupervisedDispatcher:
-        """``attempts``: of the one before it, whose last error stays in sight."""
+        """Make the runner of a subscription. It keeps ``attempts`` of its predecessor, so that the last error stays
+        visible."""
         kind = OfferLog if isinstance(subscription.sink, Pull) else AttemptLog
         return SupervisedDispatcher(
             subscription,
@@ -218,7 +235,7 @@ class Supervisor:
         )
 
     def _differs(self, name: str) -> bool:
-        """One that could not be made is tried again: what it lacked may be there now."""
+        """Return True if the subscription has changed, is to be restarted, or could not be started before."""
         run = self._runs.get(name)
         found = None if run is None else run.subscription
         return name in self._broken or name in self._restarted or found != self._wanted.get(name)
@@ -258,10 +275,10 @@ class Supervisor:
 
     async def _obey(self, command: Command) -> None:
         run = self._runs.get(command.subscription)
-        if run is None:  # it left in between: nobody will answer, which the asker is told
+        if run is None:  # the subscription ended meanwhile; the API answers that no worker replied
             return
         kind = self._kinds.get(run.subscription.source.broker, "embedded")
-        answer = await obey(command, run.subscription, run.sink, kind, self._clock)
+        answer = await run_command(command, run.subscription, run.sink, kind, self._clock)
         try:
             await self._store.commands.answer(command.id, answer)
         except StoreUnavailable as error:
@@ -304,7 +321,7 @@ class Supervisor:
         )
 
     def _open(self, subscription: Subscription) -> Sink:
-        """A queue to pull from is in the store, so it is made here."""
+        """Make the sink of a subscription. A pull queue is a table of the store, so its sink is made here."""
         if not isinstance(subscription.sink, Pull):
             return self._sink_for(subscription)
         bound = subscription.sink.pull.max_waiting

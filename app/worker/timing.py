@@ -1,4 +1,4 @@
-"""When: waits that end early, one sleeper for all that is due, and how fast a target may be sent to."""
+"""Timing of a dispatcher: waits that end early, one timer for all that is due, and the rate of requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.model.rates import event_rate
 from app.model.subscription import Subscription
 
 
-async def happened(event: asyncio.Event, clock: Clock, seconds: float | None) -> bool:
-    """Whether ``event`` was set before ``seconds`` were over; None waits without end."""
+async def wait_for_event(event: asyncio.Event, clock: Clock, seconds: float | None) -> bool:
+    """Wait for the event, at most the given seconds (None: without limit). Return True if it was set."""
     if seconds is None:
         return await event.wait()
     if event.is_set() or seconds <= 0:
@@ -30,37 +30,42 @@ async def happened(event: asyncio.Event, clock: Clock, seconds: float | None) ->
 
 
 class Timekeeper:
-    """Does what is due, then sleeps until something else is."""
+    """Runs an action whenever something is due, and sleeps in between."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._moment = inf
         self._sooner = asyncio.Event()
 
-    async def keep(self, act: Callable[[float], float | None]) -> None:
-        """``act`` does what is due at a moment (monotonic seconds), and returns the next such moment, or None."""
+    async def run(self, act: Callable[[float], float | None]) -> None:
+        """Call ``act`` with the monotonic time whenever something is due.
+
+        Args:
+            act: does what is due and returns the next due time, or None.
+        """
         while True:
             self._moment = inf
-            self.at(act(self._clock.monotonic()))
+            self.wake_at(act(self._clock.monotonic()))
             self._sooner.clear()
             seconds = self._moment - self._clock.monotonic()
             if seconds <= 0:
-                await asyncio.sleep(0)  # others have their turn all the same
+                await asyncio.sleep(0)  # other tasks get a turn
             else:
-                await happened(self._sooner, self._clock, None if seconds == inf else seconds)
+                await wait_for_event(self._sooner, self._clock, None if seconds == inf else seconds)
 
-    def at(self, moment: float | None) -> None:
-        """Something is due then: sleep no longer, also where the sleep has not begun."""
+    def wake_at(self, moment: float | None) -> None:
+        """Call the action at this time (monotonic seconds) at the latest."""
         if moment is not None and moment < self._moment:
             self._moment = moment
             self._sooner.set()
 
-    def soon(self) -> None:
-        self.at(self._clock.monotonic())
+    def wake_now(self) -> None:
+        """Call the action as soon as possible."""
+        self.wake_at(self._clock.monotonic())
 
 
-class Pace:
-    """What the target allows, and what the subscription says itself (``rate_limit``)."""
+class SendRate:
+    """The rate of requests that the target and the subscription (``rate_limit``) allow."""
 
     def __init__(self, subscription: Subscription, sink: Sink, clock: Clock) -> None:
         self._sink = sink
@@ -70,16 +75,16 @@ class Pace:
             self._limit = RateLimit(*event_rate(subscription.rate_limit))
 
     def wait(self) -> float:
-        """Seconds until an attempt may begin; 0 when one may now."""
+        """Return the seconds until an attempt may begin; 0 if one may begin now."""
         if self._limit is None:
             return self._sink.pace()
         return max(self._limit.wait(self._clock.monotonic()), self._sink.pace())
 
     def room(self, now: float) -> int:
-        """How many events a request may have that leaves now; at least one, for it is allowed to."""
+        """Return how many events a request may have that is sent at ``now``; at least one."""
         return sys.maxsize if self._limit is None else max(1, self._limit.room(now))
 
     def begun(self, now: float) -> None:
-        """An attempt of an event begins. The sink counts the requests that it makes by itself."""
+        """Count an event of an attempt that begins. The sink counts its requests itself."""
         if self._limit is not None:
             self._limit.take(now)

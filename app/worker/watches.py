@@ -1,22 +1,21 @@
-"""Looks at a subscription now and then, beside its deliveries: at its log while it is paused, at a queue that is
-pulled."""
+"""Periodic checks of a subscription: the log's retention while it is paused, and the queue if it is pulled."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
 
-from app.delivery.expiry import Extent, expiring
+from app.delivery.expiry import RetainedExtent, expiring
 from app.errors import BrokerError, StoreUnavailable
 from app.interfaces import Log, Notify
 from app.interfaces.notify import LAGGING
 from app.model.message import Partition
 from app.sinks.dead_letters import MAX_DELIVERIES, DeadLettering
 from app.sinks.pull_queue import PullQueueSink
-from app.worker.gate import Gate
-from app.worker.shared import DispatcherPart, Shared
+from app.worker.gate import EndpointState
+from app.worker.shared import DispatcherContext, DispatcherPart
 
-LOOK = 60.0  # seconds between looks at the log while a subscription is paused
+LOOK = 60.0  # seconds between checks of the log while a subscription is paused
 SWEEP_EVERY = 5.0  # seconds
 
 _log = logging.getLogger("skybridge.worker")
@@ -24,20 +23,21 @@ _log = logging.getLogger("skybridge.worker")
 
 @dataclass(eq=False, repr=False)
 class ExpiryAlarm(DispatcherPart):
-    """A pause that will outlast the log's retention is said before anything expires (rule 6).
+    """Warns operators before the log's retention deletes events of a paused subscription.
 
-    ``trouble``: what is said, until it does."""
+    ``trouble`` has the warning as long as the pause lasts."""
 
     _broker: Log
     _notify: Notify
     _group: str
-    _gate: Gate
+    _gate: EndpointState
 
-    def __post_init__(self, shared: Shared) -> None:
+    def __post_init__(self, shared: DispatcherContext) -> None:
         super().__post_init__(shared)
-        self._begun: dict[Partition, Extent] = {}
+        self._begun: dict[Partition, RetainedExtent] = {}
 
     async def watch(self) -> None:
+        """Check the log's retention every minute while the subscription is paused."""
         while True:
             await self._clock.sleep(LOOK)
             if self._gate.is_open:
@@ -48,7 +48,7 @@ class ExpiryAlarm(DispatcherPart):
     async def _look(self) -> None:
         try:
             now = await self._extents()
-        except BrokerError:  # it is told of elsewhere, and asked again
+        except BrokerError:  # reported by the consumer; the next check asks again
             return
         self._begun = self._begun or now
         found = expiring(self._begun, now)
@@ -60,14 +60,14 @@ class ExpiryAlarm(DispatcherPart):
             if left > 0
             else "some are gone already"
         )
-        trouble = f"its log will drop events before they are delivered: {partition}, {words}"
+        trouble = f"the log will drop events before they are delivered: {partition}, {words}"
         if not self.trouble:
             _log.error("%s: %s", self._subscription.id, trouble)
             self._notify(LAGGING, self._subscription.id, {"cause": trouble})
         self.trouble = trouble
 
-    async def _extents(self) -> dict[Partition, Extent]:
-        """Of the partitions whose positions are numbers."""
+    async def _extents(self) -> dict[Partition, RetainedExtent]:
+        """Return the extents of the partitions whose positions are numbers."""
         metadata = await self._broker.metadata(self._subscription.source.topics, [self._group])
         earliest = {
             Partition(topic.name, each.number): each.earliest
@@ -79,21 +79,22 @@ class ExpiryAlarm(DispatcherPart):
             at = Partition(lag.topic, lag.partition)
             first, committed = earliest.get(at, ""), lag.committed or ""
             if lag.group == self._group and first.isdecimal() and committed.isdecimal():
-                found[at] = Extent(int(first), int(committed))
+                found[at] = RetainedExtent(int(first), int(committed))
         return found
 
 
 @dataclass(eq=False, repr=False)
 class PullUpkeep(DispatcherPart):
-    """A queue is counted; what was handed out too often, and never acknowledged, is dead-lettered.
+    """Counts a pull queue, and dead-letters events that were handed out too often without an acknowledgement.
 
-    ``most``: how often an event is handed out."""
+    ``_most`` is how often an event may be handed out."""
 
     _most: int
     _letters: DeadLettering
     _sink: PullQueueSink
 
     async def watch(self) -> None:
+        """Sweep the pull queue every few seconds."""
         while True:
             try:
                 await self._sweep()
@@ -115,4 +116,4 @@ class PullUpkeep(DispatcherPart):
         for row in rows:
             await self._letters.put_rows(self._store.pulled, [row], MAX_DELIVERIES, detail)
         if rows:
-            self._sink.tell()  # the next of their keys are free
+            self._sink.tell()  # the next events of these keys can be pulled

@@ -17,7 +17,7 @@ from app.model.metadata import GroupLag, Health, LogMetadata, PartitionMetadata,
 from app.model.receipt import Receipt
 from app.model.start import StartAt
 from app.routing.partitions import partition_of
-from app.worker.timing import happened
+from app.worker.timing import wait_for_event
 
 _ABLE = "replayable", "partitions", "seek_by_time", "null_body", "binary_keys", "generations"
 CAPABILITIES = Capabilities(**dict.fromkeys(_ABLE, True))
@@ -230,7 +230,7 @@ class FakeConsumer:
             self.nudged = False
             return
         if self.log.clock is not None:
-            await happened(changed, self.log.clock, wait)
+            await wait_for_event(changed, self.log.clock, wait)
         elif wait > 0:
             with suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), wait)

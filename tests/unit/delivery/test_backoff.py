@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.backoff import doubling, retry_after, wait
+from app.delivery.backoff import doubling, retry_after, scheduled_wait
 
 NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
 
@@ -14,7 +14,7 @@ NOW = 784_111_777.0  # Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110
     [(0, 0.0, 0.0), (0, 0.5, 0.05), (1, 0.5, 1.0), (2, 0.25, 15.0), (3, 0.5, None)],
 )
 def test_a_wait_is_drawn_between_nothing_and_its_step(step, jitter, seconds):
-    assert wait((0.1, 2.0, 60.0), step, jitter) == seconds
+    assert scheduled_wait((0.1, 2.0, 60.0), step, jitter) == seconds
 
 
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 10_000))

@@ -19,7 +19,7 @@ from app.delivery.lanes import Lanes
 
 def take_oldest(lanes):
     lane = lanes.oldest()
-    return None if lane is None else lanes.take_this(lane)
+    return None if lane is None else lanes.take_lane(lane)
 
 
 def filled(*keys, concurrency=100):
@@ -41,7 +41,7 @@ def test_one_of_a_key_is_in_flight_and_many_keys_at_once():
     """Rule 3."""
     lanes = filled("a", "a", "b", "c", "a")
     assert [lane.head for lane in take_all(lanes)] == [0, 2, 3]
-    assert (lanes.flying, lanes.ready, lanes.held) == (3, 0, 5)
+    assert (lanes.sending, lanes.ready, lanes.held) == (3, 0, 5)
 
 
 def test_the_next_of_a_key_follows_when_its_head_is_finished():
@@ -150,7 +150,7 @@ def test_a_lane_that_parks_leaves_as_a_whole_and_its_key_begins_anew():
     """Rule 4: the head and its followers go to the store together."""
     lanes = filled("a", "a", "b")
     assert lanes.remove(lanes.take()) == [0, 1]
-    assert (lanes.held, lanes.flying) == (1, 0)
+    assert (lanes.held, lanes.sending) == (1, 0)
     lanes.add("a", 9)
     assert [lane.head for lane in take_all(lanes)] == [2, 9]
 
@@ -274,7 +274,7 @@ class LanesModel(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self):
         assert self.lanes.held == sum(map(len, self.open.values()))
-        assert self.lanes.flying == len(self.in_flight) <= 3
+        assert self.lanes.sending == len(self.in_flight) <= 3
         assert self.lanes.waiting == len(self.waits)
         assert self.lanes.next_due() == min(self.waits.values(), default=None)
         assert sorted(self.lanes.in_flight()) == sorted(self.in_flight.values())
@@ -290,10 +290,10 @@ def test_several_of_a_lane_leave_and_land_together():
     """One request of several events: all of them are in flight, none of them is dropped, all end."""
     lanes = filled("a", "a", "a", "b")
     lane = lanes.take()
-    assert lanes.take_along(lane) == 1
+    assert lanes.take_next_of(lane) == 1
     assert list(lanes.in_flight()) == [0, 1]
     assert lanes.drop(lambda item: item < 3) == [2]
-    assert lanes.take_along(lane) is None
+    assert lanes.take_next_of(lane) is None
     lanes.finish(lane)
     assert lanes.held == 1
 
@@ -301,8 +301,8 @@ def test_several_of_a_lane_leave_and_land_together():
 def test_what_is_left_behind_is_the_next_of_its_key():
     lanes = filled("a", "a")
     lane = lanes.take()
-    lanes.take_along(lane)
-    lanes.leave_behind(lane)
+    lanes.take_next_of(lane)
+    lanes.undo_take(lane)
     lanes.finish(lane)
     assert lanes.take().head == 1
 
@@ -310,7 +310,7 @@ def test_what_is_left_behind_is_the_next_of_its_key():
 def test_those_given_back_together_are_tried_again_in_order():
     lanes = filled("a", "a", "a")
     lane = lanes.take()
-    lanes.take_along(lane)
+    lanes.take_next_of(lane)
     lanes.hold(lane, 5.0)
     assert list(lanes.in_flight()) == []
     lanes.wake(5.0)
@@ -322,9 +322,11 @@ def test_on_landing_those_that_are_somebody_elses_are_forgotten(odd, left):
     """A lane of ``order_by`` may span partitions, of which one was taken away."""
     lanes = filled("a", "a", "a", "a")
     lane = lanes.take()
-    lanes.take_along(lane)
-    lanes.take_along(lane)
-    assert lanes.sift(lane, lambda item: item % 2 == odd) == [n for n in range(3) if n % 2 == odd]
+    lanes.take_next_of(lane)
+    lanes.take_next_of(lane)
+    assert lanes.drop_sent(lane, lambda item: item % 2 == odd) == [
+        n for n in range(3) if n % 2 == odd
+    ]
     lanes.give_back(lane)
     assert [item for item in range(4) if item in left] == list(lanes.take().items)
     assert lanes.held == len(left)

@@ -4,30 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.delivery.outcomes import Fate, Outcome
+from app.delivery.outcomes import AttemptOutcome, Fate
 from app.delivery.plan import (
     EXHAUSTED,
     DeadLetterIt,
     Disable,
     Park,
     PauseEndpoint,
-    Policy,
     RetryAt,
+    RetryPolicy,
     Settle,
-    WaitsIn,
-    asked_wait,
+    WaitPlace,
     conclude,
+    retry_after_wait,
 )
 
-POLICY = Policy((0.1, 2.0, 60.0), 86_400.0, 2)
-HOLDS = Policy((0.1, 2.0, 60.0), 86_400.0, 3)
-RETRY = Outcome(Fate.RETRY, "status-503", "5xx")
+POLICY = RetryPolicy((0.1, 2.0, 60.0), 86_400.0, 2)
+HOLDS = RetryPolicy((0.1, 2.0, 60.0), 86_400.0, 3)
+RETRY = AttemptOutcome(Fate.RETRY, "status-503", "5xx")
 
 TABLE = [
-    (Outcome(Fate.DELIVERED, "status-204", "2xx"), 0, None, Settle()),
-    (Outcome(Fate.DELIVERED, "status-204", "2xx"), 2, 30.0, Settle()),
-    (Outcome(Fate.DEAD_LETTER, "status-415", "4xx"), 0, None, DeadLetterIt("status-415")),
-    (Outcome(Fate.DISABLE, "status-410", "4xx"), 0, None, Disable("status-410")),
+    (AttemptOutcome(Fate.DELIVERED, "status-204", "2xx"), 0, None, Settle()),
+    (AttemptOutcome(Fate.DELIVERED, "status-204", "2xx"), 2, 30.0, Settle()),
+    (AttemptOutcome(Fate.DEAD_LETTER, "status-415", "4xx"), 0, None, DeadLetterIt("status-415")),
+    (AttemptOutcome(Fate.DISABLE, "status-410", "4xx"), 0, None, Disable("status-410")),
     (RETRY, 0, None, RetryAt(1000.05)),
     (RETRY, 1, None, RetryAt(1001.0)),
     (RETRY, 2, None, Park(1030.0)),
@@ -49,16 +49,16 @@ def test_an_attempt_concludes_as_the_table_says(outcome, steps, asked, decision)
 @pytest.mark.parametrize(
     ("place", "steps", "policy", "decision"),
     [
-        (WaitsIn.LANE, 1, POLICY, RetryAt(1001.0)),
-        (WaitsIn.LANE, 2, POLICY, Park(1030.0)),
-        (WaitsIn.LANE, 2, HOLDS, RetryAt(1030.0)),
-        (WaitsIn.CROWDED, 0, POLICY, Park(1000.05)),
-        (WaitsIn.CROWDED, 0, HOLDS, RetryAt(1000.05)),
-        (WaitsIn.LANE_ONLY, 2, POLICY, RetryAt(1030.0)),
-        (WaitsIn.STORE, 0, POLICY, Park(1000.05)),
-        (WaitsIn.STORE, 0, HOLDS, Park(1000.05)),
-        (WaitsIn.STORE, 3, POLICY, DeadLetterIt(EXHAUSTED)),
-        (WaitsIn.CROWDED, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+        (WaitPlace.LANE, 1, POLICY, RetryAt(1001.0)),
+        (WaitPlace.LANE, 2, POLICY, Park(1030.0)),
+        (WaitPlace.LANE, 2, HOLDS, RetryAt(1030.0)),
+        (WaitPlace.CROWDED, 0, POLICY, Park(1000.05)),
+        (WaitPlace.CROWDED, 0, HOLDS, RetryAt(1000.05)),
+        (WaitPlace.LANE_ONLY, 2, POLICY, RetryAt(1030.0)),
+        (WaitPlace.STORE, 0, POLICY, Park(1000.05)),
+        (WaitPlace.STORE, 0, HOLDS, Park(1000.05)),
+        (WaitPlace.STORE, 3, POLICY, DeadLetterIt(EXHAUSTED)),
+        (WaitPlace.CROWDED, 3, POLICY, DeadLetterIt(EXHAUSTED)),
     ],
 )
 def test_a_wait_is_in_the_lane_or_in_the_store(place, steps, policy, decision):
@@ -70,7 +70,7 @@ def test_a_wait_is_in_the_lane_or_in_the_store(place, steps, policy, decision):
     assert concluded == decision
 
 
-@pytest.mark.parametrize("place", WaitsIn)
+@pytest.mark.parametrize("place", WaitPlace)
 def test_an_endpoint_that_asks_to_wait_parks_nothing(place):
     """Rule 6: the log is the buffer, nothing is copied."""
     concluded = conclude(
@@ -98,4 +98,4 @@ def test_a_decision_never_goes_back_in_time(steps, jitter, now):
 )
 def test_a_retry_after_is_honoured_up_to_its_bound(header, seconds):
     """Rule 7: exactly, but no longer than ``retry_after_max``."""
-    assert asked_wait(header, 1_700_000_000.0, POLICY) == seconds
+    assert retry_after_wait(header, 1_700_000_000.0, POLICY) == seconds

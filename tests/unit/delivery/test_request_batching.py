@@ -14,10 +14,10 @@ from app.delivery.lanes import Lanes
 from app.delivery.request_batching import (
     FRAME,
     JOINT,
+    BatchBuilder,
     BatchLimits,
     DocumentPiece,
-    Gathering,
-    leaves_at,
+    next_request_at,
 )
 from app.event.value import CloudEvent
 
@@ -32,7 +32,7 @@ class An:
     number: int
     size: int = 10
     alone: bool = False
-    most: int = 100
+    max_batch: int = 100
     attempts: int = 0
 
 
@@ -48,17 +48,17 @@ def held(*given: tuple[str, An], concurrency: int = 1_000) -> Lanes[An]:
     return lanes
 
 
-def gathered(lanes: Lanes[An], bounds: BatchLimits = ANY) -> Gathering[An]:
+def gathered(lanes: Lanes[An], bounds: BatchLimits = ANY) -> BatchBuilder[An]:
     lane = lanes.take()
     assert lane is not None
-    gathering = Gathering(lanes, bounds, piece)
+    gathering = BatchBuilder(lanes, bounds, piece)
     first = piece(lane.head)
     assert first is not None
     gathering.begin(lane, first)
     return gathering
 
 
-def numbers(gathering: Gathering[An]) -> list[int]:
+def numbers(gathering: BatchBuilder[An]) -> list[int]:
     return [item.number for item in gathering.items]
 
 
@@ -98,16 +98,16 @@ def test_within_a_lane_it_holds_up_its_own_followers_only() -> None:
     lanes = held(("a", An(0)), ("b", An(1)), ("a", An(2, alone=True)), ("a", An(3)), ("b", An(4)))
     gathering = gathered(lanes)
     assert numbers(gathering) == [0, 1, 4]
-    assert [lane.flying for lane in gathering.lanes] == [1, 2]
+    assert [lane.sending for lane in gathering.lanes] == [1, 2]
 
 
 def test_a_refused_one_bounds_the_request_it_is_in() -> None:
     """So a poison is found by halves; whoever joins it keeps to its bound."""
-    lanes = held(("a", An(0)), ("b", An(1, most=3)), ("c", An(2)), ("d", An(3)))
+    lanes = held(("a", An(0)), ("b", An(1, max_batch=3)), ("c", An(2)), ("d", An(3)))
     assert numbers(gathered(lanes)) == [0, 1, 2]
-    lanes = held(("a", An(0)), ("b", An(1)), ("c", An(2, most=2)))
+    lanes = held(("a", An(0)), ("b", An(1)), ("c", An(2, max_batch=2)))
     assert numbers(gathered(lanes)) == [0, 1]
-    lanes = held(("a", An(0, most=1)), ("b", An(1)))
+    lanes = held(("a", An(0, max_batch=1)), ("b", An(1)))
     assert numbers(gathered(lanes)) == [0]
 
 
@@ -120,9 +120,9 @@ def test_those_that_keep_their_turn_are_not_forgotten_behind_others() -> None:
         lanes.give_back(lane, first=True)
     probe = lanes.oldest()
     assert probe is not None
-    lanes.finish(lanes.take_this(probe))
+    lanes.finish(lanes.take_lane(probe))
     lanes.stamp(2.0)
-    assert leaves_at(lanes, bounds) is not None
+    assert next_request_at(lanes, bounds) is not None
     ready = lanes.next_ready()
     assert ready is not None
     assert ready.head.number == 1
@@ -138,7 +138,7 @@ items = st.builds(
     number=st.just(0),
     size=st.integers(1, 40),
     alone=st.sampled_from([False, False, False, True]),
-    most=st.integers(1, 8),
+    max_batch=st.integers(1, 8),
 )
 
 
@@ -152,7 +152,8 @@ def test_whatever_is_held_everything_leaves_once_in_order_and_within_bounds(
 ) -> None:
     """Rule 3 with several of a key in one request; the last to leave is an ordinary one."""
     all_items = [
-        (key, An(n, item.size, item.alone, item.most)) for n, (key, item) in enumerate(given_items)
+        (key, An(n, item.size, item.alone, item.max_batch))
+        for n, (key, item) in enumerate(given_items)
     ]
     lanes = held(*all_items)
     left: dict[str, list[int]] = defaultdict(list)
@@ -167,7 +168,7 @@ def test_whatever_is_held_everything_leaves_once_in_order_and_within_bounds(
             continue
         gathering = gathered(lanes, BatchLimits(events=events, bytes=size, wait=0))
         assert not any(item.alone for item in gathering.items)
-        assert len(gathering.items) <= min(events, *(item.most for item in gathering.items))
+        assert len(gathering.items) <= min(events, *(item.max_batch for item in gathering.items))
         total = sum(item.size + JOINT for item in gathering.items) + FRAME
         assert total <= size or len(gathering.items) == 1
         assert sorted(lanes.in_flight(), key=lambda item: item.number) == sorted(
@@ -182,8 +183,8 @@ def test_whatever_is_held_everything_leaves_once_in_order_and_within_bounds(
 
 
 def test_without_a_wait_a_request_leaves_at_once() -> None:
-    assert leaves_at(held(("a", An(0))), ANY) == 0.0
-    assert leaves_at(held(), ANY) is None
+    assert next_request_at(held(("a", An(0))), ANY) == 0.0
+    assert next_request_at(held(), ANY) is None
 
 
 def test_a_wait_counts_from_when_the_first_could_be_sent() -> None:
@@ -192,11 +193,11 @@ def test_a_wait_counts_from_when_the_first_could_be_sent() -> None:
     lanes = held(("a", An(0)))
     lanes.add("b", An(1))
     lanes.stamp(1.5)
-    assert leaves_at(lanes, bounds) == 2.0
+    assert next_request_at(lanes, bounds) == 2.0
     gathered(lanes, bounds)
     lanes.add("c", An(2))
     lanes.stamp(1.75)
-    assert leaves_at(lanes, bounds) == 3.75
+    assert next_request_at(lanes, bounds) == 3.75
 
 
 @pytest.mark.parametrize(
@@ -211,10 +212,10 @@ def test_a_wait_counts_from_when_the_first_could_be_sent() -> None:
 def test_enough_or_tried_before_waits_for_nobody(first: An, more: list[An]) -> None:
     bounds = BatchLimits(events=3, bytes=10_000, wait=2.0)
     lanes = held(("a", first), *((str(item.number), item) for item in more))
-    assert leaves_at(lanes, bounds) == 0.0
+    assert next_request_at(lanes, bounds) == 0.0
 
 
 def test_a_lane_of_many_is_enough_by_itself() -> None:
     lanes = held(*(("a", An(n)) for n in range(3)))
-    assert leaves_at(lanes, BatchLimits(events=3, bytes=10_000, wait=2.0)) == 0.0
-    assert leaves_at(lanes, BatchLimits(events=4, bytes=10_000, wait=2.0)) == 2.0
+    assert next_request_at(lanes, BatchLimits(events=3, bytes=10_000, wait=2.0)) == 0.0
+    assert next_request_at(lanes, BatchLimits(events=4, bytes=10_000, wait=2.0)) == 2.0

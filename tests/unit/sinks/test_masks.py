@@ -28,7 +28,7 @@ from app.sinks.credentials import (
 from app.sinks.masks import MAX_QUOTED, MIN_PART, Mask
 from app.sinks.secrets import LiveSecret
 from app.sinks.webhook import WebhookSink
-from app.worker.attempts import quote as quoted
+from app.worker.attempts import answer_text as quoted
 from worker_doubles import RecordingClient, a_subscription, an_event
 
 PLAIN = "Zq7-tR4kXw9_mB2vLp8s"

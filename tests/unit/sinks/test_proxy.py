@@ -12,7 +12,7 @@ import trustme
 
 from app.bindings.http import HttpMessage
 from app.delivery.outcomes import judge
-from app.delivery.plan import PauseEndpoint, Policy, conclude
+from app.delivery.plan import PauseEndpoint, RetryPolicy, conclude
 from app.interfaces import SinkAnswer
 from app.model.secret import FileSecret
 from app.sinks.http_client import HttpClient
@@ -64,7 +64,7 @@ async def post(poster: HttpClient, url: str = "https://hook.example/x", within: 
 
 def is_held_against_nobody(answer: SinkAnswer) -> bool:
     """No step of any event's schedule; the subscription waits."""
-    policy = Policy(schedule=(1.0,), retry_after_max=60.0, hold=3)
+    policy = RetryPolicy(schedule=(1.0,), retry_after_max=60.0, hold=3)
     decision = conclude(
         judge(answer.status, answer.fault, frozenset()),
         steps=0,

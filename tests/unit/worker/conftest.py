@@ -51,7 +51,7 @@ class Rig:
                 self.clock,
                 group=GROUP,
                 attempts=self.attempts,
-                selection=Selection(subscription.filters, self.attempts.filter_failed),
+                selection=Selection(subscription.filters, self.attempts.count_filter_error),
                 kind=kind,
                 copies=self.copies if "dead_letter" in settings else None,
                 jitter=lambda: JITTER,

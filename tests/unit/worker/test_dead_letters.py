@@ -17,10 +17,10 @@ from app.sinks.dead_letters import DeadLettering
 from app.telemetry import Counters
 from app.worker.conclusions import Conclusions
 from app.worker.delivery import Delivery, Verdict
-from app.worker.gate import Gate
+from app.worker.gate import EndpointState
 from app.worker.origins import LogPartition, OffsetCommits
 from app.worker.owned_partition import OwnedPartition
-from app.worker.shared import Shared, TaskScope
+from app.worker.shared import DispatcherContext, TaskScope
 from app.worker.stored_rows import StoredRow, StoredRows
 from fake_log import FakeLog
 from memory_store import MemoryStore
@@ -50,7 +50,7 @@ class Rig:
     def shared(self, subscription=None):
         """What the parts have in common; None for what is not asked here."""
         subscription = subscription or a_subscription()
-        return Shared(
+        return DispatcherContext(
             subscription, self.store, self.clock, lambda: 0.5, TaskScope(), None, None, None
         )
 
@@ -89,10 +89,10 @@ def a_message(record=None, epoch=0):
 class Held:
     """What read a row, and does nothing at its end."""
 
-    def landed(self, row, *, done, due=0.0):
+    def row_closed(self, row, *, done, due=0.0):
         pass
 
-    def left(self, row):
+    def row_deleted(self, row):
         pass
 
 
@@ -215,7 +215,7 @@ async def test_a_newer_owner_has_the_last_word(rig):
 async def test_the_word_of_a_410_is_stored_before_it_is_told(rig):
     """W5: it must outlive the process that heard it."""
     rig.store.failures.append(StoreUnavailable("busy"))
-    gate = Gate(rig.shared(), rig.note)
+    gate = EndpointState(rig.shared(), rig.note)
     disabling = asyncio.create_task(gate.disable("status-410"))
     await rig.clock.rest()
     assert rig.told == []

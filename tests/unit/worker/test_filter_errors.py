@@ -13,7 +13,7 @@ from app.model.message import Message, Partition
 from app.telemetry import Counters
 from app.worker.attempts import AttemptLog
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery import Delivery, Origin
+from app.worker.delivery import Delivery, DeliveryOrigin
 from worker_doubles import a_subscription
 
 HEADERS = (
@@ -27,13 +27,13 @@ def record(total: str) -> Record:
     return Record(None, HEADERS, f'{{"total": {total}}}'.encode())
 
 
-ORIGIN = cast("Origin", None)  # nothing is asked of it here
+ORIGIN = cast("DeliveryOrigin", None)  # nothing is asked of it here
 
 
 def a_reader(counters: Counters, *filters: dict[str, object]) -> tuple[DeliveryReader, AttemptLog]:
     attempts = AttemptLog("billing", counters)
     subscription = a_subscription(filters=list(filters))
-    selection = Selection(subscription.filters, attempts.filter_failed)
+    selection = Selection(subscription.filters, attempts.count_filter_error)
     return DeliveryReader(subscription, selection, BINDINGS["kafka"].decode), attempts
 
 
@@ -74,7 +74,7 @@ def test_what_the_log_leaves_out_is_counted_apart() -> None:
     """The embedded log evaluates the filters itself, and reports a number of events later."""
     counters = Counters()
     reading, attempts = a_reader(counters, LARGE)
-    wanted = reading.consumer_filter(attempts.passed_over)
+    wanted = reading.consumer_filter(attempts.count_filtered)
     selection = wanted.selection
     events = [wanted.decode(record(each)).event for each in ("5", "null", "99.5", "500")]
     found = [(selection.holds(event), selection.failed) for event in events]

@@ -226,7 +226,7 @@ async def test_rows_of_many_keys_are_held_a_few_at_a_time_when_they_are_large(ri
     rig.sink.hold(*range(keys, 2 * keys))
     await rig.clock.advance(1802)
     assert rig.status.held >= keys
-    assert rig.dispatcher._part.held <= keys * 2**18
+    assert rig.dispatcher._budget.held <= keys * 2**18
 
 
 async def test_live_events_are_the_probe_while_the_store_is_away(rig):

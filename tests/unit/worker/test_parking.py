@@ -177,7 +177,7 @@ async def test_a_partition_whose_parked_keys_are_not_known_is_not_delivered_from
     await rig.begin()
     await rig.clock.advance(5)
     assert rig.sink.requests == []
-    assert "what is parked is not known" in rig.status.cause
+    assert "parked keys cannot be loaded" in rig.status.cause
     rig.store.parked.lanes = known
     while not rig.sink.answered:
         await rig.clock.advance(1)

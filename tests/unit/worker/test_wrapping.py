@@ -12,7 +12,7 @@ from app.delivery.lane_id import lane_id
 from app.filters.selection import Selection
 from app.model.message import Message, Partition
 from app.worker.decode_and_filter import DeliveryReader
-from app.worker.delivery import Delivery, Origin
+from app.worker.delivery import Delivery, DeliveryOrigin
 from worker_doubles import a_subscription, an_event
 
 FOREIGN = Record(b"k", (("x-kind", b"order"),), b"1,2")
@@ -22,7 +22,7 @@ def message(record: Record = FOREIGN, *, position: str = "7", time_ms: int = 1, 
     return Message(record, Partition("orders", 2), position, 7, time_ms, epoch)
 
 
-ORIGIN = cast("Origin", None)  # nothing is asked of it here
+ORIGIN = cast("DeliveryOrigin", None)  # nothing is asked of it here
 
 
 def a_reader(*, lasting: bool = True, **settings: object) -> DeliveryReader:
