@@ -1,21 +1,22 @@
-"""Shell. The events listener: the hot path from a socket to a log and back, and the server under every listener.
+"""Shell. The events listener: the fast path from a socket to a log and back. Every other listener
+uses its server, too.
 
-A request goes down this list, its answer comes up again:
+A request passes these modules from top to bottom, and its answer passes them from bottom to top:
 
-==========================  ======================================================================
-server, port, tls           a listener's life, its port, its certificates
-uvicorn_adapter             what is used of uvicorn, and which versions are known
-listener                    the limits that its connections share, and their use
-httptools_protocol          the bytes of a connection; which requests take the hot path
-connection                  its bounds, its deadlines, its end
-door, issuers               who sends, by the head of a request; the keys of token issuers
+=========================== ======================================================================
+server, port, tls           start and stop of a listener, its port, its certificates
+uvicorn_adapter             the parts of uvicorn that are used, and the known versions
+listener                    the limits that the connections of a listener share, and their use
+httptools_protocol          the bytes of a connection; the choice of the fast path
+connection                  the bounds, the deadlines and the end of a connection
+door, issuers               authentication by the head of a request; the keys of token issuers
 request_queue               the requests of a connection, answered in order
-read_control, timeouts      when reading pauses; how long a connection may stay as it is
-asgi                        the same resource for requests that are no events
+read_control, timeouts      pauses of reading; time-outs of a connection
+asgi                        the same resource for requests that carry no events
 resource                    ``/events``: methods, handshake, early refusals
-intakes, repeats            ``/in/{name}``: a webhook verified and made an event, once
-publish, conclude           one request: decode, plan, submit; and its outcomes as an answer
-request, answers, http_wire the values between them, and their bytes
-limits, content_coding      the bounds; bodies out of gzip and deflate
-==========================  ======================================================================
+intakes, repeats            ``/in/{name}``: webhooks that are verified and become one event each
+publish, conclude           one request: decode, plan, submit; and its results as an answer
+request, answers, http_wire the values that these modules exchange, and their bytes
+limits, content_coding      the bounds; decoding of gzip and deflate bodies
+=========================== ======================================================================
 """

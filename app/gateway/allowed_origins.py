@@ -1,6 +1,8 @@
-"""The senders that the webhook handshake consents to, as a target (spec 5.3), and the web pages that may send.
+"""The origins to which the webhook handshake consents (webhook specification 4), and the web pages
+that may send.
 
-A browser names the origin of a page in ``Origin`` of each POST and PUT (Fetch 3.2). Other programs send no such field.
+A browser names the origin of a page in ``Origin`` of each POST and PUT (Fetch 3.2). Other programs
+send no such field.
 """
 
 from __future__ import annotations
@@ -19,26 +21,32 @@ _LOOPBACK = re.compile(
 
 
 def is_of_other_page(headers: HeaderPairs) -> bool:
-    """Return whether ``Origin`` names a web page that does not come from loopback; ``null`` is such a page."""
+    """Return True if ``Origin`` names a web page that does not come from loopback. The origin
+    ``null`` counts as one.
+    """
     origins = [value for name, value in headers if name == b"origin"]
     return not all(map(_LOOPBACK.fullmatch, origins))
 
 
 class Senders:
-    """``origins``: names, or ``*`` for everybody. ``rate``: requests a minute; None for any.
+    """The origins that the webhook handshake of this listener consents to.
 
-    A name is compared as a whole: one that begins or ends like an allowed one is another's. The
-    address of a callback is never called: it is the sender's word, and consent is told at once.
+    ``origins`` lists names, or ``*`` for all. A name must match as a whole, because a name that
+    begins or ends like an allowed one has another owner. ``rate`` is the requests per minute to
+    allow; None means no limit. Consent is given in the answer, so the callback URL of a sender is
+    never called.
     """
 
     def __init__(self, origins: Collection[str] = ("*",), rate: int | None = None) -> None:
-        self._everybody = "*" in origins
+        self._allows_all = "*" in origins
         self._origins = frozenset(origin.lower().encode() for origin in origins)
         self._rate = b"*" if rate is None else b"%d" % rate
 
     def consent(self, named: Mapping[bytes, bytes]) -> AnswerHeaders:
-        """The headers of an answer to OPTIONS; none is no consent."""
+        """Return the headers that consent to a handshake request, or no headers if the origin is
+        not allowed.
+        """
         origin = named.get(b"webhook-request-origin")
-        if not origin or not (self._everybody or origin.lower() in self._origins):
+        if not origin or not (self._allows_all or origin.lower() in self._origins):
             return ()
         return ((b"webhook-allowed-origin", origin), (b"webhook-allowed-rate", self._rate))

@@ -1,7 +1,7 @@
-"""What the events listener can answer: values only, no bytes of HTTP/1.1.
+"""The answers of the events listener as values, without bytes of HTTP/1.1.
 
-202 is empty (a body that is no CloudEvent makes some senders repeat, spec 2.2). Every refusal is
-problem JSON (RFC 9457) that lists every fault; every 503 carries Retry-After (reliability G4).
+202 has no body, because some senders repeat a request if the body is no CloudEvent. Every refusal
+is problem JSON (RFC 9457) that lists every fault. Every 503 carries Retry-After.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _to_json = msgspec.json.encode
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Status, headers without framing (lower-case names), and body."""
+    """An HTTP answer: status, headers with lower-case names and without framing, and body."""
 
     status: int
     headers: AnswerHeaders = ()
@@ -54,7 +54,9 @@ def problem(
     headers: AnswerHeaders = (),
     members: dict[str, Any] | None = None,
 ) -> Answer:
-    """A problem document; ``members`` are extension members beside the standard ones."""
+    """Return a problem document as an answer. ``members`` are extension members besides the
+    standard ones.
+    """
     document = {
         "type": f"urn:skybridge:problem:{code}",
         "title": title,
@@ -67,7 +69,11 @@ def problem(
 
 
 def from_sender_error(error: SenderError) -> Answer:
-    """415 names the codings that would do (RFC 9110 15.5.16), 429 when it would be taken, 401 what is wanted."""
+    """Return the answer to a request that is at fault.
+
+    415 names the supported codings (RFC 9110 15.5.16), 429 names the time to wait, and 401 names
+    the required scheme.
+    """
     if isinstance(error, QuotaExceeded):
         wait, reset = max(1, math.ceil(error.wait)), math.ceil(error.reset)
         return _quota_exceeded(error.title, error.faults, error.quota, error.remaining, wait, reset)
@@ -85,8 +91,11 @@ def from_sender_error(error: SenderError) -> Answer:
 def _quota_exceeded(
     title: str, faults: Sequence[Fault], quota: Quota, remaining: int, wait: int, reset: int
 ) -> Answer:
-    """``Retry-After``, and the fields of draft-ietf-httpapi-ratelimit-headers-10. Remembered, for a sender that
-    does not slow down gets the same answer again and again. ``wait``, ``reset``: seconds."""
+    """Return 429 with ``Retry-After`` and the fields of draft-ietf-httpapi-ratelimit-headers-10.
+
+    ``wait`` and ``reset`` are in seconds. Answers are cached, because a sender that does not slow
+    down gets the same one often.
+    """
     headers = (
         (b"retry-after", b"%d" % wait),
         (b"ratelimit-policy", b'"events";q=%d;w=%d' % (quota.burst, math.ceil(quota.window))),
@@ -96,13 +105,16 @@ def _quota_exceeded(
 
 
 def _seconds(wait: float) -> bytes:
-    """Whole seconds, at least one."""
+    """Return a wait in whole seconds, at least one, as the text of a header."""
     return str(max(1, math.ceil(wait))).encode()
 
 
 def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> Answer:
-    """200 with where each event is now; only on request (RFC 7240 ``return=representation``).
-    ``duplicate``: nothing was stored, because all of it had been."""
+    """Return 200 with the receipt of each event. The sender asked for it (RFC 7240
+    ``return=representation``).
+
+    With ``duplicate``, all events had been stored before.
+    """
     headers = (_JSON_TYPE, (b"preference-applied", b"return=representation"))
     return Answer(200, (*headers, _DUPLICATE) if duplicate else headers, _to_json(entries))
 
@@ -110,14 +122,14 @@ def receipts(entries: Sequence[dict[str, Any]], *, duplicate: bool = False) -> A
 def unavailable(
     code: str, title: str, retry_after: float, *, events: Sequence[dict[str, Any]] = ()
 ) -> Answer:
-    """503, always with Retry-After."""
+    """Return 503 with Retry-After, given in seconds. ``events`` has the result of each event."""
     seconds = _seconds(retry_after)
     members = {"events": events} if events else None
     return problem(503, code, title, headers=((b"retry-after", seconds),), members=members)
 
 
 def busy(title: str) -> Answer:
-    """A bound of ours is full (rule 8); it may be free again at once."""
+    """Return 503 because a bound of this process is full. The sender may retry after one second."""
     return unavailable("bound-reached", title, 1.0)
 
 
@@ -144,8 +156,8 @@ def not_found() -> Answer:
     return problem(404, "not-found", title)
 
 
-def code_of(answer: Answer) -> str:
-    """Of a problem."""
+def problem_code(answer: Answer) -> str:
+    """Return the code of a problem document."""
     document = msgspec.json.decode(answer.body, type=dict[str, Any])
     return str(document["type"]).rpartition(":")[2]
 

@@ -1,4 +1,4 @@
-"""What reaches the events listener beside events: other methods and other paths, as an ASGI application."""
+"""Answer the requests of the events listener that carry no events, as an ASGI application."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ Scope = MutableMapping[str, Any]
 
 
 class EventsApp:
+    """The ASGI application for all requests that do not take the fast path."""
+
     def __init__(self, resource: EventsResource) -> None:
         self._resource = resource
 
@@ -26,10 +28,12 @@ class EventsApp:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, scope: Scope) -> Answer:
-        is_ours, route = events_target(scope["path"])
+        is_events, route = events_target(scope["path"])
         named = {FIELD_NAMES[bytes(name)]: bytes(value) for name, value in scope["headers"]}
-        if is_ours:
-            return self._resource.other(scope["method"], named, route)
+        if is_events:
+            return self._resource.other_method(scope["method"], named, route)
         if (intake := intake_target(scope["path"])) is not None:
-            return self._resource.at_intake(scope["method"], intake, scope["query_string"])
-        return await self._resource.elsewhere(scope["method"], scope["path"], named)
+            return self._resource.other_intake_method(
+                scope["method"], intake, scope["query_string"]
+            )
+        return await self._resource.other_path(scope["method"], scope["path"], named)

@@ -1,18 +1,19 @@
-"""The fates of the events of one request, as one answer. Pure.
+"""Pure. Combine the results of the events of one request into one answer.
 
-=====================================  ===========================================================
-all stored                             202, or 200 with receipts where they were asked for; marked
-                                       as a duplicate where all had been stored before
-some or none stored                    503 with the fate of each, so that only those that failed
-                                       need be sent again
-none stored, all too large for a log   413: the same bytes will never pass
-none stored, every record itself is    422: its topic rejects it (no key, its time, a schema, a policy),
-refused for good                       or its broker cannot hold it
-=====================================  ===========================================================
+====================================== ===========================================================
+all stored                             202, or 200 with receipts if the sender asked for them;
+                                       marked as a duplicate if all had been stored before
+some or none stored                    503 with the result of each event, so that the sender
+                                       repeats only the failed ones
+none stored, all too large for a log   413: the same bytes will never be accepted
+none stored, every record itself is    422: its topic rejects it (no key, its time, a schema, a
+refused for good                       policy), or its broker cannot hold it
+====================================== ===========================================================
 
-An event that one of its targets has stored is never 422, because the sender would take it for lost. What
-a broker refuses until a person acts (an unknown topic, missing rights) is 503 as well: the sender did nothing
-wrong, and its event must not be thrown away; it is told to come back later than for a passing fault.
+An event that one of its targets has stored is never 422, because the sender would take it for lost.
+A refusal that a person must resolve, such as an unknown topic or missing rights, is 503 as well.
+The sender is not at fault then, and must keep its event. Its Retry-After is longer than that of a
+passing failure.
 """
 
 from __future__ import annotations
@@ -36,36 +37,41 @@ from app.model.receipt import Receipt
 from app.routing.publications import Publication
 
 Publications = list[tuple[int, Publication]]
-"""The index of an event in its request, and one place for it: an event may have several."""
+"""The publications of a request, each with the index of its event. An event may have several."""
 
-Fate = tuple[int, Publication, PublishResult]
+EventResult = tuple[int, Publication, PublishResult]
+"""The index of an event, one of its publications, and the result of that publication."""
 
-_RETRY_AFTER = 1.0  # seconds, where the broker gives no other
-_RETRY_AFTER_OPERATOR = 30.0  # for what will not pass by itself
+_RETRY_AFTER = 1.0  # seconds, if the broker names no other wait
+_RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolve
 _TOO_LARGE = "record-too-large"
 
 
-def conclude(fates: Sequence[Fate], wants_receipts: bool) -> Answer:
-    """One answer for all; ``wants_receipts`` matters only when every event is stored."""
-    errors = [result for _, _, result in fates if isinstance(result, BrokerError)]
+def conclude(results: Sequence[EventResult], wants_receipts: bool) -> Answer:
+    """Return one answer for all results of a request. ``wants_receipts`` matters only if every
+    event is stored.
+    """
+    errors = [result for _, _, result in results if isinstance(result, BrokerError)]
     if not errors:
-        duplicate = all(_is_duplicate(result) for _, _, result in fates)
+        duplicate = all(_is_duplicate(result) for _, _, result in results)
         if wants_receipts:
-            return receipts([_entry(fate) for fate in fates], duplicate=duplicate)
+            return receipts([_entry(each) for each in results], duplicate=duplicate)
         return ACCEPTED_BEFORE if duplicate else ACCEPTED
-    if len(errors) == len(fates) and all(map(_is_final, errors)):
-        return _refused(fates, errors)
-    stored = len(fates) - len(errors)
+    if len(errors) == len(results) and all(map(_is_final, errors)):
+        return _refused(results, errors)
+    stored = len(results) - len(errors)
     code = _code(errors[0]) if not stored else "partly-stored"
-    title = f"{stored} of {len(fates)} stored" if stored else "Not stored"
+    title = f"{stored} of {len(results)} stored" if stored else "Not stored"
     retry_after = max(_retry_after(error) for error in errors)
-    open_ = {index for index, _, result in fates if not _is_final(result)}
-    events = [_with_status(fate, final=fate[0] not in open_) for fate in fates]
+    open_ = {index for index, _, result in results if not _is_final(result)}
+    events = [_with_status(each, final=each[0] not in open_) for each in results]
     return unavailable(code, title, retry_after, events=events)
 
 
 def join_faults(errors: Sequence[tuple[int, SenderError]]) -> SenderError:
-    """The faults of several events of a batch as one error, each fault with its index."""
+    """Combine the errors of several events of a batch into one error. Each fault has the index of
+    its event.
+    """
     faults = [fault for index, error in errors for fault in _faults_at(index, error)]
     first = errors[0][1]
     if all(error.code == first.code for _, error in errors):
@@ -79,9 +85,9 @@ def _faults_at(index: int, error: SenderError) -> Sequence[Fault]:
     return [msgspec.structs.replace(fault, index=index) for fault in error.faults]
 
 
-def _entry(fate: Fate) -> dict[str, Any]:
-    """One event in one place: a receipt, flat."""
-    index, publication, result = fate
+def _entry(each: EventResult) -> dict[str, Any]:
+    """Return the JSON object of one event at one target: a receipt without nesting."""
+    index, publication, result = each
     entry: dict[str, Any] = {"index": index, "route": publication.route}
     if isinstance(result, BrokerError):
         return {**entry, "broker": publication.broker, "topic": publication.topic}
@@ -96,15 +102,18 @@ def _is_duplicate(result: PublishResult) -> bool:
 
 
 def _is_final(result: PublishResult) -> bool:
-    """Return True if no time will make a place take this record."""
+    """Return True if the target will never accept this record."""
     return isinstance(result, BrokerRefused) and result.of_record
 
 
-def _with_status(fate: Fate, *, final: bool) -> dict[str, Any]:
-    """``{index, status, receipt | cause}``; an event is stored when all its entries say 202. ``final``: all places
-    of the event refuse it for good."""
-    index, _, result = fate
-    place = _entry(fate)
+def _with_status(each: EventResult, *, final: bool) -> dict[str, Any]:
+    """Return ``{index, status, receipt | cause}`` for one event at one target.
+
+    An event is stored if all its entries have status 202. With ``final``, all targets of the event
+    refuse it for good.
+    """
+    index, _, result = each
+    place = _entry(each)
     del place["index"]
     if not isinstance(result, BrokerError):
         return {"index": index, "status": 202, "receipt": place}
@@ -115,11 +124,11 @@ def _with_status(fate: Fate, *, final: bool) -> dict[str, Any]:
     return {"index": index, "status": status, "cause": cause}
 
 
-def _refused(fates: Sequence[Fate], errors: Sequence[BrokerError]) -> Answer:
+def _refused(results: Sequence[EventResult], errors: Sequence[BrokerError]) -> Answer:
     codes = [_code(error) for error in errors]
     faults = [
-        Fault(code, str(result), index=index if len(fates) > 1 else None)
-        for code, (index, _, result) in zip(codes, fates, strict=True)
+        Fault(code, str(result), index=index if len(results) > 1 else None)
+        for code, (index, _, result) in zip(codes, results, strict=True)
     ]
     if set(codes) == {_TOO_LARGE}:
         return problem(413, _TOO_LARGE, "The event is too large for its log", faults=faults)

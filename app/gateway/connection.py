@@ -1,6 +1,7 @@
 """A connection of a listener: its bounds, its deadlines, its answers and its end.
 
-What travels on it is read by ``httptools_protocol``. What both use of uvicorn is listed in ``uvicorn_adapter``.
+``httptools_protocol`` parses what arrives on the connection. ``uvicorn_adapter`` lists the parts of
+uvicorn that both modules use.
 """
 
 from __future__ import annotations
@@ -25,31 +26,38 @@ from app.gateway.answers import (
 )
 from app.gateway.http_wire import CONTINUE, Renderer
 from app.gateway.listener import Listener
-from app.gateway.read_control import PIPELINE, Flow
+from app.gateway.read_control import PIPELINE, ReadPauses
 from app.gateway.request_queue import RequestCycle, RequestQueue
-from app.gateway.timeouts import Phase, Watch
+from app.gateway.timeouts import Phase, TimeoutWatch
 from app.gateway.uvicorn_adapter import AsgiCycle, AsgiProtocol
 
 _log = logging.getLogger(__name__)
 
 IDLE, HEAD, BODY = Phase.IDLE, Phase.HEAD, Phase.BODY
 
-_PIECE = 16 * 1024  # bytes parsed before a look at how many requests they held
-_AROUND = 32  # bytes of method, version and line ends, which the bound of a whole head leaves out
-_LAST_LOOK = 0.05  # seconds a connection that drains stays open for what is already on its way
+_CHUNK = 16 * 1024  # bytes that are parsed before their requests are counted
+_LINE_OVERHEAD = (
+    32  # bytes of method, version and line ends, which the bound of a head does not count
+)
+_DRAIN_DELAY = 0.05  # seconds that a draining connection stays open for requests already sent
 _FRAMING = 16  # wire bytes of chunk framing allowed for each byte of content
-LINGERING = 64  # connections beyond the bound that are answered before they close; further ones are only closed
-_FIELD = 160  # bytes of the objects that a field is kept in, beside its text
+MAX_REFUSED_CONNECTIONS = (
+    64  # connections beyond the bound that get an answer; further ones are closed at once
+)
+_FIELD_OVERHEAD = 160  # bytes of memory for one header field, without its text
 
 
 class EndOfInput(Exception):
-    """Stops the parser: nothing more of this connection is read."""
+    """The exception that stops the parser, because nothing more of this connection is read."""
 
 
-class Connection(AsgiProtocol):
-    """``listener`` and ``renderer`` are shared by all connections of a listener."""
+class ServerConnection(AsgiProtocol):
+    """A connection of a listener, as a protocol of uvicorn.
 
-    flow: Flow  # type: ignore[assignment]  # in place of uvicorn's own
+    ``listener`` and ``renderer`` are shared by all connections of a listener.
+    """
+
+    flow: ReadPauses  # type: ignore[assignment]  # in place of uvicorn's own
 
     def __init__(
         self,
@@ -66,36 +74,38 @@ class Connection(AsgiProtocol):
         self._limits = listener.limits
         self._renderer = renderer
         self._queue = RequestQueue(self, self._limits.in_work, listener.answered)
-        self._watch = Watch(self, self._limits, self.loop)
-        self._rest = b""  # read, but not parsed yet: the queue is full, or it is others' turn
-        self._reads_on = False  # soon
-        self._ended = False  # nothing more is read ...
-        self._unread = False  # ... though the peer may still be sending
+        self._watch = TimeoutWatch(self, self._limits, self.loop)
+        self._unparsed = b""  # received, but not parsed yet
+        self._is_resuming = False  # ``_resume`` is scheduled
+        self._ended = False  # the connection reads nothing more ...
+        self._unread = False  # ... though the client may still send
         # The request being received:
         self._number = 0
         self._phase = IDLE  # IDLE, HEAD or BODY
-        self._hot = False  # taken the short way
-        self._ordinary = False  # left to uvicorn's own way
-        self._expects = False  # the peer waits for 100 Continue before it sends the body
-        self._suspect_head = False  # not all of one read: its size is still to be looked at
+        self._fast = False  # takes the fast path
+        self._is_asgi = False  # is handled by uvicorn as an ASGI request
+        self._expects = False  # the client waits for 100 Continue before it sends the body
+        self._suspect_head = (
+            False  # the head came in several reads or is large, so its size must be checked
+        )
         self._named: dict[bytes, bytes] = {}
-        self._body: bytes | bytearray = b""  # hot ones only
+        self._body: bytes | bytearray = b""  # of fast requests only
         self._body_size = 0
-        self._most_body = self._limits.body  # bytes that the body of this request may have
-        self._wire_size = 0  # bytes of the reads that hold a part of this head, or of this body
-        self._before = 0  # of these, those that may be of what came before it
-        self._head_size = 0  # of a request whose body did not come with its head
-        self._held = 0  # bytes of this request, as the listener counts them
-        self._share: str | None = None  # that the bytes of its body are charged to
+        self._most_body = self._limits.body  # largest allowed body in bytes
+        self._wire_size = 0  # bytes received in reads that contain part of this head or body
+        self._before = 0  # bytes among them that may belong to the request before
+        self._head_size = 0  # bytes of the head of a request whose body came later
+        self._held = 0  # bytes of this request that the listener counts
+        self._share: str | None = None  # the share that the body is charged to
 
-    # What the transport says
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.flow = Flow(transport)
+        self.flow = ReadPauses(transport)
         self._watch.start()
         beyond = len(self.connections) - self._limits.connections
-        if beyond > LINGERING:  # refusals that are being read take descriptors too
+        if beyond > MAX_REFUSED_CONNECTIONS:  # connections with a refusal use descriptors, too
             transport.abort()
         elif beyond > 0:
             full = busy("Too many connections are open")
@@ -103,47 +113,53 @@ class Connection(AsgiProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.stop()
-        self._ended, self._rest = True, b""
+        self._ended, self._unparsed = True, b""
         super().connection_lost(exc)
-        self._let_go()
+        self._discard_request()
         for cycle in self._queue.drop():
             cycle.disconnected = True
             cycle.message_event.set()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """The peer sends no more. It still gets the answers that are due, where the transport can
-        stay half open (TLS cannot)."""
-        if self._rest:
+        """Handle the end of the client's input. Pending answers are still sent if the transport can
+        stay half open; TLS cannot.
+        """
+        if self._unparsed:
             self._feed_in_pieces(b"", at_once=True)
         if not self._ended:
-            self._withdraw()
-        self._let_go()
+            self._abandon_request()
+        self._discard_request()
         self._ended, self._unread, self._phase = True, False, IDLE
         self._queue.drain()
         return len(self._queue) > 0 and self.scheme == "http"
 
     def data_received(self, data: bytes) -> None:
-        if len(data) <= _PIECE and not self._rest and not self._ended:
+        if len(data) <= _CHUNK and not self._unparsed and not self._ended:
             data = self._feed(data)
         if data:
             self._feed_in_pieces(data)
 
     def _feed_in_pieces(self, data: bytes, *, at_once: bool = False) -> None:
-        """One read can hold thousands of small requests: no more are parsed than may wait, and behind each
-        piece that held several it is the turn of other connections, but for ``at_once``."""
-        data = self._rest + data
+        """Parse received data in pieces of 16 KiB while the request queue has room.
+
+        One read can contain thousands of small requests. After a piece with several requests, other
+        connections get their turn, unless ``at_once`` is set.
+        """
+        data = self._unparsed + data
         while data and not self._ended and not self._is_full():
             number = self._number
-            piece, data = data[:_PIECE], data[_PIECE:]
+            piece, data = data[:_CHUNK], data[_CHUNK:]
             data = self._feed(piece) + data
             if data and self._number > number + 1 and not (at_once or self.flow.write_paused):
                 self.flow.hold(PIPELINE)
-                self._read_on_soon()
+                self._resume_soon()
                 break
-        self._rest = b"" if self._ended else data
+        self._unparsed = b"" if self._ended else data
 
     def _feed(self, data: bytes) -> bytes:
-        """Parse. Returns what is to be parsed again: nothing, but for an upgrade."""
+        """Parse ``data``. Return bytes that must be parsed again; there are some only after an
+        upgrade request.
+        """
         phase, number = self._phase, self._number
         self._suspect_head = phase is HEAD or len(data) > self._limits.header_bytes
         try:
@@ -151,7 +167,7 @@ class Connection(AsgiProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             return self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._refuse(_answer_to(error))
+            self._refuse(_parser_error_answer(error))
         if self._phase is not IDLE and not self._ended:
             if self._phase is not phase or self._number != number:
                 is_first = phase is IDLE and self._phase is HEAD and self._number == number + 1
@@ -164,32 +180,38 @@ class Connection(AsgiProtocol):
 
     @abc.abstractmethod
     def _ignore_upgrade(self, rest: bytes) -> bytes:
-        """The request that asked for an upgrade, as one that did not, and ``rest`` behind it."""
+        """Return the request as bytes without its Upgrade field, followed by ``rest``."""
 
     def _bound_wire(self, size: int) -> None:
-        """``size`` bytes were read of one head or one body. What the parser keeps to itself of them (an endless
-        field, an endless trailer) has a bound too (reliability S5)."""
+        """Count ``size`` received bytes of one head or body, and refuse the request if its framing
+        is too large.
+
+        This bounds bytes that the parser keeps to itself, such as an endless header field or
+        trailer.
+        """
         self._wire_size += size
         framing = self._wire_size - self._body_size - self._before
-        if framing > self._limits.header_bytes + _AROUND + _FRAMING * self._body_size:
+        if framing > self._limits.header_bytes + _LINE_OVERHEAD + _FRAMING * self._body_size:
             self._refuse(HEAD_TOO_LARGE)
 
     def _bound_body(self, size: int) -> None:
-        """Of either way; in the parser's callback."""
+        """Count ``size`` body bytes, and refuse the request if its body is too large. The parser
+        calls this method.
+        """
         self._body_size += size
         if self._body_size > self._most_body:
             self._stop(BODY_TOO_LARGE)
 
     def _hold(self) -> None:
-        """Charge what an unfinished request takes, which is bounded over all connections together (reliability G4)."""
+        """Charge the memory of the unfinished request to the bounds of the listener."""
         if self._ended:
             return
         if self._phase is HEAD:
-            self._held = self._wire_size + _FIELD * len(self.headers)
+            self._held = self._wire_size + _FIELD_OVERHEAD * len(self.headers)
             self._listener.hold_head(self, self._held)
             return
         if not self._held:
-            self._head_size = sum(_FIELD + len(n) + len(v) for n, v in self.headers)
+            self._head_size = sum(_FIELD_OVERHEAD + len(n) + len(v) for n, v in self.headers)
             self._share = self._body_share()
         size = 0 if self._discards_body() else self._head_size + self._body_size
         more, self._held = size - self._held, size
@@ -197,33 +219,39 @@ class Connection(AsgiProtocol):
             self._refuse(busy("Too many request bodies are unfinished"))
 
     def _discards_body(self) -> bool:
-        """Return whether an ordinary request was answered before its body was whole: the rest is not kept."""
-        return self._ordinary and self.cycle.response_complete
+        """Return True if an ASGI request was answered before its body arrived. The remaining body
+        is then not stored.
+        """
+        return self._is_asgi and self.cycle.response_complete
 
     def _body_share(self) -> str | None:
-        """Return the share that the body of this request is charged to, as ``BodyShares.hold`` has it."""
+        """Return the share that the body of this request is charged to, a key of
+        ``BodyShares.hold``.
+        """
         return None
 
     def _release(self) -> None:
-        """The listener's bounds are free of this request: its head is whole, or the request is, or gone."""
+        """Stop charging this request to the listener, because its head or body is complete or the
+        request ended.
+        """
         if self._phase is HEAD:
-            self._listener.let_go_head(self)
+            self._listener.release_head(self)
         else:
             self._listener.bodies.hold(self._share, -self._held)
         self._held = 0
 
-    def _let_go(self) -> None:
-        """Nothing of the request being received is kept."""
+    def _discard_request(self) -> None:
+        """Release everything that is stored of the request being received."""
         self._release()
         self._body = b""
         self._named = {}
         self.headers = []
-        self.parser = None  # type: ignore[assignment]  # it keeps the field that is not whole
+        self.parser = None  # type: ignore[assignment]  # the parser holds an unfinished field
 
     def make_room(self) -> None:
         self._refuse(busy("Too many request heads are unfinished"))
 
-    # What uvicorn's way says
+    # Callbacks of uvicorn
 
     def asgi_ready(self, cycle: AsgiCycle, app: Any) -> None:
         self._queue.add_asgi(cycle, app)
@@ -236,15 +264,17 @@ class Connection(AsgiProtocol):
         self._queue.asgi_completed()
 
     def shutdown(self) -> None:
-        """The server goes. What is due is answered, what is on its way is read; then it closes."""
+        """Begin to drain, because the server stops. Pending requests are answered, then the
+        connection closes.
+        """
         self._queue.drain()
-        self.loop.call_later(_LAST_LOOK, self._close_if_idle)
+        self.loop.call_later(_DRAIN_DELAY, self._close_if_idle)
 
-    # What the queue asks
+    # Calls of the request queue
 
     @abc.abstractmethod
     def publish(self, cycle: RequestCycle) -> Answer | None:
-        """A request of the short way."""
+        """Begin to publish a fast request. Return the answer if it is known at once, else None."""
 
     def write(self, answer: Answer, *, last: bool) -> None:
         transport = self.transport
@@ -256,36 +286,38 @@ class Connection(AsgiProtocol):
             self._close()
 
     def is_receiving(self) -> bool:
-        return self._phase is HEAD or (self._phase is BODY and self._hot) or bool(self._rest)
+        return self._phase is HEAD or (self._phase is BODY and self._fast) or bool(self._unparsed)
 
     def queue_changed(self) -> None:
         if self.flow.read_paused and not self._queue.is_full:
-            self._read_on_soon()
+            self._resume_soon()
         if self._expects:
             self._continue()
         if self._queue.draining:
             self._close_if_idle()
 
-    def _read_on_soon(self) -> None:
-        if not self._reads_on:
-            self._reads_on = True
-            self.loop.call_soon(self._read_on)
+    def _resume_soon(self) -> None:
+        if not self._is_resuming:
+            self._is_resuming = True
+            self.loop.call_soon(self._resume)
 
-    def _read_on(self) -> None:
-        """What has been read already comes first."""
-        self._reads_on = False
-        if self._rest:
+    def _resume(self) -> None:
+        """Parse the data received before, then read on."""
+        self._is_resuming = False
+        if self._unparsed:
             self._feed_in_pieces(b"")
-        if not self._rest and not self._is_full():
+        if not self._unparsed and not self._is_full():
             self.flow.release(PIPELINE)
 
     def _is_full(self) -> bool:
-        """Not while an ordinary request waits for its body: it holds its place already."""
-        return self._queue.is_full and not (self._ordinary and self._phase is BODY)
+        """Return True if no request may be added. An ASGI request that waits for its body is in the
+        queue already.
+        """
+        return self._queue.is_full and not (self._is_asgi and self._phase is BODY)
 
-    # What the watch asks
+    # Calls of the time-out watch
 
-    def standing(self) -> tuple[Phase, Hashable]:
+    def current_state(self) -> tuple[Phase, Hashable]:
         closing = self.transport.is_closing()
         if closing or (self._ended and not len(self._queue)):
             return Phase.CLOSING, closing
@@ -305,27 +337,31 @@ class Connection(AsgiProtocol):
         else:
             self.transport.close()
 
-    # Endings
+    # Ends of the connection
 
     def _stop(self, answer: Answer) -> NoReturn:
         self._refuse(answer)
         raise EndOfInput
 
     def _refuse(self, answer: Answer) -> None:
-        """The last answer of this connection, behind those that are due."""
+        """Refuse the request being received. The refusal is the last answer of this connection,
+        after those that are due.
+        """
         if self._ended:
             return
-        may_answer = self._withdraw()
-        self._let_go()
+        may_answer = self._abandon_request()
+        self._discard_request()
         self._ended = self._unread = True
         if may_answer:
             self._queue.add_refusal(self._listener.refused(answer))
         else:
             self.transport.close()
 
-    def _withdraw(self) -> bool:
-        """The request being received will never be whole. Whether it may still be answered here."""
-        if not self._ordinary or self._phase is not BODY:
+    def _abandon_request(self) -> bool:
+        """Mark the request being received as incomplete for ever. Return True if it may still be
+        answered here.
+        """
+        if not self._is_asgi or self._phase is not BODY:
             return True
         cycle = self.cycle
         cycle.disconnected = True
@@ -334,8 +370,11 @@ class Connection(AsgiProtocol):
         return not cycle.response_started
 
     def _close(self) -> None:
-        """Behind the last answer. A peer that is still sending is read for a while: a connection
-        closed with unread bytes is reset, and the peer would not see its answer."""
+        """Close the connection after its last answer.
+
+        If the client is still sending, its bytes are read for a while. A connection that is closed
+        with unread bytes is reset, and the client might not get the answer.
+        """
         self._ended = True
         if not self._unread:
             self.transport.close()
@@ -345,18 +384,20 @@ class Connection(AsgiProtocol):
             self.transport.write_eof()
 
     def _close_if_idle(self) -> None:
-        if not len(self._queue) and self._phase is IDLE and not (self._unread or self._rest):
+        if not len(self._queue) and self._phase is IDLE and not (self._unread or self._unparsed):
             self.transport.close()
 
     def _continue(self) -> None:
-        """``100 Continue``, once everything before it is answered and the body will be read."""
+        """Send ``100 Continue`` once all earlier requests are answered."""
         if not len(self._queue) and not self._ended and not self.transport.is_closing():
             self._expects = False
             self.transport.write(CONTINUE)
 
 
-def _answer_to(error: httptools.HttpParserError) -> Answer:
-    """400 for what is no HTTP; a fault of ours inside a callback is said to be ours."""
+def _parser_error_answer(error: httptools.HttpParserError) -> Answer:
+    """Return 400 for input that is not HTTP. Return 500, and log the error, if a callback of the
+    parser failed.
+    """
     cause = error.__context__
     known = (type(None), EndOfInput, httptools.HttpParserError, UnicodeError)
     if isinstance(cause, known):

@@ -1,6 +1,6 @@
-"""Content-Encoding of a request body, undone under the body bound (reliability S7). Pure.
+"""Pure. Decode the Content-Encoding of a request body within the bound of bodies.
 
-The coding ends here: what is published is the content, and the header is not forwarded.
+The coding ends here: the decoded content is published, and the header is not forwarded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from app.gateway.answers import UNSUPPORTED_CODING
 
 
 def coding_of(value: bytes) -> bytes:
-    """The one coding to undo; ``b""`` for none. Raises SenderError (415) for any other."""
+    """Return the one supported coding of a Content-Encoding value, or ``b""`` for none. Raise
+    SenderError (415) for any other.
+    """
     try:
         return codings.coding_of(value)
     except codings.UnknownCoding:
@@ -21,7 +23,9 @@ def coding_of(value: bytes) -> bytes:
 
 
 def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
-    """``body`` without its coding. Never makes more than ``bound`` bytes (413)."""
+    """Return ``body`` without its coding. Raise SenderError (413) if it would exceed ``bound``
+    bytes.
+    """
     coding = coding_of(value)
     if not coding or not body:
         return body
@@ -38,7 +42,9 @@ def decode_content(value: bytes, body: bytes, bound: int) -> bytes:
 def _unsupported(value: bytes) -> SenderError:
     shown = value[:60].decode("latin-1")
     fault = Fault(
-        UNSUPPORTED_CODING, f"Content-Encoding {shown!r} is not known.", "header content-encoding"
+        UNSUPPORTED_CODING,
+        f"Content-Encoding {shown!r} is not supported.",
+        "header content-encoding",
     )
     return SenderError(
         "Unsupported content encoding", status=415, code=UNSUPPORTED_CODING, faults=(fault,)

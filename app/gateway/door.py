@@ -1,7 +1,7 @@
-"""The door of the events listener: from the head of a request to its caller, or to a refusal.
+"""Authenticate the sender of a request by its head: return the caller or a refusal.
 
-Credentials are looked for in this order, and the first that is there decides: a producer's own header,
-``Authorization: Bearer``, the client certificate. Nothing of a credential is logged or repeated.
+The first credential in this order counts: a producer's own header, ``Authorization: Bearer``, the
+client certificate. No part of a credential is logged or repeated.
 """
 
 from __future__ import annotations
@@ -27,22 +27,28 @@ from app.model.quota import EventQuota
 if TYPE_CHECKING:
     from app.access.signatures import Keys
 
-_sha256 = hashlib.sha256  # of every request
-REMEMBERED = 10_000  # verified tokens
-REMEMBERED_FOR = 300.0  # seconds, or until the token expires
-ADDRESSES = 10_000  # whose quotas are counted
+_sha256 = hashlib.sha256  # a local name, because every request needs it
+MAX_CACHED_TOKENS = 10_000  # verified tokens in the cache
+TOKEN_CACHE_SECONDS = 300.0  # or until the token expires, if that is earlier
+MAX_ADDRESSES = 10_000  # addresses whose quotas are counted
 NOT_AUTHENTICATED = "not-authenticated"
 ISSUER_UNAVAILABLE = "issuer-unavailable"
-_IPV6_HOST = 64  # bits of an address that its network gives out
+_IPV6_HOST = 64  # bits of an address that belong to the host
 
 
 Verdict = EventSender | Pending | Answer | None
-"""The caller; a question to wait for; a refusal; or, where access is open, nobody in particular."""
+"""The caller, a question whose answer is needed, a refusal, or None for an anonymous sender if
+access is open.
+"""
 IssuerOf = Callable[[JwtRule], Issuer]
 
 
-class _Remembered(NamedTuple):
-    """``until``: of the monotonic clock. It holds as long as the issuer has the same ``keys``."""
+class _VerifiedToken(NamedTuple):
+    """A verified token in the cache.
+
+    It is valid until ``until``, in seconds of the monotonic clock, and while the issuer has the
+    same ``keys``.
+    """
 
     caller: EventSender
     until: float
@@ -51,28 +57,30 @@ class _Remembered(NamedTuple):
 
 
 class Addresses:
-    """The quotas of addresses without a credential. It outlives the doors of a service, so that a reload gives no
-    address its burst again."""
+    """The quotas of senders without a credential, counted by network address.
+
+    They outlive a reload, so a reload gives no address a new burst.
+    """
 
     def __init__(self, quota: EventQuota) -> None:
         self._quota = quota_of(quota)
         self._callers: OrderedDict[str, EventSender] = OrderedDict()
 
     def apply(self, quota: EventQuota, now: float) -> None:
-        """Apply another quota from now on, also to addresses that are counted already."""
+        """Apply a new quota from now on, also to addresses that are counted already."""
         self._quota = quota_of(quota)
         for caller in self._callers.values():
             if caller.allowance is not None:
                 caller.allowance.apply(self._quota, now)
 
     def caller(self, address: str) -> EventSender:
-        """Return the caller that stands for the network of an address."""
+        """Return the caller for the network of an address, with the quota of that network."""
         network = network_of(address)
         caller = self._callers.get(network)
         if caller is not None:
-            self._callers.move_to_end(network)  # the address that is silent for longest comes first
+            self._callers.move_to_end(network)  # the address that was idle for longest comes first
             return caller
-        if len(self._callers) >= ADDRESSES:
+        if len(self._callers) >= MAX_ADDRESSES:
             self._callers.popitem(last=False)
         caller = self._callers[network] = EventSender("", _EVERY_RIGHT, self._quota)
         return caller
@@ -82,7 +90,12 @@ class Addresses:
 
 
 class Door:
-    """One configuration's judgement of senders. It is immutable but for the tokens that it remembers as verified."""
+    """Authentication of senders under one configuration. It changes only in its cache of verified
+    tokens.
+
+    With ``is_open``, a sender without a credential is accepted, within the quota of its address if
+    ``addresses`` is given.
+    """
 
     def __init__(
         self,
@@ -93,8 +106,6 @@ class Door:
         is_open: bool,
         addresses: Addresses | None = None,
     ) -> None:
-        """``is_open``: a sender without a credential may send too, within the quota of its address, if ``addresses``
-        are counted."""
         self.producers = producers
         self._own_headers = producers.headers
         self._bearers = producers.bearers
@@ -102,7 +113,7 @@ class Door:
         self._clock = clock
         self._monotonic = clock.monotonic
         self.is_open = is_open
-        self._tokens: OrderedDict[bytes, _Remembered] = OrderedDict()
+        self._tokens: OrderedDict[bytes, _VerifiedToken] = OrderedDict()
         self._addresses = addresses
 
     def judge(
@@ -112,13 +123,20 @@ class Door:
         sans: Sequence[San],
         address: str,
     ) -> Verdict:
-        """``sans``: of the client certificate. ``address``: of the client."""
+        """Authenticate the sender of a request.
+
+        Args:
+            headers: the header pairs.
+            named: the headers as a mapping.
+            sans: the subject alternative names of the client certificate.
+            address: the address of the client.
+        """
         if self._own_headers and (verdict := self._by_own_header(headers, named)) is not None:
             return verdict
         value = named.get(AUTHORIZATION)
         if value is not None:
-            if len(named) == len(headers):  # the usual way: nothing is repeated
-                caller = self._known(_sha256(value).digest())
+            if len(named) == len(headers):  # usual: no header is repeated
+                caller = self._cached(_sha256(value).digest())
                 if caller is not None:
                     return caller
             if value[:6].lower() == b"bearer" and value[6:7] == b" ":
@@ -130,17 +148,21 @@ class Door:
         return None if self._addresses is None else self._addresses.caller(address)
 
     def demand_one(self, caller: EventSender) -> None:
-        """Before anything of a body is read. Raises QuotaExceeded where not even one event could be taken."""
+        """Raise QuotaExceeded if the quota has no room for one event. Called before a body
+        is read.
+        """
         if caller.allowance is not None:
             demand_one(caller.allowance, self._monotonic())
 
     def charge_one(self, caller: EventSender) -> None:
-        """For a request whose events nobody could count: looking at it was work all the same."""
+        """Charge one event for a request whose events could not be counted, because it still caused
+        work.
+        """
         if caller.allowance is not None:
             caller.allowance.take(1, self._monotonic())
 
     def judge_again(self, pending: Pending) -> EventSender | Answer:
-        """Once the question has an end."""
+        """Authenticate the sender of a token once the question to its issuer has ended."""
         verdict = self._by_token(pending.token, pending.digest, pending.since)
         assert not isinstance(verdict, Pending)  # noqa: S101 - nothing is asked
         return verdict
@@ -150,7 +172,7 @@ class Door:
     ) -> EventSender | Answer | None:
         for header in self._own_headers:
             if (value := named.get(header)) is not None:
-                if _repeats(headers, named, header):
+                if _is_repeated(headers, named, header):
                     return _REPEATED
                 return self.producers.by_key(header, digest_of(value)) or _UNKNOWN_KEY
         return None
@@ -158,23 +180,27 @@ class Door:
     def _by_bearer(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], credential: bytes
     ) -> EventSender | Pending | Answer:
-        """However the word before it is written."""
-        if _repeats(headers, named, AUTHORIZATION):
+        """Authenticate by a bearer credential. The word Bearer may have any case."""
+        if _is_repeated(headers, named, AUTHORIZATION):
             return _REPEATED
         digest = digest_of(BEARER + credential)
-        return self._known(digest) or self._by_token(credential, digest)
+        return self._cached(digest) or self._by_token(credential, digest)
 
     def _by_token(
         self, token: bytes, digest: bytes, since: int | None = None
     ) -> EventSender | Pending | Answer:
-        """``since``: how often the issuer had been asked when the token came, if it was asked because of the token."""
+        """Authenticate by a token.
+
+        ``since`` is the number of questions to the issuer when the token came, if the token caused
+        a question; else None.
+        """
         if not self._issuers or token.count(b".") != 2:  # noqa: PLR2004 - of three parts
             return _UNKNOWN_KEY
         try:
             head = read_head(token)
             return self._verified(token, digest, head, since)
         except BadToken as error:
-            return _refused(error.code, str(error), "invalid_token")
+            return _unauthenticated(error.code, str(error), "invalid_token")
 
     def _verified(
         self, token: bytes, digest: bytes, head: Head, since: int | None
@@ -194,12 +220,14 @@ class Door:
         now = self._clock.now()
         claims = key.verify(token, now)
         caller: EventSender = one_of(self.producers.by_claims(head.issuer, claims), "token")
-        until = self._monotonic() + min(REMEMBERED_FOR, ends_at(claims) - now)
-        self._remember(digest, _Remembered(caller, until, issuer, keys))
+        until = self._monotonic() + min(TOKEN_CACHE_SECONDS, ends_at(claims) - now)
+        self._cache(digest, _VerifiedToken(caller, until, issuer, keys))
         return caller
 
-    def _known(self, digest: bytes) -> EventSender | None:
-        """Of a key, or of a token that was verified not long ago."""
+    def _cached(self, digest: bytes) -> EventSender | None:
+        """Return the caller of a known key or of a recently verified token, by its digest; else
+        None.
+        """
         caller = self._bearers.get(digest)
         if caller is not None:
             return caller
@@ -209,17 +237,20 @@ class Door:
         caller, until, issuer, keys = known
         return caller if issuer.keys is keys and self._monotonic() < until else None
 
-    def _remember(self, digest: bytes, verified: _Remembered) -> None:
+    def _cache(self, digest: bytes, verified: _VerifiedToken) -> None:
         tokens = self._tokens
         tokens.pop(digest, None)
-        if len(tokens) >= REMEMBERED:
+        if len(tokens) >= MAX_CACHED_TOKENS:
             tokens.popitem(last=False)
         tokens[digest] = verified
 
 
 def _unknown_key(issuer: Issuer, since: int | None) -> Answer:
-    """Return 503 unless the issuer has answered after the token came. Its keys may be new: a sender would throw away
-    the events of a good token that is called bad. Raises BadToken."""
+    """Return 503 unless the issuer has answered since the token came. Otherwise, raise BadToken.
+
+    The issuer may have new keys. A sender would discard the events of a good token that is called
+    bad.
+    """
     if issuer.keys is None:
         return unavailable(ISSUER_UNAVAILABLE, _NO_KEYS, max(issuer.wait(), _RETRY_AFTER))
     if since is not None and issuer.has_answered(since):
@@ -227,20 +258,24 @@ def _unknown_key(issuer: Issuer, since: int | None) -> Answer:
     return unavailable(ISSUER_UNAVAILABLE, _NEW_KEYS, issuer.wait())
 
 
-def _repeats(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
-    """Two of a kind: what a proxy checked might not be what is read here."""
+def _is_repeated(headers: HeaderPairs, named: Mapping[bytes, bytes], wanted: bytes) -> bool:
+    """Return True if the header occurs more than once. A proxy might have checked another one than
+    this process reads.
+    """
     return len(named) != len(headers) and sum(name == wanted for name, _ in headers) > 1
 
 
 def network_of(address: str) -> str:
-    """Return the sender of an address: of an IPv6 address its first 64 bits, because one sender has all of them."""
+    """Return the network of an address: the first 64 bits of an IPv6 address, because one sender
+    has all of them.
+    """
     if ":" not in address or "." in address:
         return address
     return f"{int(IPv6Address(address)) >> _IPV6_HOST:x}/64"
 
 
-def _refused(code: str, detail: str, error: str = "") -> Answer:
-    """401 with a challenge (RFC 6750 3)."""
+def _unauthenticated(code: str, detail: str, error: str = "") -> Answer:
+    """Return 401 with a challenge (RFC 6750 3)."""
     challenge = 'Bearer realm="skybridge"' + (f', error="{error}"' if error else "")
     return problem(
         401,
@@ -253,16 +288,18 @@ def _refused(code: str, detail: str, error: str = "") -> Answer:
 
 _EVERY_RIGHT = Rights("", May())
 _RETRY_AFTER = 5.0  # seconds
-_NO_KEYS = "The keys of the token's issuer could not be got yet"
+_NO_KEYS = "The keys of the token's issuer could not be fetched yet"
 _NEW_KEYS = "The token names a signing key that is not known, and its issuer cannot be asked for new keys now"
-_NO_CREDENTIAL = _refused(
+_NO_CREDENTIAL = _unauthenticated(
     "no-credential",
     "Send the key or token of a producer as Authorization: Bearer KEY, or a client certificate.",
 )
-_UNKNOWN_KEY = _refused(
+_UNKNOWN_KEY = _unauthenticated(
     "unknown-credential", "The key or token is of no producer.", "invalid_token"
 )
-_REPEATED = _refused("repeated-credential", "The credential was sent twice.", "invalid_request")
-_AMBIGUOUS = _refused(
+_REPEATED = _unauthenticated(
+    "repeated-credential", "The credential was sent twice.", "invalid_request"
+)
+_AMBIGUOUS = _unauthenticated(
     "ambiguous-credential", "The client certificate matches several producers.", "invalid_token"
 )

@@ -1,4 +1,4 @@
-"""Answers as the bytes of HTTP/1.1 (RFC 9112)."""
+"""Convert answers to the bytes of HTTP/1.1 (RFC 9112)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ _STATUS_LINES = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in
 
 
 class Renderer:
-    """Writes answers; the plain 202 is ready made, and so is what was answered last. One for all connections of a listener.
-
-    ``defaults`` are the headers of every answer (``date`` where it is switched on). The list is
-    replaced, never changed, about once a second: so its identity says whether it is still the same.
+    """Converts answers to bytes, for all connections of a listener. The plain 202 and the last
+    answer are cached.
     """
 
     def __init__(self) -> None:
-        self._seen: list[tuple[bytes, bytes]] = []
+        self._defaults: list[tuple[bytes, bytes]] = []
         self._shared = b""
         self._accepted = _render(ACCEPTED, b"")
         self._last = ACCEPTED, self._accepted
 
     def render(self, answer: Answer, defaults: list[tuple[bytes, bytes]], *, last: bool) -> bytes:
-        """``last``: nothing follows on this connection (RFC 9112 9.6)."""
-        if defaults is not self._seen:
+        """Return the bytes of an answer.
+
+        Args:
+            answer: the answer.
+            defaults: the headers of every answer, such as ``date``. uvicorn replaces this list
+                about once a second and never changes it, so its identity shows a change.
+            last: whether the connection closes after this answer (RFC 9112 9.6).
+        """
+        if defaults is not self._defaults:
             self._renew(defaults)
         if answer is ACCEPTED and not last:
             return self._accepted
@@ -39,7 +44,7 @@ class Renderer:
         return rendered
 
     def _renew(self, defaults: list[tuple[bytes, bytes]]) -> None:
-        self._seen = defaults
+        self._defaults = defaults
         self._shared = b"".join(b"%b: %b\r\n" % pair for pair in defaults)
         self._accepted = _render(ACCEPTED, self._shared)
         self._last = ACCEPTED, self._accepted

@@ -1,8 +1,10 @@
-"""What travels on a connection: uvicorn's httptools protocol with bounds, and with a short way for events.
+"""The parser callbacks of a connection: uvicorn's httptools protocol with bounds, and with a fast
+path for events.
 
-On the events listener ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}``, and ``POST`` to
-``/in/{name}``, are taken before an ASGI scope is built and answered here; all else goes uvicorn's own way. Both share one queue, so that
-answers leave in the order the requests came.
+On the events listener, ``POST`` and ``PUT`` to ``/events`` and ``/events/{route}`` take the fast
+path, and so does ``POST`` to ``/in/{name}``. They are answered without an ASGI scope. All other
+requests are ASGI requests of uvicorn. Both kinds share one queue, so answers leave in the order of
+the requests.
 """
 
 from __future__ import annotations
@@ -29,26 +31,26 @@ from app.gateway.answers import (
     Answer,
     from_sender_error,
 )
-from app.gateway.connection import BODY, HEAD, IDLE, Connection, EndOfInput
+from app.gateway.connection import BODY, HEAD, IDLE, EndOfInput, ServerConnection
 from app.gateway.door import Door
 from app.gateway.intakes import UnknownIntake
-from app.gateway.listener import STRANGERS
+from app.gateway.listener import UNAUTHENTICATED
 from app.gateway.read_control import PIPELINE
-from app.gateway.request import Pending, Request, events_target, intake_target
+from app.gateway.request import EventRequest, Pending, events_target, intake_target
 from app.gateway.request_queue import RequestCycle
 from app.gateway.resource import POSTS, EventsResource
 
-_BEARING = frozenset({b"POST", b"PUT", b"PATCH"})  # methods whose requests bear a body
-_LONGEST_TARGET = 0xFFFF  # bytes that the parser of URLs reads; RFC 9112 3 asks for 8,000
+_METHODS_WITH_BODY = frozenset({b"POST", b"PUT", b"PATCH"})  # methods whose requests have a body
+_MAX_TARGET = 0xFFFF  # bytes that the URL parser can read; RFC 9112 3 asks for 8,000
 _FIELD_OVERHEAD = 4  # ": " and the line end
 
 
-class HttpProtocol(Connection):
-    """The parser's callbacks, in the order in which they come."""
+class HttpProtocol(ServerConnection):
+    """The callbacks of the HTTP parser, in the order in which the parser calls them."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._max_fields = self._room = self._limits.header_fields
+        self._max_fields = self._fields_left = self._limits.header_fields
         self._route: str | None = None
         self._intake: str | None = None
         self._query = b""
@@ -63,9 +65,9 @@ class HttpProtocol(Connection):
         self.url = b""
         self.headers = []
         self._phase = HEAD
-        self._room = self._max_fields
+        self._fields_left = self._max_fields
         self._number += 1
-        self._hot = self._ordinary = False
+        self._fast = self._is_asgi = False
         self._expects = False
         self._upgrades = False
         self._body = b""
@@ -74,16 +76,18 @@ class HttpProtocol(Connection):
 
     def on_url(self, url: bytes) -> None:
         self.url += url
-        if len(self.url) > _LONGEST_TARGET:
+        if len(self.url) > _MAX_TARGET:
             self._stop(TARGET_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         headers = self.headers
-        if len(headers) >= self._room:
+        if len(headers) >= self._fields_left:
             if self._phase is not HEAD:
-                return  # a trailer: never merged into the head (RFC 9110 6.5.1)
+                return  # a trailer, which must not be merged into the head (RFC 9110 6.5.1)
             self._stop(HEAD_TOO_LARGE)
-        headers.append((FIELD_NAMES[name], value.rstrip(b" \t")))  # OWS (RFC 9112 5)
+        headers.append(
+            (FIELD_NAMES[name], value.rstrip(b" \t"))
+        )  # optional white space (RFC 9112 5)
 
     def on_headers_complete(self) -> None:
         if self._suspect_head:
@@ -91,7 +95,7 @@ class HttpProtocol(Connection):
         if self._held:
             self._release()
         self._phase = BODY
-        self._room = 0
+        self._fields_left = 0
         self._wire_size = 0
         named = self._named = dict(self.headers)
         parser = self.parser
@@ -103,15 +107,15 @@ class HttpProtocol(Connection):
             self._read_connection(named)
         if b"host" not in named or len(named) != len(self.headers):
             self._demand_host()
-        self._judge_head(named)
-        if self._is_hot():
-            self._hot = True
+        self._check_head(named)
+        if self._takes_fast_path():
+            self._fast = True
         else:
             self._leave_to_asgi()
 
     def on_body(self, body: bytes) -> None:
         self._bound_body(len(body))
-        if not self._hot:
+        if not self._fast:
             super().on_body(body)
             return
         self._expects = False
@@ -132,12 +136,12 @@ class HttpProtocol(Connection):
             return
         if not self._keeps:
             self._ended = True
-        if not self._hot:
+        if not self._fast:
             super().on_message_complete()
         else:
             if type(body) is not bytes:
                 body = bytes(body)
-            request = Request(
+            request = EventRequest(
                 self.headers,
                 self._named,
                 body,
@@ -147,7 +151,7 @@ class HttpProtocol(Connection):
                 self._pending,
                 self._intake,
             )
-            self._queue.add_hot(request, last=not self._keeps)
+            self._queue.add_fast(request, last=not self._keeps)
         if self._queue.is_full:
             self.flow.hold(PIPELINE)
 
@@ -157,7 +161,11 @@ class HttpProtocol(Connection):
             self._stop(HEAD_TOO_LARGE)
 
     def _read_connection(self, named: dict[bytes, bytes]) -> None:
-        """Read what the version decides. As in uvicorn HTTP/1.0 is never kept alive, and it knows no 100 (RFC 9110 10.1.1)."""
+        """Decide by the HTTP version whether the connection is kept and ``100 Continue`` is
+        expected.
+
+        As in uvicorn, HTTP/1.0 is never kept alive. It has no status 100 (RFC 9110 10.1.1).
+        """
         version = self.parser.get_http_version()
         if version == "1.0":
             self._keeps = False
@@ -168,26 +176,30 @@ class HttpProtocol(Connection):
             self._expects = named.get(b"expect", b"").lower() == b"100-continue"
 
     def _demand_length(self, named: dict[bytes, bytes]) -> None:
-        """Refuse a request of HTTP/1.0 whose body has no certain end (RFC 1945 8.3, RFC 9112 6.1): the parser would
-        drop the body, and the sender would be told that it was taken."""
+        """Refuse an HTTP/1.0 request whose body has no certain end (RFC 1945 8.3, RFC 9112 6.1).
+
+        The parser would drop such a body, and the sender would get a success.
+        """
         if b"transfer-encoding" in named:
             self._stop(NO_CODING)
-        if b"content-length" not in named and self.parser.get_method() in _BEARING:
+        if b"content-length" not in named and self.parser.get_method() in _METHODS_WITH_BODY:
             self._stop(NO_LENGTH)
 
     def _demand_host(self) -> None:
-        """Exactly one in a request of HTTP/1.1 (RFC 9112 3.2)."""
+        """Refuse a request without exactly one Host field; HTTP/1.0 needs none (RFC 9112 3.2)."""
         count = [name for name, _ in self.headers].count(b"host")
         if count > 1 or (not count and self.parser.get_http_version() == "1.1"):
             self._stop(NO_HOST)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A peer that sends no more has left: its stream, or its long poll, ends at once."""
+        """Handle the end of the client's input as its departure: its stream or long poll ends at
+        once.
+        """
         super().eof_received()
         return False
 
-    def _judge_head(self, named: dict[bytes, bytes]) -> None:
-        """Refuse what the head alone tells."""
+    def _check_head(self, named: dict[bytes, bytes]) -> None:
+        """Refuse the request if its head justifies that."""
         refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
@@ -196,30 +208,38 @@ class HttpProtocol(Connection):
             self._stop(BODY_TOO_LARGE)
 
     def _largest_body(self) -> int:
-        """Return the most bytes that the body of this request may have. Called before ``_is_hot``."""
+        """Return the largest allowed body of this request in bytes. The head is checked before the
+        path is chosen.
+        """
         return self._limits.body
 
-    def _is_hot(self) -> bool:
-        """Whether the request goes the short way."""
+    def _takes_fast_path(self) -> bool:
+        """Return True if the request takes the fast path."""
         return False
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
         raise NotImplementedError
 
     def _leave_to_asgi(self) -> None:
-        """Let uvicorn build the scope and the cycle, late, from what was read so far."""
+        """Let uvicorn build the ASGI scope and cycle from the head that was read."""
         url, headers, expects = self.url, self.headers, self._expects
         super().on_message_begin()
         self.url = _origin_form(url)
         self.expect_100_continue, self._expects = expects, False
-        self.headers.extend((name.lower(), value) for name, value in headers)  # as ASGI wants it
-        self._ordinary = True
-        self.cycle = None  # type: ignore[assignment]  # the queue says when it begins, not uvicorn
+        self.headers.extend(
+            (name.lower(), value) for name, value in headers
+        )  # ASGI demands lower case
+        self._is_asgi = True
+        self.cycle = None  # type: ignore[assignment]  # the queue begins the request, not uvicorn
         super().on_headers_complete()
 
     def _ignore_upgrade(self, rest: bytes) -> bytes:
-        """Nobody offers an upgrade here, so it is ignored (RFC 9110 7.8). The parser has skipped the
-        body as if it were of another protocol: the request is read again without the field."""
+        """Return the request without its Upgrade field, because no upgrade is offered (RFC 9110
+        7.8).
+
+        The parser has skipped the body as if it had another protocol, so the request is parsed
+        again.
+        """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         if method == b"CONNECT":
             self._refuse(TUNNEL)
@@ -232,26 +252,32 @@ class HttpProtocol(Connection):
 
 
 class EventsProtocol(HttpProtocol):
-    """The short way: events go to the resource as they are. The sender is judged by the head."""
+    """The protocol of the events listener. Events go to the resource directly, and the sender is
+    authenticated by the head.
+    """
 
     _listener: EventsResource
     _sans: tuple[San, ...] | None = None
-    _is_ours = False  # this request is for events or an intake
+    _is_for_resource = False  # the request is a POST or PUT for events, or a POST for an intake
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A sender may send all it has, close its side, and read its answers."""
-        return Connection.eof_received(self)
+        """Handle the end of the client's input. A sender may close its side and still read its
+        answers.
+        """
+        return ServerConnection.eof_received(self)
 
     def _largest_body(self) -> int:
-        self._is_ours = self.parser.get_method() in POSTS and self._is_for_events()
-        if not self._is_ours or self._intake is None:
+        self._is_for_resource = self.parser.get_method() in POSTS and self._is_for_events()
+        if not self._is_for_resource or self._intake is None:
             return self._limits.body
         try:
             intake = self._listener.intakes.demand(self._intake)
         except UnknownIntake as error:
             if self._has_body():
                 self._stop(from_sender_error(error))
-            self._is_ours = False  # the ordinary way answers the same, and the connection goes on
+            self._is_for_resource = (
+                False  # the ASGI way gives the same answer and keeps the connection
+            )
             return self._limits.body
         return intake.largest_body(self._limits.body)
 
@@ -260,30 +286,33 @@ class EventsProtocol(HttpProtocol):
         return b"transfer-encoding" in named or int(named.get(b"content-length", 0)) > 0
 
     def _body_share(self) -> str | None:
-        """Return the intake, whose requests are verified when they are whole; None for a known producer, and for
-        all senders of events where the listener has no producers."""
-        if not self._hot:
-            return STRANGERS
+        """Return the share for the body of this request.
+
+        An intake has its own share, because its requests are verified only when they are complete.
+        A known producer has None, and so has every sender if the listener has no producers.
+        """
+        if not self._fast:
+            return UNAUTHENTICATED
         if self._intake is not None:
             return self._intake
         door, caller = self._listener.door, self._caller
         if door is None or not door.producers.posts or (caller is not None and caller.name):
             return None
-        return STRANGERS
+        return UNAUTHENTICATED
 
-    def _is_hot(self) -> bool:
-        if not self._is_ours:
+    def _takes_fast_path(self) -> bool:
+        if not self._is_for_resource:
             return False
         if b"origin" in self._named and self._listener.refuses_origin(self.headers, self._intake):
             self._stop(OTHER_ORIGIN)
         door = self._listener.door
         self._caller = self._pending = None
-        if door is not None and self._intake is None:  # an intake verifies its own
-            self._judge(door)
+        if door is not None and self._intake is None:  # an intake verifies its own requests
+            self._authenticate(door)
         return True
 
-    def _judge(self, door: Door) -> None:
-        """A refusal ends the connection: its body is not read."""
+    def _authenticate(self, door: Door) -> None:
+        """Authenticate the sender. A refusal ends the connection, and the body is not read."""
         verdict = door.judge(self.headers, self._named, self._sans_of_peer(), self._address())
         if isinstance(verdict, Answer):
             self._stop(verdict)
@@ -293,7 +322,9 @@ class EventsProtocol(HttpProtocol):
             self._caller = verdict
 
     def _sans_of_peer(self) -> tuple[San, ...]:
-        """Of the certificate that the client showed, which the handshake has verified."""
+        """Return the subject alternative names of the client certificate, which the handshake has
+        verified.
+        """
         if self._sans is None:
             self._sans = sans_of(self.transport.get_extra_info("peercert") or {})
         return self._sans
@@ -307,27 +338,29 @@ class EventsProtocol(HttpProtocol):
         if url == b"/events":
             return True
         path, _, self._query = _origin_form(url).partition(b"?")
-        is_ours, self._route, intake = _TARGETS[path]
+        is_for_events, self._route, intake = _TARGETS[path]
         if intake is not None and self.parser.get_method() == b"POST":
             self._intake = intake
-        return is_ours or self._intake is not None
+        return is_for_events or self._intake is not None
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
         return self._listener.post(cycle.request, cycle.answered)  # type: ignore[arg-type]
 
 
 def _target(path: bytes) -> tuple[bool, str | None, str | None]:
-    """Whether it takes events, the route, and the intake that it names."""
+    """Return whether a path is for events, its route, and its intake."""
     wanted = unquote(path.decode("latin-1"))
-    is_ours, route = events_target(wanted)
-    return is_ours, route, None if is_ours else intake_target(wanted)
+    is_for_events, route = events_target(wanted)
+    return is_for_events, route, None if is_for_events else intake_target(wanted)
 
 
 _TARGETS = Memo(_target)
 
 
 def _origin_form(url: bytes) -> bytes:
-    """Path and query of a target: of the absolute form too (RFC 9112 3.2.2), without fragment."""
+    """Return path and query of a request target without fragment, also of the absolute form (RFC
+    9112 3.2.2).
+    """
     if url[:1] == b"/" and b"#" not in url:
         return url
     parsed = httptools.parse_url(url)

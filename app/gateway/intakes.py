@@ -1,9 +1,10 @@
-"""``/in/{name}``: a request of any webhook, verified, made an event, and published like any other.
+"""The resource ``/in/{name}``: verify a webhook request, make an event of it, and publish that like
+any other.
 
-In this order: the name, the signature over the very bytes that came, the quota, the event, and whether it came
-before. A repeat of a signed request costs no quota: an attacker who has captured one could use it up. Only what is
-verified is decoded or parsed. A publisher's unsigned check of the listener is answered and
-stored nowhere.
+The checks come in this order: the name, the signature over the received bytes, the quota, the
+event, and whether it is a repeat. A repeat of a signed request costs no quota, because an attacker
+with a captured request could use the quota up. Only a verified body is decoded or parsed. A
+publisher's unsigned check of the listener is answered and not stored.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from app.bindings.forwarding import TAKEN_NAMES
 from app.bindings.record import ContentMode, Decoded, Header
 from app.errors import SenderError, SetupError
 from app.event.value import CloudEvent
-from app.gateway.answers import Answer, code_of
+from app.gateway.answers import Answer, problem_code
 from app.gateway.content_coding import decode_content
-from app.gateway.repeats import DUPLICATE, Begin, Done, Repeats
-from app.gateway.request import HeaderPairs, Request, values_of
+from app.gateway.repeats import DUPLICATE, Begin, Done, IdempotencyWindow
+from app.gateway.request import EventRequest, HeaderPairs, values_of
 from app.intakes.arrival import IntakeRequest
 from app.intakes.compiled import (
     RepeatedBody,
@@ -40,29 +41,34 @@ from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
-Publish = Callable[[Request, Done], Answer | None]
-"""Never raises. The answer when it is known at once; otherwise None, and the other is called once later."""
-Secrets = Sequence[Callable[[], str]]
-"""Each called for its text as it is now."""
+Publish = Callable[[EventRequest, Done], Answer | None]
+"""A function that publishes a request and never raises. It returns the answer if that is known at
+once. Otherwise it returns None and calls its second argument once later.
+"""
+SecretReaders = Sequence[Callable[[], str]]
+"""Functions that return the current texts of the secrets."""
 
 _CODING = b"content-encoding"
 _TEXT = ((b"content-type", b"text/plain; charset=utf-8"),)
 _REFUSED = 300
-_QUIET = 60.0  # seconds between two entries of the log about bodies that repeat too often
-_MARGIN = 1.0  # seconds that a signed request is remembered for beyond its last valid moment
-_CLIP = 200  # characters of an attribute that an entry shows
+_LOG_INTERVAL = 60.0  # seconds between log entries about bodies that repeat too often
+_MARGIN = 1.0  # seconds for which a signed request is kept after its signature expires
+_CLIP = 200  # characters of an attribute in a log entry
 ACCEPTED, DUPLICATED, CHALLENGED = "accepted", "duplicate", "challenge"
 
 
 class UnknownIntake(SenderError):
-    """A request names an intake that does not exist: 404."""
+    """The error for a request to an intake that does not exist: 404."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"There is no intake {name[:127]!r}", status=404, code="unknown-intake")
 
 
-class _Once(NamedTuple):
-    """A verified request: how a repeat of it is recognised, its event, and how many bytes wait if it waits."""
+class _VerifiedEvent(NamedTuple):
+    """A verified request that has become an event.
+
+    ``key`` identifies its repeats. ``size`` returns the bytes of the request if it must wait.
+    """
 
     key: RepeatKey
     attributes: Mapping[str, str]
@@ -71,17 +77,19 @@ class _Once(NamedTuple):
 
 
 class Memory:
-    """What an intake has taken so far: its repeats, its quota, and its counts. It outlives the settings."""
+    """The state of an intake that outlives a reload: its repeats, its quota, and its counts."""
 
     def __init__(self, settings: Intake, clock: Clock) -> None:
-        self.repeats = Repeats(settings.max_age, clock.monotonic)
+        self.repeats = IdempotencyWindow(settings.max_age, clock.monotonic)
         self.tally = EventMeter()
         self.allowance: Allowance | None = None
         self._clock = clock
         self.apply(settings)
 
     def apply(self, settings: Intake) -> None:
-        """Apply other settings from now on. What was taken stays taken, and what was stored stays known."""
+        """Apply new settings from now on. Used quota stays used, and stored identities stay
+        known.
+        """
         self.repeats.change_window(settings.max_age)
         quota = None if settings.quota is None else quota_of(settings.quota)
         if quota is None:
@@ -93,52 +101,58 @@ class Memory:
 
 
 class OpenIntake:
-    """An intake under one configuration: its settings, its secrets as they are now, and its memory."""
+    """An intake under one configuration: its settings, its current secrets, and its state.
+
+    ``memory`` is the state of the intake of this name that it replaces. Raise SetupError that names
+    a setting relative to the intake.
+    """
 
     def __init__(
-        self, settings: Intake, secrets: Secrets, clock: Clock, memory: Memory | None = None
+        self, settings: Intake, secrets: SecretReaders, clock: Clock, memory: Memory | None = None
     ) -> None:
-        """``memory``: of the intake of this name that it replaces. Raises SetupError, whose setting is one below the
-        intake."""
         self.settings = settings
         self._compiled = compile_intake(settings)
         self._secrets = secrets
         self._clock = clock
         self._texts = self._current()
-        self._verifiers = self._made()
+        self._verifiers = self._compile_verifiers()
         self.memory = memory or Memory(settings, clock)
         self.repeats, self.tally = self.memory.repeats, self.memory.tally
         self._quiet_until = 0.0
 
-    def verified(self, arrival: IntakeRequest) -> VerifiedRequest:
-        """Raises Unverified."""
+    def demand_verified_request(self, arrival: IntakeRequest) -> VerifiedRequest:
+        """Return the proof that the sender has the secret. Raise Unverified if there is none."""
         texts = self._current()
         if texts != self._texts:
             self._texts = texts
-            self._take()
+            self._update_secrets()
         return demand_verified(self._verifiers, arrival, self._clock.now())
 
-    def take(self) -> None:
-        """One event of the quota. Raises QuotaExceeded."""
+    def take_quota(self) -> None:
+        """Take one event from the quota. Raise QuotaExceeded if none is left."""
         if self.memory.allowance is not None:
             demand(self.memory.allowance, 1, self._clock.monotonic())
 
-    def note(self, outcome: str) -> None:
-        """How a request ended. A duplicate and a challenge are no event and no refusal."""
+    def count_outcome(self, outcome: str) -> None:
+        """Count how a request ended. A duplicate or a challenge counts neither as an event nor as a
+        refusal.
+        """
         if outcome == ACCEPTED:
             self.tally.add(1, self._clock.monotonic())
         elif outcome not in {DUPLICATED, CHALLENGED}:
             self.tally.refused += 1
 
     def largest_body(self, default: int) -> int:
-        """Return the most bytes of a body; ``default`` where neither a setting nor a preset has another."""
+        """Return the largest allowed body in bytes; ``default`` if neither a setting nor a preset
+        has another bound.
+        """
         return self._compiled.max_body or default
 
     def arrival(self, headers: HeaderPairs, body: bytes) -> IntakeRequest:
         return IntakeRequest(headers, body, field=self._compiled.field)
 
     def is_probe(self, arrival: IntakeRequest, query: bytes) -> bool:
-        """Return whether an unsigned request asks only whether the listener answers."""
+        """Return True if an unsigned request only checks that the listener answers."""
         probe = self._compiled.probe
         return probe is not None and probe(arrival, query)
 
@@ -147,16 +161,22 @@ class OpenIntake:
         return None if asked is None else asked(arrival)
 
     def attributes(self, arrival: IntakeRequest) -> dict[str, str]:
-        """Raises Unmappable."""
+        """Return the attributes of the event of a request. Raise Unmappable if it cannot become an
+        event.
+        """
         return self._compiled.mapper(arrival, self._clock.now())
 
     def may_repeat(self, verified: VerifiedRequest) -> bool:
-        """Return whether what the request has proved was stored in the window, or is being published."""
+        """Return True if a request with the same signed content was stored in the window or is
+        being published.
+        """
         proved = verified.proved
         return bool(self.settings.max_age) and proved is not None and self.repeats.has(proved)
 
-    def once(self, request: _Once, begin: Begin, done: Done) -> Answer | None:
-        """Publish a request if it is no repeat, as ``Repeats.once`` does. Raises RepeatedBody."""
+    def once(self, request: _VerifiedEvent, begin: Begin, done: Done) -> Answer | None:
+        """Publish an event unless it is a repeat, as ``IdempotencyWindow.once`` does. Raise
+        RepeatedBody.
+        """
         key, attributes, size, verified = request
 
         def concluded(answer: Answer) -> None:
@@ -177,7 +197,7 @@ class OpenIntake:
         return answer
 
     def log_repeat(self, key: RepeatKey, attributes: Mapping[str, str]) -> None:
-        """Log the first repeat of each stored event; the counter has all of them."""
+        """Log the first repeat of each stored event. The counter counts all repeats."""
         if self.repeats.is_first_repeat(*key):
             where = {name: attributes[name][:_CLIP] for name in ("type", "source")}
             _log.info(
@@ -190,26 +210,28 @@ class OpenIntake:
         """Log that a body came as too many events, at most once a minute."""
         now = self._clock.monotonic()
         if now >= self._quiet_until:
-            self._quiet_until = now + _QUIET
+            self._quiet_until = now + _LOG_INTERVAL
             _log.warning("intake %s: %s", self.settings.name, refused)
 
     def _current(self) -> tuple[str, ...]:
         return tuple([secret() for secret in self._secrets])
 
-    def _made(self) -> Verifiers:
+    def _compile_verifiers(self) -> Verifiers:
         return compile_verifiers(self._compiled, self._texts, self.settings.max_age)
 
-    def _take(self) -> None:
-        """A file that holds no key changes nothing, but is said; at the start it is refused."""
+    def _update_secrets(self) -> None:
+        """Use new secrets. An invalid secret is logged, and the old secrets stay."""
         try:
-            self._verifiers = self._made()
+            self._verifiers = self._compile_verifiers()
         except SetupError as error:
             _log.error("intake %s keeps its old secrets: %s", self.settings.name, error.args[0])
 
 
 class Intakes:
-    """The intakes of one configuration. ``forward``: names of request headers, in lower case, that are kept beside the
-    event (I3)."""
+    """The intakes of one configuration.
+
+    ``forward`` lists request headers, in lower case, that are forwarded with the event.
+    """
 
     def __init__(
         self,
@@ -222,20 +244,20 @@ class Intakes:
         self._forward = frozenset(name.encode() for name in forward)
 
     def memories(self) -> Mapping[str, Memory]:
-        """Return what each intake has taken so far, by name, for the intakes of the next configuration."""
+        """Return the state of each intake, by name, for the intakes of the next configuration."""
         return {name: each.memory for name, each in self._intakes.items()}
 
     def take_effect(self) -> None:
-        """Apply the settings of these intakes to what each has taken so far."""
+        """Apply the settings of these intakes to their states."""
         for each in self._intakes.values():
             each.memory.apply(each.settings)
 
     def tallies(self) -> Mapping[str, EventMeter]:
-        """By name."""
+        """Return the counts of each intake, by name."""
         return {name: each.tally for name, each in self._intakes.items()}
 
     def demand(self, name: str) -> OpenIntake:
-        """Raises UnknownIntake."""
+        """Return the intake of this name. Raise UnknownIntake if there is none."""
         intake = self._intakes.get(name)
         if intake is None:
             raise UnknownIntake(name)
@@ -245,16 +267,19 @@ class Intakes:
         return len(self._intakes)
 
     def is_unverified(self, name: str) -> bool:
-        """Return whether an intake accepts every request."""
+        """Return True if the intake accepts every request without verification."""
         intake = self._intakes.get(name)
         return intake is not None and isinstance(intake.settings.verify, VerifyNothing)
 
     def most_bytes(self, default: int) -> int:
-        """Return the most bytes of a body over all intakes; ``default`` is the bound of those without their own."""
+        """Return the largest allowed body over all intakes in bytes. ``default`` is the bound of
+        intakes without their own.
+        """
         return max([each.largest_body(default) for each in self._intakes.values()], default=0)
 
     def probe(self, name: str, method: str, query: bytes) -> Answer | None:
-        """Answer a GET by which a publisher checks the listener. Return None for any other request.
+        """Answer a GET or HEAD by which a publisher checks the listener. Return None for any other
+        request.
 
         Raises:
             UnknownIntake: no intake has this name.
@@ -266,18 +291,29 @@ class Intakes:
         return _PROBED
 
     def post(
-        self, name: str, request: Request, publish: Publish, done: Done, limit: int
+        self, name: str, request: EventRequest, publish: Publish, done: Done, limit: int
     ) -> Answer | None:
-        """As ``publish``. ``limit``: most bytes of a body without its coding, where the intake has no bound of its
-        own. Raises SenderError for a request that becomes no event."""
+        """Handle a POST to an intake. Return the answer if it is known at once; otherwise ``done``
+        is called once later.
+
+        Args:
+            name: the intake.
+            request: the request.
+            publish: publishes the event of the request.
+            done: gets a later answer.
+            limit: largest decoded body in bytes, unless the intake has its own bound.
+
+        Raises:
+            SenderError: the request does not become an event.
+        """
         intake = self.demand(name)
 
-        def told(answer: Answer) -> None:
+        def count_and_answer(answer: Answer) -> None:
             self._count(intake, _outcome(answer))
             done(answer)
 
         try:
-            answer = self._post(intake, request, publish, told, limit)
+            answer = self._post(intake, request, publish, count_and_answer, limit)
         except SenderError as error:
             self._count(intake, error.code)
             raise
@@ -286,38 +322,40 @@ class Intakes:
         return answer
 
     def _post(
-        self, intake: OpenIntake, request: Request, publish: Publish, done: Done, limit: int
+        self, intake: OpenIntake, request: EventRequest, publish: Publish, done: Done, limit: int
     ) -> Answer | None:
         arrival = intake.arrival(request.headers, request.body)
         if intake.is_probe(arrival, request.query):
             return _PROBED
-        verified = intake.verified(arrival)
+        verified = intake.demand_verified_request(arrival)
         if (challenge := intake.challenge(arrival)) is not None:
             return Answer(200, _TEXT, challenge.encode("utf-8", "replace"))
         may_repeat = intake.may_repeat(verified)
         if not may_repeat:
-            intake.take()
-        content = _content(intake, request, arrival, intake.largest_body(limit))
+            intake.take_quota()
+        content = _decoded_request(intake, request, arrival, intake.largest_body(limit))
         attributes = intake.attributes(content)
         begin = partial(publish, self._event(intake, request, attributes, content.body))
         if not intake.settings.max_age:
             return begin(done)
         key = repeat_key(verified, arrival.body, content.body, attributes)
         if may_repeat and not intake.repeats.has(key.group, key.identity):
-            intake.take()
-        once = _Once(key, attributes, partial(_size, request, content.body), verified)
+            intake.take_quota()
+        once = _VerifiedEvent(
+            key, attributes, partial(_waiting_bytes, request, content.body), verified
+        )
         return intake.once(once, begin, done)
 
     def _event(
-        self, intake: OpenIntake, request: Request, attributes: dict[str, str], data: bytes
-    ) -> Request:
-        """The request as one whose event is known already."""
+        self, intake: OpenIntake, request: EventRequest, attributes: dict[str, str], data: bytes
+    ) -> EventRequest:
+        """Return a request whose event is known already."""
         foreign: tuple[Header, ...] = tuple([
             (TAKEN_NAMES[name], value) for name, value in request.headers if name in self._forward
         ])  # fmt: skip
         event = CloudEvent(attributes, data or None)
         decoded = Decoded(event, ContentMode.BINARY, None, None, foreign)
-        return Request(
+        return EventRequest(
             request.headers,
             request.named,
             b"",
@@ -328,14 +366,14 @@ class Intakes:
 
     def _count(self, intake: OpenIntake, outcome: str) -> None:
         self._counted[intake.settings.name, outcome] += 1
-        intake.note(outcome)
+        intake.count_outcome(outcome)
 
 
 _PROBED = Answer(200, _TEXT)
 
 
-def _size(request: Request, data: bytes) -> int:
-    """Return the bytes of a request that waits."""
+def _waiting_bytes(request: EventRequest, data: bytes) -> int:
+    """Return the bytes of memory of a request that waits."""
     heads = sum([len(name) + len(value) for name, value in request.headers])
     return heads + len(request.body) + (0 if data is request.body else len(data))
 
@@ -344,14 +382,14 @@ def _outcome(answer: Answer) -> str:
     if answer is DUPLICATE:
         return DUPLICATED
     if answer.status >= _REFUSED:
-        return code_of(answer)
+        return problem_code(answer)
     return CHALLENGED if answer.headers is _TEXT else ACCEPTED
 
 
-def _content(
-    intake: OpenIntake, request: Request, arrival: IntakeRequest, limit: int
+def _decoded_request(
+    intake: OpenIntake, request: EventRequest, arrival: IntakeRequest, limit: int
 ) -> IntakeRequest:
-    """Without its coding, which ends here."""
+    """Return the request with its content coding decoded. The coding is not forwarded."""
     if _CODING not in request.named:
         return arrival
     coding = values_of(request.headers, _CODING)

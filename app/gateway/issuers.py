@@ -1,8 +1,8 @@
-"""The public keys of token issuers: by OpenID Connect discovery, or from a file. Kept, and asked again.
+"""The public keys of token issuers, by OpenID Connect discovery or from a file.
 
-An issuer is asked at its first use, then every ``EVERY`` seconds while tokens come, and when a token names
-a key that is not known. Anyone can send such a token, so these questions are counted: ``BURST`` at once, and one more
-every ``AGAIN`` seconds.
+The keys are fetched at the first use, then every ``REFRESH_EVERY`` seconds while tokens come. They
+are also fetched when a token names an unknown key. Anyone can send such a token, so these questions
+are limited: ``QUESTION_BURST`` at once, and one more every ``QUESTION_INTERVAL`` seconds.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ if TYPE_CHECKING:
     from app.access.signatures import Keys
     from app.libraries.httpx_client import httpx
 
-EVERY = 300.0  # seconds
-AGAIN = 60.0
-BURST = 5  # questions because of unknown keys: a stranger's token does not use up the only one
-PAUSE = 5.0  # seconds after a question that failed
-WITHIN = 5.0  # seconds for both answers of an issuer together
-LARGEST = 1 << 20  # bytes of an answer
+REFRESH_EVERY = 300.0  # seconds
+QUESTION_INTERVAL = 60.0  # seconds
+QUESTION_BURST = 5  # questions because of unknown keys; several, so that a forged token leaves some
+FAILURE_PAUSE = 5.0  # seconds after a question that failed
+ANSWER_TIMEOUT = 5.0  # seconds for both answers of an issuer
+MAX_ANSWER = 1 << 20  # bytes
 DISCOVERY = "/.well-known/openid-configuration"
 
 _log = logging.getLogger(__name__)
 
 Fetch = Callable[[], Awaitable[bytes]]
-"""The JWK Set of an issuer. Raises OSError or ValueError."""
+"""A function that fetches the JWK Set of an issuer. It raises OSError or ValueError."""
 
 
 class Issuer:
-    """``keys``: None until they have been got once; another object when they are others than before. On the
-    event loop only."""
+    """The keys of one issuer. Use it on the event loop only.
+
+    ``keys`` is None until they have been fetched once. It becomes another object when the keys
+    change.
+    """
 
     def __init__(
         self,
@@ -54,14 +57,16 @@ class Issuer:
         self.keys: Keys | None = None
         self._fetch = fetch
         self._monotonic = monotonic
-        self._asked = -EVERY
-        self.questions = 0  # that have begun
-        self._answered = 0  # the newest of them with an answer
-        self._allowance = Allowance(Quota(1 / AGAIN, BURST))
+        self._asked = -REFRESH_EVERY
+        self.questions = 0  # number of questions that have begun
+        self._answered = 0  # number of the newest question with an answer
+        self._allowance = Allowance(Quota(1 / QUESTION_INTERVAL, QUESTION_BURST))
         self._asking: asyncio.Task[None] | None = None
 
     def ask(self) -> asyncio.Task[None] | None:
-        """Return a question to wait for, which is under way or begins now; None while none may be asked."""
+        """Return a running or new question to wait for. Return None while no question is
+        allowed.
+        """
         if self._asking is None:
             now = self._monotonic()
             if self._pause(now) or self._allowance.take(1, now):
@@ -70,22 +75,24 @@ class Issuer:
         return self._asking
 
     def wait(self) -> float:
-        """Return the seconds until the next question may be asked."""
+        """Return the seconds until the next question is allowed."""
         now = self._monotonic()
         return max(self._pause(now), self._allowance.wait(now))
 
     def has_answered(self, since: int) -> bool:
-        """Return whether a question has been answered that began when there had been ``since`` of them."""
+        """Return True if a question was answered that began after the first ``since`` questions."""
         return self._answered > since
 
     def _pause(self, now: float) -> float:
         """Return the seconds until a failed question may be repeated."""
         has_failed = self._asking is None and self._answered < self.questions
-        return max(0.0, self._asked + PAUSE - now) if has_failed else 0.0
+        return max(0.0, self._asked + FAILURE_PAUSE - now) if has_failed else 0.0
 
     def refresh(self) -> None:
-        """Ask in the background, if the keys are old. Tokens are judged by the present ones meanwhile."""
-        if self._asking is None and self._monotonic() - self._asked >= EVERY:
+        """Fetch the keys in the background if they are old. Until then, tokens are verified with
+        the present keys.
+        """
+        if self._asking is None and self._monotonic() - self._asked >= REFRESH_EVERY:
             self._begin()
 
     async def stop(self) -> None:
@@ -101,7 +108,7 @@ class Issuer:
 
         question = self.questions
         try:
-            async with asyncio.timeout(WITHIN):
+            async with asyncio.timeout(ANSWER_TIMEOUT):
                 keys = Keys(await self._fetch())
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error) or type(error).__name__
@@ -114,49 +121,54 @@ class Issuer:
             self._asking = None
 
 
-def from_file(path: Path) -> Fetch:
+def fetch_from_file(path: Path) -> Fetch:
     async def fetch() -> bytes:
         return await asyncio.to_thread(read_regular, path)
 
     return fetch
 
 
-def by_discovery(issuer: str) -> Fetch:
-    """OpenID Connect Discovery 1.0: the configuration names the address of the keys, and the issuer, which
-    must be the one that was asked."""
+def fetch_by_discovery(issuer: str) -> Fetch:
+    """Return a function that fetches the keys by OpenID Connect Discovery 1.0.
+
+    The issuer's configuration names the address of the keys. It must also name the issuer that was
+    asked.
+    """
 
     async def fetch() -> bytes:
         from app.libraries.httpx_client import httpx  # noqa: PLC0415 - heavy, and few have issuers
 
         try:
-            async with httpx.AsyncClient(timeout=WITHIN, follow_redirects=False) as client:
-                return await _discovered(client, issuer)
+            async with httpx.AsyncClient(timeout=ANSWER_TIMEOUT, follow_redirects=False) as client:
+                return await _discover(client, issuer)
         except httpx.HTTPError as error:
             raise ConnectionError(str(error) or type(error).__name__) from error
 
     return fetch
 
 
-async def _discovered(client: httpx.AsyncClient, issuer: str) -> bytes:
-    found = _document(await _got(client, issuer.rstrip("/") + DISCOVERY))
+async def _discover(client: httpx.AsyncClient, issuer: str) -> bytes:
+    found = _document(await _get(client, issuer.rstrip("/") + DISCOVERY))
     if found.get("issuer") != issuer:
         raise ValueError("its configuration names another issuer")
     address = found.get("jwks_uri")
-    if not isinstance(address, str) or not _is_safe(address, issuer):
+    if not isinstance(address, str) or not _is_allowed_address(address, issuer):
         raise ValueError("its configuration names no https address of keys")
-    return await _got(client, address)
+    return await _get(client, address)
 
 
-async def _got(client: httpx.AsyncClient, url: str) -> bytes:
-    """At most ``LARGEST`` bytes."""
+async def _get(client: httpx.AsyncClient, url: str) -> bytes:
+    """Return the body of a GET of at most ``MAX_ANSWER`` bytes. Raise ValueError for any other
+    status or a larger body.
+    """
     async with client.stream("GET", url, extensions=target_extension(url)) as answer:
         if answer.status_code != HTTPStatus.OK:
             raise ValueError(f"{url} answers {answer.status_code}")
         body = b""
         async for piece in answer.aiter_bytes():
             body += piece
-            if len(body) > LARGEST:
-                raise ValueError(f"{url} answers more than {LARGEST} bytes")
+            if len(body) > MAX_ANSWER:
+                raise ValueError(f"{url} answers more than {MAX_ANSWER} bytes")
         return body
 
 
@@ -167,24 +179,29 @@ def _document(body: bytes) -> dict[str, Any]:
         raise ValueError("its configuration is no JSON object") from error
 
 
-def _is_safe(address: str, issuer: str) -> bool:
-    """https, or http where the issuer itself has it (on loopback, as ``check`` demands)."""
+def _is_allowed_address(address: str, issuer: str) -> bool:
+    """Return True for an https address. http is allowed if the issuer itself has it; ``check``
+    demands loopback for that.
+    """
     return address.startswith("https://") or (
         issuer.startswith("http://") and address.startswith("http://")
     )
 
 
 class Issuers:
-    """Those of a process, over its reloads: their keys are kept."""
+    """All token issuers of a process. They keep their keys over reloads."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._known: dict[tuple[str, Path | None], Issuer] = {}
 
     def of(self, rule: JwtRule) -> Issuer:
+        """Return the issuer of a rule, and create it at the first call."""
         issuer = self._known.get((rule.issuer, rule.jwks))
         if issuer is None:
-            fetch = by_discovery(rule.issuer) if rule.jwks is None else from_file(rule.jwks)
+            fetch = (
+                fetch_by_discovery(rule.issuer) if rule.jwks is None else fetch_from_file(rule.jwks)
+            )
             issuer = Issuer(rule.issuer, fetch, self._monotonic)
             self._known[rule.issuer, rule.jwks] = issuer
         return issuer

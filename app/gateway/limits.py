@@ -1,4 +1,6 @@
-"""The bounds of a listener (rule 8). Each is a setting but ``heads``, ``handshake_timeout`` and ``linger``."""
+"""The bounds of a listener. Each is a setting except ``heads``, ``handshake_timeout`` and
+``linger``.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,28 @@ MIB = 1024 * KIB
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes in bytes, times in seconds.
+    """The bounds of a listener. Sizes are in bytes, times in seconds.
 
-    ``header_bytes``, ``header_fields``  a head beyond either is 431. A 64 KiB event made of headers
-                        passes, percent-encoded too (core 1.4).
-    ``heads``           bytes of unfinished heads, over all connections; beyond: the oldest is refused.
-    ``body``            a body beyond it is 413, before and after content decoding. Never below
-                        64 KiB plus base64 growth (I1).
-    ``receiving``       bytes of requests whose body is unfinished, over all connections; beyond: 503.
-                        ``listener.BodyShares`` divides them.
-    ``connections``     open connections, handshakes of TLS counted; one more is answered 503 and closed.
-    ``batch_events``    most events of one batch (H5).
-    ``in_work``         requests of one connection that may be in work before its reading pauses.
-    ``in_flight``       requests of the process that may wait for a log before others get 503.
-    ``handshake_timeout``  from the connection to the end of its TLS handshake: closed.
-    ``head_timeout``    from the first byte of a request to the end of its head: 408.
-    ``body_timeout``    from there to the end of its body: 408. Also how long a peer may leave its
-                        answers unread.
-    ``keep_alive``      an idle connection is closed.
-    ``linger``          how long a refused connection is read and thrown away, so that the refusal
-                        reaches a peer that is still sending.
+    Attributes:
+        header_bytes: largest head; a larger one is 431. A 64 KiB event in headers passes, also
+            percent-encoded.
+        header_fields: most fields of a head; more are 431.
+        heads: bytes of unfinished heads over all connections; beyond, the oldest is refused.
+        body: largest body before and after content decoding; a larger one is 413. At least 64 KiB
+            plus the growth by base64.
+        receiving: bytes of requests with an unfinished body over all connections; beyond, 503.
+            ``listener.BodyShares`` divides them.
+        connections: open connections, including TLS handshakes; one more gets 503 and is closed.
+        batch_events: most events of one batch.
+        in_work: most requests of one connection in work before reading pauses.
+        in_flight: most requests of the process that wait for a log before others get 503.
+        handshake_timeout: limit of a TLS handshake; then the connection is closed.
+        head_timeout: limit from the first byte of a request to the end of its head; then 408.
+        body_timeout: limit from there to the end of the body; then 408. It also limits how long a
+            client may leave answers unread.
+        keep_alive: time after which an idle connection is closed.
+        linger: time for which a refused connection is read and discarded, so that the refusal
+            reaches a client that still sends.
     """
 
     header_bytes: int = 256 * KIB

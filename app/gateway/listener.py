@@ -1,4 +1,6 @@
-"""What all connections of one listener share: its limits, and how much of them is taken."""
+"""The state that all connections of one listener share: its limits, and how much of them is
+used.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +15,37 @@ from app.gateway.request import HeaderPairs, values_of
 from app.telemetry import Histogram
 
 
-class Unfinished(Protocol):
-    """A connection whose head is not whole yet."""
+class HeadReceiver(Protocol):
+    """A connection that receives the head of a request."""
 
     def make_room(self) -> None:
-        """Refuse the request and give back what it holds."""
+        """Refuse the request and release its memory."""
 
 
-STRANGERS = ""
+UNAUTHENTICATED = ""
 """The share of requests whose sender is not authenticated, or not yet."""
 
 
 class BodyShares:
-    """Bytes of requests whose body is unfinished, by the share that they are charged to.
+    """Counts the bytes of requests with an unfinished body, by the share that they are charged to.
 
-    Half of the bound belongs to authenticated senders. A quarter is divided evenly among the intakes and the
-    strangers. The last quarter is common: any share may use it when its own part is full. So no share can make
-    another one wait, because the own part of each stays free for it.
+    Half of the bound belongs to authenticated senders. A quarter is divided evenly among the
+    intakes and the unauthenticated senders. Any share may use the last quarter once its own part is
+    full. So no share can block another one, because each has its own part.
     """
 
     def __init__(self, limit: int) -> None:
         self.total = 0
         self._held: dict[str | None, int] = {}
-        self._borrowed = 0  # bytes beyond the own part of their share
+        self._borrowed = 0  # bytes that exceed the part of their share
         self.divide(limit, 0, limit)
 
     def divide(self, limit: int, intakes: int, largest: int) -> None:
-        """Divide ``limit`` bytes among authenticated senders, ``intakes`` and strangers. The common part always has
-        room for one request of ``largest`` bytes, as far as ``limit`` has."""
+        """Divide ``limit`` bytes among authenticated senders, ``intakes`` and unauthenticated
+        senders.
+
+        The common part has room for one request of ``largest`` bytes, as far as ``limit`` allows.
+        """
         self._limit = limit
         self._of_known = limit // 2
         self._of_each = limit // 4 // (intakes + 1)
@@ -48,9 +53,11 @@ class BodyShares:
         self._borrowed = sum([self._beyond(share, size) for share, size in self._held.items()])
 
     def hold(self, share: str | None, size: int) -> bool:
-        """Charge ``size`` more bytes to ``share``: the name of an intake, STRANGERS, or None for authenticated
-        senders. A negative size gives them back. Return False if there was no room; the caller then gives back
-        what it holds."""
+        """Charge ``size`` more bytes to a share. A negative size gives bytes back.
+
+        ``share`` is the name of an intake, UNAUTHENTICATED, or None for authenticated senders.
+        Return False if there is no room; the caller then gives back its bytes.
+        """
         before = self._held.get(share, 0)
         after = before + size
         if after:
@@ -67,48 +74,57 @@ class BodyShares:
 
 
 class Listener:
-    """``bodies``: requests whose body is unfinished. ``answered``: how long requests of
-    the short way wait for their answer."""
+    """The limits of one listener and their use. ``answered`` measures how long fast requests wait
+    for their answer.
+    """
 
     def __init__(self, limits: Limits, answered: Histogram | None = None) -> None:
         self.limits = limits
         self.answered = Histogram() if answered is None else answered
         self.bodies = BodyShares(limits.receiving)
-        self.heads = 0  # bytes
-        self._heads: dict[Unfinished, int] = {}  # the oldest first
+        self.heads = 0  # bytes of unfinished heads
+        self._heads: dict[HeadReceiver, int] = {}  # bytes by connection, the oldest first
 
     def bound(self, limits: Limits) -> None:
-        """Apply other bounds to connections from now on."""
+        """Apply new limits from now on."""
         self.limits = limits
         self.bodies.divide(limits.receiving, 0, limits.receiving)
 
     @property
     def receiving(self) -> int:
-        """Bytes of all requests whose body is unfinished."""
+        """Return the bytes of all requests whose body is unfinished."""
         return self.bodies.total
 
-    def hold_head(self, connection: Unfinished, size: int) -> None:
-        """The unfinished head of ``connection`` has ``size`` bytes by now. Unfinished heads are bounded
-        over all connections together: the oldest makes room (reliability S5)."""
+    def hold_head(self, connection: HeadReceiver, size: int) -> None:
+        """Record that the unfinished head of ``connection`` has ``size`` bytes.
+
+        If the heads of all connections exceed their bound, the oldest ones are refused.
+        """
         self.heads += size - self._heads.get(connection, 0)
         self._heads[connection] = size
         while self.heads > self.limits.heads:
             oldest = next(iter(self._heads))
-            self.let_go_head(oldest)
+            self.release_head(oldest)
             oldest.make_room()
 
-    def let_go_head(self, connection: Unfinished) -> None:
+    def release_head(self, connection: HeadReceiver) -> None:
         self.heads -= self._heads.pop(connection, 0)
 
-    def refused(self, answer: Answer, code: str = "") -> Answer:  # noqa: ARG002 - of the events listener
-        """Told of each refusal on its way out."""
+    def refused(self, answer: Answer, code: str = "") -> Answer:  # noqa: ARG002 - for the events listener
+        """Return ``answer``, which is about to be sent as a refusal. The events listener
+        counts it.
+        """
         return answer
 
     def refuse_head(
         self, headers: HeaderPairs, named: Mapping[bytes, bytes], *, expects: bool
     ) -> Answer | None:
-        """Return the refusal that the head alone justifies, but for the size of the body. ``expects``: the
-        sender waits for an answer before it sends the body (RFC 9110 10.1.1), so its coding is looked at too."""
+        """Return the refusal that the head alone justifies, or None. The size of the body is
+        checked elsewhere.
+
+        With ``expects``, the sender waits for an answer before it sends the body (RFC 9110 10.1.1).
+        Then its content coding is checked, too.
+        """
         if b"transfer-encoding" in named and not _is_chunked_alone(headers):
             return TRANSFER_CODING
         if expects and b"content-encoding" in named:
@@ -125,5 +141,7 @@ def _refuse_coding(value: bytes) -> Answer | None:
 
 
 def _is_chunked_alone(headers: HeaderPairs) -> bool:
-    """A coding in a field of its own counts too: its bytes would pass for the body (S10)."""
+    """Return True if ``chunked`` is the only transfer coding. The bytes of another coding would be
+    taken for the body.
+    """
     return values_of(headers, b"transfer-encoding").lower() == b"chunked"

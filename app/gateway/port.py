@@ -1,4 +1,4 @@
-"""Opens the port of a listener. An error names the setting of its address that is wrong."""
+"""Open the port of a listener. An error names the setting that is wrong: the host or the port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABOUT_THE_PORT = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address that a listener listens on is reached from this machine only."""
+    """Return True if only this machine can reach a listener on this address."""
     if host == "localhost":
         return True
     try:
@@ -28,10 +28,15 @@ def is_loopback(host: str) -> bool:
 
 
 def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> socket.socket:
-    """A socket that listens; ``port`` 0 takes a free one. ``settings`` is the name of the setting,
-    with ``{}`` in place of ``host`` or ``port``: ``server.events.{}``. ``shared``: other processes
-    of this user may listen on the port too, and the system spreads connections over them
-    (SO_REUSEPORT); call ``share_port`` before. Raises SetupError.
+    """Return a listening socket. Raise SetupError if the address cannot be used.
+
+    Args:
+        host: the address.
+        port: the port; 0 takes a free one.
+        settings: the name of the setting with ``{}`` for ``host`` or ``port``, such as
+            ``server.events.{}``.
+        shared: whether other processes of this user may listen on the port, too (SO_REUSEPORT). The
+            system spreads connections over them. Call ``share_port`` first.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()  # all addresses, as 0.0.0.0 suggests
@@ -44,11 +49,12 @@ def open_port(host: str, port: int, settings: str, *, shared: bool = False) -> s
 
 
 def share_port(port: int, installation: str) -> socket.socket:
-    """Marks ``port`` as one of this installation until the returned socket is closed. With
-    SO_REUSEPORT alone two installations of one user could share a port unnoticed, and each would
-    get half of the other's events. The mark is an abstract address of this network namespace
-    (Linux); it ends with its process. Raises SetupError when another installation has marked the
-    port.
+    """Reserve ``port`` for this installation until the returned socket is closed. Raise SetupError
+    if another installation has it.
+
+    With SO_REUSEPORT alone, two installations of one user could share a port unnoticed, and each
+    would get half of the events of the other. The reservation is an abstract socket address in this
+    network namespace (Linux). It ends with the process.
     """
     mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     mark.bind(f"\0{_MARK}{port}/{installation}/{secrets.token_hex(8)}")

@@ -1,8 +1,8 @@
-"""One request, from its bytes to its answer: decode, plan, submit, conclude.
+"""Publish one request: decode, plan, submit, and combine the results into an answer.
 
-Nothing is published when any event of the request is at fault (spec 2.2). Nothing is answered 2xx
-before the log has every event (rule 1). A fate that is not known in time is told as 503, and is not
-tried again here (rule 9).
+If any event of the request is at fault, none is published. A 2xx answer is sent only after the log
+has stored every event. If the result is unknown when the time is over, the answer is 503. An event
+that was answered 503 is never submitted again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from app.bindings.record import ContentMode, Decoded
 from app.bindings.run import Run
 from app.errors import BrokerError, SenderError
 from app.gateway.answers import ACCEPTED, Answer, busy, receipts
-from app.gateway.conclude import Fate, Publications, conclude, join_faults
+from app.gateway.conclude import EventResult, Publications, conclude, join_faults
 from app.gateway.limits import Limits
-from app.gateway.request import Request, request_key, wants_receipts
+from app.gateway.request import EventRequest, request_key, wants_receipts
 from app.gateway.resource import Done
 from app.interfaces import Log, PublishResult, fates_of
 from app.model.log_name import LogName
@@ -37,14 +37,18 @@ Stored = asyncio.Future[list[PublishResult]]
 _BINARY, _BATCH = ContentMode.BINARY, ContentMode.BATCH
 _ONE_BINARY, _ONE_DOCUMENT, _IN_BATCH = (
     (mode.value,) for mode in (_BINARY, ContentMode.STRUCTURED, _BATCH)
-)  # labels
+)  # metric labels
 
 
 class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration says of publishing.
+    """The settings of one configuration for publishing.
 
-    ``strict_percent``  refuse a malformed ``%`` in a header (spec 2.1).
-    ``forward``  names of request headers, in lower case, that are kept beside the event (I3).
+    Attributes:
+        router: chooses the routes.
+        limits: the bounds of the listener.
+        strict_percent: whether a malformed ``%`` in a header is refused.
+        forward: names of request headers, in lower case, that are forwarded with the event.
+        unknown_formats: the treatment of event formats that Skybridge cannot read.
     """
 
     router: Router
@@ -55,11 +59,10 @@ class PublishPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Publisher:
-    """Publishes requests to ``logs``, by broker name, as ``policy`` says. A reload assigns another policy; requests
-    that wait for a log stay counted.
+    """Publishes requests to the logs. Use it on the event loop only.
 
-    On the event loop only. A request of one event for one place takes a short way: no task, one
-    callback.
+    ``policy`` is replaced by a reload. Requests that wait for a log stay counted. A request of one
+    event for one target needs no task and one callback.
     """
 
     def __init__(
@@ -81,12 +84,14 @@ class Publisher:
         self.in_flight = 0  # requests that wait for a log
 
     def takes(self, route: str | None) -> bool:
+        """Return True if an event could be published to the route."""
         return self.policy.router.takes(route)
 
-    def publish(self, request: Request, done: Done) -> Answer | None:
-        """The answer when it is known at once; otherwise None, and ``done`` is called once later.
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+        """Publish a request. Return the answer if it is known at once; otherwise return None, and
+        call ``done`` once later.
 
-        Raises SenderError with every fault when the request is at fault.
+        Raise SenderError with every fault if the request is at fault.
         """
         if self.in_flight >= self.policy.limits.in_flight:
             return self._busy()
@@ -107,7 +112,7 @@ class Publisher:
         )
 
     def _take(self, caller: EventSender, count: int) -> None:
-        """Raises QuotaExceeded."""
+        """Charge the events to the quota of the caller. Raise QuotaExceeded."""
         caller.take(count, self._monotonic())
         if caller.name:
             self._produced[caller.name,] += count
@@ -115,7 +120,10 @@ class Publisher:
     def _plan(
         self, decoded: Decoded, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> tuple[Publication, ...]:
-        """Raises NotAllowed, and what ``Router.plan`` raises. The name of the producer is beside its events."""
+        """Plan the publications of one event, which gets the name of its producer as a header.
+
+        Raise NotAllowed if the caller may not send the event, and the errors of ``Router.plan``.
+        """
         if caller is not None and caller.name:
             decoded = beside(decoded, PRODUCER, caller.name.encode())
         if caller is None or not caller.limited:
@@ -131,7 +139,7 @@ class Publisher:
             rights.demand_keys([each.record.key for each in planned])
         return planned
 
-    def _decode(self, request: Request) -> Sequence[Decoded]:
+    def _decode(self, request: EventRequest) -> Sequence[Decoded]:
         if request.event is not None:
             return [request.event]
         policy = self.policy
@@ -151,18 +159,22 @@ class Publisher:
         route: str | None,
         caller: EventSender | None,
     ) -> Publications:
-        """Every event of a batch, or a SenderError that names each one at fault by its index."""
-        alike = self._plan_run(decoded, key, route, caller) if isinstance(decoded, Run) else None
-        if alike is not None:
+        """Plan every event of a batch. Raise SenderError that names each event at fault by its
+        index.
+        """
+        planned_alike = (
+            self._plan_alike(decoded, key, route, caller) if isinstance(decoded, Run) else None
+        )
+        if planned_alike is not None:
             self._received[_IN_BATCH] += len(decoded)
-            return list(enumerate(alike))
+            return list(enumerate(planned_alike))
         planned: Publications = []
         errors: list[tuple[int, SenderError]] = []
         for index, event in enumerate(decoded):
             try:
                 planned += [(index, p) for p in self._plan(event, key, route, caller)]
             except UnknownRoute:
-                raise  # the same for all of them
+                raise  # the same for all events
             except SenderError as error:
                 errors.append((index, error))
         if errors:
@@ -171,10 +183,10 @@ class Publisher:
             self._received[_IN_BATCH] += len(decoded)
         return planned
 
-    def _plan_run(
+    def _plan_alike(
         self, run: Run, key: bytes | None, route: str | None, caller: EventSender | None
     ) -> Iterable[Publication] | None:
-        """None: each event is to be looked at."""
+        """Plan the events of a batch together. Return None if they need separate plans."""
         if caller is not None and caller.limited:
             return None
         if caller is not None and caller.name:
@@ -183,7 +195,7 @@ class Publisher:
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
         log, identity = self._logs[publication.log], publication.identity
-        one = _One(self, publication, wants, done)
+        one = _SingleSubmission(self, publication, wants, done)
         if identity is None:
             result = log.submit_one(publication.topic, publication.record, one.settle)
             if result is not None:
@@ -203,15 +215,15 @@ class Publisher:
         return self.conclude([(0, publication)], (result,), wants)
 
     def _submit_many(
-        self, publications: Publications, request: Request, done: Done
+        self, publications: Publications, request: EventRequest, done: Done
     ) -> Answer | None:
-        """One submit for each place, so that one place gets its events in their order."""
+        """Submit once for each target, so that each target gets its events in order."""
         wants = wants_receipts(request)
-        if not publications:  # an empty batch is valid (H13)
+        if not publications:  # an empty batch is valid
             return receipts(()) if wants else ACCEPTED
-        many = _Many(self, publications, wants, done)
+        many = _MultiSubmission(self, publications, wants, done)
         self.in_flight += 1
-        for (log, topic), places in many.by_place().items():
+        for (log, topic), places in many.group_by_target().items():
             there = [publications[place][1] for place in places]
             stored = self._logs[log].submit(topic, *written(there))
             many.follow(log.broker, stored, places)
@@ -220,12 +232,14 @@ class Publisher:
     def conclude(
         self, publications: Publications, results: Sequence[PublishResult], wants: bool
     ) -> Answer:
-        """One answer for all. ``results``: one a publication, in their order."""
+        """Count the results and return one answer. ``results`` has one result for each publication,
+        in order.
+        """
         plain = [type(each) is Receipt and not each.repeat for each in results]
         if not wants and all(plain):
             self._published.update([(each.route, each.broker) for _, each in publications])
             return ACCEPTED
-        fates: list[Fate] = [
+        fates: list[EventResult] = [
             (index, publication, result)
             for (index, publication), result in zip(publications, results, strict=True)
         ]
@@ -233,7 +247,8 @@ class Publisher:
             self._count(publication, result)
         return conclude(fates, wants)
 
-    def took(self, broker: str, seconds: float) -> None:
+    def add_duration(self, broker: str, seconds: float) -> None:
+        """Record how long a broker took to store, in seconds."""
         self._took[broker,].add(seconds)
 
     def _count(self, publication: Publication, result: PublishResult) -> None:
@@ -251,10 +266,10 @@ class Publisher:
         return busy("Too many requests wait for a log")
 
 
-class _One:
-    """A request of one event for one place, on its way."""
+class _SingleSubmission:
+    """A submitted request of one event for one target."""
 
-    __slots__ = ("_begun", "_done", "_publication", "_publisher", "_wants")
+    __slots__ = ("_begin", "_done", "_publication", "_publisher", "_wants")
 
     def __init__(
         self, publisher: Publisher, publication: Publication, wants: bool, done: Done
@@ -263,17 +278,19 @@ class _One:
         self._publication = publication
         self._wants = wants
         self._done = done
-        self._begun = perf_counter()
+        self._begin = perf_counter()
 
     def settle(self, result: PublishResult) -> None:
         publisher = self._publisher
         publisher.in_flight -= 1
-        publisher.took(self._publication.broker, perf_counter() - self._begun)
-        self._done(publisher._conclude_one(self._publication, result, self._wants))  # noqa: SLF001 - its other half
+        publisher.add_duration(self._publication.broker, perf_counter() - self._begin)
+        self._done(publisher._conclude_one(self._publication, result, self._wants))  # noqa: SLF001 - part of Publisher
 
 
-class _Many:
-    """A request of several events or places, on its way: answered when the last place has."""
+class _MultiSubmission:
+    """A submitted request of several events or targets. It is answered after the last target's
+    result.
+    """
 
     __slots__ = ("_done", "_open", "_publications", "_publisher", "_results", "_wants")
 
@@ -287,7 +304,7 @@ class _Many:
         self._results: dict[int, PublishResult] = {}
         self._open = 0
 
-    def by_place(self) -> dict[tuple[LogName, str], list[int]]:
+    def group_by_target(self) -> dict[tuple[LogName, str], list[int]]:
         """Return the indexes of the publications to each log and topic, in order."""
         groups: dict[tuple[LogName, str], list[int]] = {}
         for place, (_, publication) in enumerate(self._publications):
@@ -299,7 +316,7 @@ class _Many:
         begun = perf_counter()
 
         def settle(stored: Stored) -> None:
-            self._publisher.took(broker, perf_counter() - begun)
+            self._publisher.add_duration(broker, perf_counter() - begun)
             self._results.update(zip(places, fates_of(stored, len(places)), strict=True))
             self._open -= 1
             if not self._open:

@@ -1,18 +1,19 @@
-"""The holds on the reading of a connection: without any it goes on."""
+"""Pause the reading of a connection for several reasons. Reading resumes when no reason is left."""
 
 from __future__ import annotations
 
 import asyncio
 
-APPLICATION = 1  # an ASGI request has a body that its application has not taken yet
-PIPELINE = 2  # as many requests are in work as may be
-UNREAD = 4  # the peer does not read its answers
+APPLICATION = 1  # the application of an ASGI request has not taken the body yet
+PIPELINE = 2  # the most allowed requests are in work
+UNREAD = 4  # the client does not read its answers
 
 
-class Flow:
-    """Flow control with more than one reason to pause, in place of uvicorn's own.
+class ReadPauses:
+    """Flow control with several reasons to pause reading, in place of uvicorn's own.
 
-    ``pause_reading`` and ``resume_reading``, which uvicorn calls, speak for the application alone.
+    uvicorn calls ``pause_reading`` and ``resume_reading``, which count as the reason APPLICATION
+    alone.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -24,12 +25,14 @@ class Flow:
         self._writable.set()
 
     def hold(self, holder: int) -> None:
+        """Pause reading for the reason ``holder``."""
         self._holders |= holder
         if not self.read_paused and not self._socket.is_closing():
             self.read_paused = True
             self._socket.pause_reading()
 
     def release(self, holder: int) -> None:
+        """Remove the reason ``holder``, and resume reading if no reason is left."""
         self._holders &= ~holder
         if self.read_paused and not self._holders and not self._socket.is_closing():
             self.read_paused = False
@@ -55,5 +58,5 @@ class Flow:
         self.release(UNREAD)
 
     async def drain(self) -> None:
-        """Wait until the peer has read enough of its answers, or the connection is gone."""
+        """Wait until the client has read enough of its answers, or the connection has ended."""
         await self._writable.wait()

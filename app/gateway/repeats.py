@@ -1,11 +1,13 @@
-"""Requests that come again within a window: each is published once.
+"""Recognise requests that are repeated within a window, so that each is published once.
 
-A repeat has the identity of a request that was stored, and is answered as a duplicate. One that comes while the
-first is being published waits for its result: a duplicate when the first was stored; otherwise it is published
-itself, because the first has failed or its result is unknown.
+A repeat has the same identity as a stored request, and is answered as a duplicate. A repeat that
+arrives while the first request is being published waits for its result. If the first was stored,
+the repeat is a duplicate. Otherwise the repeat is published, because the first has failed or its
+result is unknown.
 
-Requests of one group differ only in what the sender's signature does not cover. So a group has a bound: an
-attacker who has captured one signed body could write any identity into its headers.
+The requests of a group have the same signed content and differ only in unsigned parts. The number
+of identities in a group is bounded, because an attacker with one captured signed body could write
+any identity into its headers.
 """
 
 from __future__ import annotations
@@ -21,47 +23,57 @@ from app.intakes.compiled import MAX_IDENTITIES, RepeatedBody
 
 Done = Callable[[Answer], None]
 Begin = Callable[[Done], Answer | None]
-"""Publishes. The answer when it is known at once; otherwise None, and ``done`` is called once later."""
+"""A function that publishes a request. It returns the answer if that is known at once. Otherwise it
+returns None and calls ``done`` once later.
+"""
 
 DUPLICATE = ACCEPTED_BEFORE
-MOST = 100_000  # identities that are remembered, about 400 bytes each: beyond, the oldest group is forgotten
-MOST_WAITING = 1000  # repeats that wait for a result ...
-MOST_BYTES = 32 << 20  # ... and their bytes
+MAX_IDENTITIES_KEPT = (
+    100_000  # identities, about 400 bytes each; beyond, the oldest group is forgotten
+)
+MAX_WAITING = 1000  # repeats that wait for a result
+MAX_WAITING_BYTES = 32 << 20  # bytes of these repeats
 _REFUSED = 300
 
 
-class _Stored(msgspec.Struct, gc=False):
-    """An identity that was stored. Its window begins ``at`` a moment of the monotonic clock."""
+class _StoredIdentity(msgspec.Struct, gc=False):
+    """An identity that was stored. Its window begins at ``at``, in seconds of the monotonic
+    clock.
+    """
 
     identity: bytes
     at: float
     repeated: bool = False
 
 
-class _Waiting(NamedTuple):
+class _WaitingRepeat(NamedTuple):
     begin: Begin
     done: Done
     size: int
 
 
-class _Open(NamedTuple):
+class _OpenRequest(NamedTuple):
     """A request that is being published, and the repeats that wait for its result."""
 
     ahead: float
-    waiting: deque[_Waiting]
+    waiting: deque[_WaitingRepeat]
 
 
-class Repeats:
-    """The memory of one intake. ``window`` in seconds of ``monotonic``. On the event loop only."""
+class IdempotencyWindow:
+    """The repeats of one intake. Use it on the event loop only.
+
+    ``window`` is in seconds of ``monotonic``. ``most`` bounds the stored identities.
+    ``most_waiting`` and ``most_bytes`` bound the repeats that wait.
+    """
 
     def __init__(
         self,
         window: float,
         monotonic: Callable[[], float],
         *,
-        most: int = MOST,
-        most_waiting: int = MOST_WAITING,
-        most_bytes: int = MOST_BYTES,
+        most: int = MAX_IDENTITIES_KEPT,
+        most_waiting: int = MAX_WAITING,
+        most_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
         self.window = window
         self._monotonic = monotonic
@@ -69,9 +81,9 @@ class Repeats:
         self._most_waiting = most_waiting
         self._most_bytes = most_bytes
         self._count = 0
-        # By group, the one that was stored into last at the end; in a group the oldest first.
-        self._stored: OrderedDict[bytes, list[_Stored]] = OrderedDict()
-        self._open: dict[bytes, dict[bytes, _Open]] = {}  # by group and identity
+        # By group. The group that was used last is at the end, and the oldest identity of a group is first.
+        self._stored: OrderedDict[bytes, list[_StoredIdentity]] = OrderedDict()
+        self._open: dict[bytes, dict[bytes, _OpenRequest]] = {}  # by group and identity
         self.waiting = 0
         self.waiting_bytes = 0
 
@@ -79,13 +91,15 @@ class Repeats:
         return self._count
 
     def change_window(self, window: float) -> None:
-        """Apply another window, also to what is remembered already."""
+        """Apply a new window in seconds, also to identities that are stored already."""
         self.window = window
         self._forget(self._monotonic())
 
     def has(self, group: bytes, identity: bytes | None = None) -> bool:
-        """Return whether a request of this group was stored in the window or is being published; with an
-        identity, whether that one was or is."""
+        """Return True if a request of this group was stored in the window or is being published.
+
+        With an identity, return True if a request of that identity was or is.
+        """
         opened = self._open.get(group, {})
         stored = self._current(group, self._monotonic())
         if identity is None:
@@ -102,18 +116,19 @@ class Repeats:
         size: Callable[[], int] = int,
         ahead: float = 0.0,
     ) -> Answer | None:
-        """Return what ``begin`` returns, or DUPLICATE.
+        """Publish a request unless it is a repeat. Return what ``begin`` returns, or DUPLICATE.
 
         Args:
             identity: digest of the event and its data.
-            begin: publishes the event, now or after a repeat of it has failed.
+            begin: publishes the event, now or after an earlier request of this identity has failed.
             done: gets the answer if this call returns None.
-            group: digest of what the signature covers; without it, the request is alone in its group.
-            size: returns the bytes of the request, asked for only if it has to wait.
-            ahead: seconds by which its window begins after it is stored.
+            group: digest of what the signature covers; without it, the request is alone in its
+                group.
+            size: returns the bytes of the request; called only if the request must wait.
+            ahead: seconds after the storing at which its window begins.
 
         Raises:
-            RepeatedBody: the group has as many other identities as it may.
+            RepeatedBody: the group has the most allowed identities already.
         """
         group = identity if group is None else group
         now = self._monotonic()
@@ -123,25 +138,25 @@ class Repeats:
             return DUPLICATE
         opened = self._open.get(group)
         if opened is not None and identity in opened:
-            return self._wait(opened[identity].waiting, _Waiting(begin, done, size()))
+            return self._wait(opened[identity].waiting, _WaitingRepeat(begin, done, size()))
         if len(stored) + (len(opened) if opened else 0) >= MAX_IDENTITIES:
             end = stored[0].at + self.window if stored else now + self.window
             raise RepeatedBody(wait=end - now, window=self.window)
-        self._open.setdefault(group, {})[identity] = _Open(ahead, deque())
-        answer = self._begun(group, identity, begin, done)
+        self._open.setdefault(group, {})[identity] = _OpenRequest(ahead, deque())
+        answer = self._begin(group, identity, begin, done)
         if answer is not None:
             self._conclude(group, identity, answer)
         return answer
 
     def is_first_repeat(self, identity: bytes, group: bytes) -> bool:
-        """Return whether no repeat of this stored identity was asked about before."""
+        """Return True at the first call for this stored identity."""
         for each in self._stored.get(group, ()):
             if each.identity == identity and not each.repeated:
                 each.repeated = True
                 return True
         return False
 
-    def _wait(self, waiting: deque[_Waiting], repeat: _Waiting) -> Answer | None:
+    def _wait(self, waiting: deque[_WaitingRepeat], repeat: _WaitingRepeat) -> Answer | None:
         is_full = self.waiting >= self._most_waiting
         if is_full or self.waiting_bytes + repeat.size > self._most_bytes:
             return busy("Too many repeats wait for the first of them")
@@ -150,11 +165,11 @@ class Repeats:
         self.waiting_bytes += repeat.size
         return None
 
-    def _release(self, repeat: _Waiting) -> None:
+    def _release(self, repeat: _WaitingRepeat) -> None:
         self.waiting -= 1
         self.waiting_bytes -= repeat.size
 
-    def _begun(self, group: bytes, identity: bytes, begin: Begin, done: Done) -> Answer | None:
+    def _begin(self, group: bytes, identity: bytes, begin: Begin, done: Done) -> Answer | None:
         def concluded(answer: Answer) -> None:
             done(answer)
             self._conclude(group, identity, answer)
@@ -162,12 +177,14 @@ class Repeats:
         return begin(concluded)
 
     def _conclude(self, group: bytes, identity: bytes, answer: Answer) -> None:
-        """Remember what was stored; publish the next repeat of what was not."""
+        """Store the identity if its request was stored. Otherwise, publish the next waiting
+        repeat.
+        """
         ahead, waiting = self._open[group][identity]
         while answer.status >= _REFUSED and waiting:
             repeat = waiting.popleft()
             self._release(repeat)
-            next_answer = self._begun(group, identity, repeat.begin, repeat.done)
+            next_answer = self._begin(group, identity, repeat.begin, repeat.done)
             if next_answer is None:
                 return
             answer = next_answer
@@ -188,14 +205,14 @@ class Repeats:
 
     def _remember(self, group: bytes, identity: bytes, ahead: float) -> None:
         now = self._monotonic()
-        stored = [*self._current(group, now), _Stored(identity, now + ahead)]
+        stored = [*self._current(group, now), _StoredIdentity(identity, now + ahead)]
         self._count += len(stored) - len(self._stored.get(group, ()))
         self._stored[group] = stored
         self._stored.move_to_end(group)
         while self._count > self._most and len(self._stored) > 1:
             self._drop_oldest()
 
-    def _current(self, group: bytes, now: float) -> list[_Stored]:
+    def _current(self, group: bytes, now: float) -> list[_StoredIdentity]:
         return [each for each in self._stored.get(group, ()) if now - each.at < self.window]
 
     def _forget(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""One request for ``/events``, parsed as far as every way in needs it. Pure."""
+"""Pure. One request for ``/events`` or an intake, parsed as far as all its handlers need."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ KEY_HEADER = b"skybridge-key"
 
 
 class Pending(NamedTuple):
-    """A token of a key that is not known: ``asking`` is the question for the keys of its issuer. ``since``: how
-    often the issuer had been asked when the token came."""
+    """A token whose signing key is unknown.
+
+    ``asking`` is the running question to the issuer for its keys. ``since`` is the number of
+    questions to the issuer when the token came.
+    """
 
     asking: asyncio.Task[None]
     token: bytes
@@ -28,14 +31,21 @@ class Pending(NamedTuple):
     since: int = 0
 
 
-class Request(msgspec.Struct, gc=False):
-    """``headers``: names as ``FIELD_NAMES`` has them, order and repeats kept. ``named``: the same as a
-    mapping, in which the last of repeats stands; good for asking whether a name is there at all.
-    ``route``: the name in the path, None for the rules to choose. ``query``: without ``?``.
-    ``caller``: the producer; None where nobody is asked for a credential.
-    ``pending``: it is not known yet.
-    ``intake``: the name in the path of one. ``event``: what an intake has made of a request.
-    ``counted``: its events are known, and the caller's quota was asked for them.
+class EventRequest(msgspec.Struct, gc=False):
+    """One request for ``/events`` or an intake.
+
+    Attributes:
+        headers: header pairs with names as in ``FIELD_NAMES``, in order, with repeats.
+        named: the headers as a mapping, with the last of repeated values. Use it to check whether a
+            name is present.
+        body: the body.
+        route: the route in the path; None if the rules choose the route.
+        query: the query without ``?``.
+        caller: the producer; None if no credential is needed.
+        pending: set while the caller is not known yet.
+        intake: the intake in the path, if any.
+        event: the event that an intake has made of the request.
+        counted: whether the quota of the caller was charged for its events.
     """
 
     headers: HeaderPairs
@@ -51,12 +61,14 @@ class Request(msgspec.Struct, gc=False):
 
     @property
     def producer(self) -> str:
-        """Its name; "" where nobody knows."""
+        """Return the name of the producer; "" if it is not known."""
         return "" if self.caller is None else self.caller.name
 
 
 def events_target(path: str) -> tuple[bool, str | None]:
-    """Return whether ``path`` (decoded, no query) is ours, and the route it names. A slash at its end changes nothing."""
+    """Return whether a decoded path, without query, is for events, and the route in it. A trailing
+    slash is ignored.
+    """
     path = path.removesuffix("/")
     if path == "/events":
         return True, None
@@ -65,15 +77,20 @@ def events_target(path: str) -> tuple[bool, str | None]:
 
 
 def intake_target(path: str) -> str | None:
-    """Return the intake that ``path`` (decoded, no query) names. A slash at its end changes nothing."""
+    """Return the intake that a decoded path, without query, names; None if it names none. A
+    trailing slash is ignored.
+    """
     path = path.removesuffix("/")
     name = path.removeprefix("/in/")
     return name if name and name != path else None
 
 
-def request_key(request: Request) -> bytes | None:
-    """The sender's own record key (K7): header ``Skybridge-Key``, bytes as they are, or query
-    ``key``, percent-decoded. Two that differ are a fault, for one of them would be lost."""
+def request_key(request: EventRequest) -> bytes | None:
+    """Return the record key that the sender chose, or None.
+
+    It is the raw value of header ``Skybridge-Key``, or the percent-decoded query parameter ``key``.
+    Raise SenderError if two keys differ, because one of them would be lost.
+    """
     if not request.query and KEY_HEADER not in request.named:
         return None
     given = _keys(request)
@@ -86,7 +103,7 @@ def request_key(request: Request) -> bytes | None:
     return key
 
 
-def _keys(request: Request) -> list[tuple[str, bytes]]:
+def _keys(request: EventRequest) -> list[tuple[str, bytes]]:
     headers = [
         ("header skybridge-key", value) for name, value in request.headers if name == KEY_HEADER
     ]
@@ -104,12 +121,14 @@ def _conflict(at: str, other_at: str) -> SenderError:
 
 
 def values_of(headers: HeaderPairs, wanted: bytes) -> bytes:
-    """Every field of that name as one list (RFC 9110 5.3): a mapping would keep the last alone."""
+    """Return all fields of a name joined with commas (RFC 9110 5.3). A mapping would have only the
+    last one.
+    """
     return b", ".join(value for name, value in headers if name == wanted)
 
 
-def wants_receipts(request: Request) -> bool:
-    """``Prefer: return=representation`` (RFC 7240), among other preferences, in any case."""
+def wants_receipts(request: EventRequest) -> bool:
+    """Return True if the request has ``Prefer: return=representation`` (RFC 7240), in any case."""
     if b"prefer" not in request.named:
         return False
     prefer = values_of(request.headers, b"prefer")

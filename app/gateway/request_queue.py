@@ -1,8 +1,8 @@
-"""The requests of one connection, answered in the order they came (RFC 9112 9.3.2).
+"""The requests of one connection, answered in the order in which they arrived (RFC 9112 9.3.2).
 
-Hot requests work side by side, at most ``in_work`` of them; an answer that is ready early waits for
-those before it. A request of the ordinary ASGI way writes to the transport by itself, so it begins
-when everything before it has been answered, and what comes behind it waits.
+Up to ``in_work`` fast requests run at the same time. An answer that is ready early waits for those
+of earlier requests. An ASGI request writes to the transport itself. So it begins once all earlier
+requests are answered, and later requests wait for it.
 """
 
 from __future__ import annotations
@@ -12,58 +12,61 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from app.gateway.answers import Answer
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.uvicorn_adapter import AsgiCycle
 from app.telemetry import Histogram
 
-_HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # labels
+_HUNDREDS = ((), ("1xx",), ("2xx",), ("3xx",), ("4xx",), ("5xx",))  # metric labels
 
 
 class QueueOwner(Protocol):
-    """What the queue asks of the connection it belongs to."""
+    """The connection that a request queue belongs to."""
 
     def publish(self, cycle: RequestCycle) -> Answer | None:
-        """Begin a hot request. None: ``cycle.answered`` will be called, once."""
+        """Begin a fast request. Return the answer, or None if ``cycle.answered`` will be called
+        once.
+        """
 
     def begin_asgi(self, asgi: AsgiCycle, app: Any) -> None: ...
 
     def write(self, answer: Answer, *, last: bool) -> None:
-        """Write ``answer``; close behind it when it is the ``last``."""
+        """Write an answer, and close the connection afterwards if it is the ``last``."""
 
     def is_receiving(self) -> bool:
-        """Whether a request has begun to arrive that is not in the queue yet."""
+        """Return True if a request that is not in the queue yet has begun to arrive."""
 
     def queue_changed(self) -> None:
-        """Requests were added or answered."""
+        """React to requests that were added or answered."""
 
 
 class RequestCycle:
-    """One request and, when it has one, its answer. A refusal has only an answer.
+    """One request and its answer once it has one. A refusal has an answer only.
 
-    ``last``: the connection closes behind it. ``begun``: when the request was whole. ``request`` is let go when it
-    has begun: a body is not kept beside the records made of it while a log stores them.
+    ``last`` means that the connection closes after this answer. ``begun`` is the time at which the
+    request was complete. ``request`` is dropped when the request begins, so that a log does not
+    store a body while the records of it exist, too.
     """
 
-    __slots__ = ("answer", "asgi", "begun", "hot", "last", "queue", "request")
+    __slots__ = ("answer", "asgi", "begun", "fast", "last", "queue", "request")
 
-    def __init__(self, queue: RequestQueue, request: Request | None, last: bool) -> None:
+    def __init__(self, queue: RequestQueue, request: EventRequest | None, last: bool) -> None:
         self.queue = queue
         self.request = request
-        self.hot = request is not None
+        self.fast = request is not None
         self.last = last
         self.begun = perf_counter()
         self.answer: Answer | None = None
         self.asgi: AsgiCycle | None = None
 
     def answered(self, answer: Answer) -> None:
-        """The answer of a hot request. The connection may be gone by now; then it is dropped."""
+        """Take the answer of a fast request. It is ignored if the connection has ended."""
         if self.answer is None:
             self.answer = answer
-            self.queue.settled(self)
+            self.queue.answer_ready(self)
 
 
-class OrdinaryCycle(RequestCycle):
-    """A request of the ASGI way; it begins when it is at the head."""
+class AsgiRequestCycle(RequestCycle):
+    """An ASGI request. It begins when it is the first in the queue."""
 
     __slots__ = ("app", "running")
 
@@ -75,8 +78,12 @@ class OrdinaryCycle(RequestCycle):
 
 
 class RequestQueue:
-    """Cycles in the order of arrival; those in ``_waiting`` have not begun yet. ``answered``: how long
-    hot requests wait for their answer, those before them included, by the hundred of its status."""
+    """The queue of the requests of one connection, in the order of arrival. Requests in
+    ``_waiting`` have not begun.
+
+    ``answered`` measures how long fast requests wait for their answer, including the wait for
+    earlier ones, by class of status.
+    """
 
     def __init__(self, owner: QueueOwner, in_work: int, answered: Histogram | None = None) -> None:
         self.draining = False
@@ -95,7 +102,7 @@ class RequestQueue:
     def is_full(self) -> bool:
         return len(self._cycles) >= self._bound
 
-    def add_hot(self, request: Request, *, last: bool) -> None:
+    def add_fast(self, request: EventRequest, *, last: bool) -> None:
         cycle = RequestCycle(self, request, last)
         self._cycles.append(cycle)
         if self._working < self._bound and not self._waiting:
@@ -104,18 +111,18 @@ class RequestQueue:
             self._waiting.append(cycle)
 
     def add_asgi(self, asgi: AsgiCycle, app: Any) -> None:
-        self._cycles.append(OrdinaryCycle(self, asgi, app))
+        self._cycles.append(AsgiRequestCycle(self, asgi, app))
         self._flush()
 
     def add_refusal(self, answer: Answer) -> None:
-        """Nothing may be added behind it."""
+        """Add the last answer of the connection. No request may be added afterwards."""
         refusal = RequestCycle(self, None, last=True)
         refusal.answer = answer
         self._cycles.append(refusal)
         self._flush()
 
-    def settled(self, cycle: RequestCycle) -> None:
-        """A hot request has its answer."""
+    def answer_ready(self, cycle: RequestCycle) -> None:
+        """Note that a fast request has its answer, and write the answers that are due."""
         self._working -= 1
         if self._cycles and self._cycles[0] is cycle:
             self._flush()
@@ -123,23 +130,25 @@ class RequestQueue:
             self._begin_waiting()
 
     def asgi_completed(self) -> None:
-        """The ordinary request at the head has written its whole answer."""
+        """Remove the first request, an ASGI request whose answer was written."""
         self._cycles.popleft()
         self._flush()
 
     def withdraw_asgi(self, asgi: AsgiCycle) -> None:
-        """The newest request will never be whole; its application gets no more of it."""
+        """Remove the newest request if it is this ASGI request, because the rest of it will not
+        arrive.
+        """
         if self._cycles and self._cycles[-1].asgi is asgi:
             self._cycles.pop()
 
     def drain(self) -> None:
-        """No request is taken after those that are there: the answer of the newest says so."""
+        """Let the connection close after the last answer of the present requests."""
         self.draining = True
         if len(self._cycles) == 1 and (asgi := self._cycles[0].asgi) is not None:
             asgi.keep_alive = False
 
     def drop(self) -> list[AsgiCycle]:
-        """The connection is gone. What has not begun never will. Returns the ordinary requests."""
+        """Discard all requests, because the connection has ended. Return its ASGI requests."""
         asgi_cycles = [cycle.asgi for cycle in self._cycles if cycle.asgi is not None]
         self._cycles.clear()
         self._waiting.clear()
@@ -153,7 +162,9 @@ class RequestQueue:
             cycle.answered(answer)
 
     def _begin_waiting(self) -> None:
-        """A loop, not a recursion, also when each one is answered at once."""
+        """Begin waiting requests in a loop, because recursion could go deep if each is answered at
+        once.
+        """
         if self._starting:
             return
         self._starting = True
@@ -166,24 +177,24 @@ class RequestQueue:
         while cycles:
             head = cycles[0]
             if head.answer is None:
-                if type(head) is OrdinaryCycle:
+                if type(head) is AsgiRequestCycle:
                     self._begin_asgi(head)
                 break
             cycles.popleft()
-            if head.hot:
+            if head.fast:
                 labels = _HUNDREDS[head.answer.status // 100]
                 self._answered[labels].add(perf_counter() - head.begun)
-            self._owner.write(head.answer, last=head.last or self._ends_here())
+            self._owner.write(head.answer, last=head.last or self._is_last_answer())
         self._owner.queue_changed()
 
-    def _begin_asgi(self, head: OrdinaryCycle) -> None:
+    def _begin_asgi(self, head: AsgiRequestCycle) -> None:
         if head.running or head.asgi is None:
             return
         head.running = True
-        if self._ends_here(own=1):
+        if self._is_last_answer(own=1):
             head.asgi.keep_alive = False
         self._owner.begin_asgi(head.asgi, head.app)
 
-    def _ends_here(self, own: int = 0) -> bool:
-        """Whether a connection that drains has nothing more to come after this answer."""
+    def _is_last_answer(self, own: int = 0) -> bool:
+        """Return True if the connection drains and no further answer follows this one."""
         return self.draining and len(self._cycles) == own and not self._owner.is_receiving()

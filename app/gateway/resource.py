@@ -1,4 +1,4 @@
-"""The resources ``/events`` and ``/in/{name}``: one meaning, whichever way the request came in."""
+"""The resources ``/events`` and ``/in/{name}``, for fast requests and ASGI requests alike."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from app.gateway.answers import (
     METHODS,
     Answer,
     busy,
-    code_of,
     from_sender_error,
     method_not_allowed,
     not_found,
     only_posts,
     problem,
+    problem_code,
     unavailable,
 )
 from app.gateway.content_coding import decode_content
 from app.gateway.door import Door
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
-from app.gateway.listener import STRANGERS, Listener
-from app.gateway.request import HeaderPairs, Pending, Request, values_of
+from app.gateway.listener import UNAUTHENTICATED, Listener
+from app.gateway.request import EventRequest, HeaderPairs, Pending, values_of
 from app.telemetry import Counters
 
 _log = logging.getLogger(__name__)
 
 Done = Callable[[Answer], None]
 CallBack = Callable[[str, str | None], Awaitable[bool | None]]
-"""From the key of an address and the rate that is allowed to whether there is such an address; None while
-the store, which knows it, does not answer."""
+"""A function that records a consent, given the key of a callback URL and the allowed rate. It
+returns False if there is no such URL, and None if the store does not answer.
+"""
 CALLBACKS = "/handshake/"
-NO_RATE = problem(
+INVALID_RATE = problem(
     400,
     "bad-rate",
     "The allowed rate is no positive number",
@@ -53,32 +54,43 @@ NO_RATE = problem(
         )
     ],
 )
-CONSENTED = Answer(200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n")
-_RETRY_AFTER_OPERATOR = 30.0  # seconds, for what will not pass by itself
-NOBODY_KNOWS = ("store-unavailable", "The store that has this consent request does not answer", 2.0)
-_ID_SHOWN = 200  # bytes of an event's id in a line of the log
+CONSENT_ACCEPTED = Answer(
+    200, ((b"content-type", b"text/plain"),), b"Thank you: events may follow.\n"
+)
+_RETRY_AFTER_OPERATOR = 30.0  # seconds, for a failure that a person must resolve
+STORE_UNAVAILABLE = (
+    "store-unavailable",
+    "The store that has this consent request does not answer",
+    2.0,
+)
+_ID_SHOWN = 200  # bytes of an event's id in a log line
 POSTS = frozenset({b"POST", b"PUT"})
 
 
-class Publishing(Protocol):
-    """What stands behind the resource (``publish.Publisher``)."""
+class EventPublisher(Protocol):
+    """The publisher that the resource uses; see ``publish.Publisher``."""
 
-    def publish(self, request: Request, done: Done) -> Answer | None:
-        """The answer when it is known at once; otherwise None, and ``done`` is called once later."""
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+        """Publish a request. Return the answer if it is known at once; otherwise return None, and
+        call ``done`` once later.
+        """
 
     def takes(self, route: str | None) -> bool:
-        """Whether an event could be taken there. Raises SenderError for a route that does not exist."""
+        """Return True if an event could be published to the route. Raise SenderError for a route
+        that does not exist.
+        """
 
 
 class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a configuration says of the events listener.
+    """The settings of one configuration for the events listener.
 
-    ``limits``     the bounds of connections and requests.
-    ``intakes``    make events of what is none yet.
-    ``door``       judges who sends; None where everybody may.
-    ``senders``    the origins that the handshake consents to.
-    ``demands_client``  whether a client without a certificate is refused, where the listener has authorities of
-                   client certificates.
+    Attributes:
+        intakes: make events of webhook requests.
+        limits: the bounds of connections and requests.
+        door: authenticates senders; None if every sender is accepted.
+        senders: the origins that the handshake consents to.
+        demands_client: whether a client without a certificate is refused, if the listener has
+            authorities of client certificates.
     """
 
     intakes: Intakes
@@ -89,15 +101,15 @@ class EventsPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventsResource(Listener):
-    """Methods, encodings and the webhook handshake of ``/events``.
+    """The methods, refusals and webhook handshake of ``/events`` and the intakes.
 
-    ``call_back``  takes the consent of webhooks that we asked ourselves.
-    ``on_loopback``  only this machine reaches the listener, web pages in its browsers included.
+    ``call_back`` records the consent of webhooks to which Skybridge delivers. ``on_loopback`` means
+    that only this machine reaches the listener, including web pages in its browsers.
     """
 
     def __init__(
         self,
-        publisher: Publishing,
+        publisher: EventPublisher,
         policy: EventsPolicy,
         counters: Counters,
         call_back: CallBack | None = None,
@@ -112,28 +124,30 @@ class EventsResource(Listener):
         self.apply(policy)
 
     def apply(self, policy: EventsPolicy) -> None:
-        """Apply another policy from the next request on. A connection that is open keeps the bounds it began with."""
+        """Apply a new policy from the next request on. An open connection keeps the bounds with
+        which it began.
+        """
         self.policy = policy
         self.door, self.intakes, self.limits = policy.door, policy.intakes, policy.limits
         bounds = policy.limits
         largest = bounds.header_bytes + max(bounds.body, self.intakes.most_bytes(bounds.body))
         self.bodies.divide(bounds.receiving, len(self.intakes), largest)
 
-    def post(self, request: Request, done: Done) -> Answer | None:
-        """One POST or PUT. A fault of ours is a 500 with a line in the log, never a silence."""
+    def post(self, request: EventRequest, done: Done) -> Answer | None:
+        """Handle one POST or PUT. An unexpected error is logged and answered 500."""
         if request.pending is not None:
-            return self._wait(request, request.pending, done)
+            return self._wait_for_issuer(request, request.pending, done)
         try:
             if request.intake is not None:
                 limit = self.limits.body
                 return self.intakes.post(request.intake, request, self.post, done, limit)
             if request.event is None:
-                self._open(request)
+                self._prepare_body(request)
             return self._publisher.publish(request, done)
         except SenderError as error:
             if _log.isEnabledFor(logging.DEBUG):
-                _log.debug("refused", extra={"code": error.code, "event_id": _id_of(request)})
-            self._note(request, error.code)
+                _log.debug("refused", extra={"code": error.code, "event_id": _event_id(request)})
+            self._count_refusal(request, error.code)
             return self.refused(from_sender_error(error), error.code)
         except KeyMapperFailed as error:
             _log.error("%s", error, exc_info=error.__cause__)
@@ -144,16 +158,20 @@ class EventsResource(Listener):
             return BUG
 
     def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
-        """Return whether a POST or PUT comes from a web page that must not send, because nothing else would stop it:
-        the sender needs no credential and is let in for being on this machine."""
+        """Return True if a POST or PUT comes from a web page of another origin that must not send.
+
+        This check matters where the sender needs no credential because it is on this machine.
+        """
         if intake is None:
             is_exposed = self._on_loopback and (self.door is None or self.door.is_open)
         else:
             is_exposed = self.intakes.is_unverified(intake)
         return is_exposed and is_of_other_page(headers)
 
-    def other(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
-        """Any method but POST and PUT. Consent is given where events are taken, and nowhere else (webhook 4.2)."""
+    def other_method(self, method: str, named: Mapping[bytes, bytes], route: str | None) -> Answer:
+        """Answer any method except POST and PUT. Consent is given only where events are accepted
+        (webhook specification 4.2).
+        """
         if method != "OPTIONS":
             return self.refused(method_not_allowed(method), "method-not-allowed")
         try:
@@ -162,16 +180,16 @@ class EventsResource(Listener):
             return self.refused(from_sender_error(error), error.code)
         return Answer(200, ((b"allow", METHODS), *consent))
 
-    def at_intake(self, method: str, name: str, query: bytes) -> Answer:
-        """Answer any method but POST."""
+    def other_intake_method(self, method: str, name: str, query: bytes) -> Answer:
+        """Answer any method of an intake except POST."""
         try:
             probed = self.intakes.probe(name, method, query)
         except SenderError as error:
             return self.refused(from_sender_error(error), error.code)
         return probed or self.refused(only_posts(method), "method-not-allowed")
 
-    async def elsewhere(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
-        """Any other path: where webhooks consent to what we asked them, or nothing."""
+    async def other_path(self, method: str, path: str, named: Mapping[bytes, bytes]) -> Answer:
+        """Answer any other path: the callback URLs by which webhooks consent, else 404."""
         if (
             self._call_back is None
             or not path.startswith(CALLBACKS)
@@ -179,31 +197,33 @@ class EventsResource(Listener):
         ):
             return self.refused(not_found(), "not-found")
         rate = _rate(named)
-        if isinstance(
-            granted(rate, None), ConsentRefusal
-        ):  # W2: the address stays, to be called again
-            return self.refused(NO_RATE, "bad-rate")
+        if isinstance(granted(rate, None), ConsentRefusal):  # the webhook may call again
+            return self.refused(INVALID_RATE, "bad-rate")
         key = path.removeprefix(CALLBACKS).removesuffix("/")
         known = await self._call_back(key, rate)
         if known is None:
-            return self.refused(unavailable(*NOBODY_KNOWS), NOBODY_KNOWS[0])
-        return CONSENTED if known else self.refused(not_found(), "not-found")
+            return self.refused(unavailable(*STORE_UNAVAILABLE), STORE_UNAVAILABLE[0])
+        return CONSENT_ACCEPTED if known else self.refused(not_found(), "not-found")
 
     def refused(self, answer: Answer, code: str = "") -> Answer:
-        """Count a refusal on its way out."""
-        self.counters.add("events_refused", code or code_of(answer))
+        """Count a refusal that is about to be sent, and return it."""
+        self.counters.add("events_refused", code or problem_code(answer))
         return answer
 
-    def _wait(self, request: Request, pending: Pending, done: Done) -> Answer | None:
-        """Keep a whole request until its issuer has answered the question for keys. Its sender is not known yet,
-        so it is charged like an unfinished request of a stranger (reliability G4)."""
+    def _wait_for_issuer(
+        self, request: EventRequest, pending: Pending, done: Done
+    ) -> Answer | None:
+        """Keep a complete request until its issuer has answered the question for keys.
+
+        Its sender is not known yet, so its body is charged to the share of unauthenticated senders.
+        """
         size = len(request.body)
-        if not self.bodies.hold(STRANGERS, size):
-            self.bodies.hold(STRANGERS, -size)
+        if not self.bodies.hold(UNAUTHENTICATED, size):
+            self.bodies.hold(UNAUTHENTICATED, -size)
             return self.refused(busy("Too many request bodies wait for the keys of an issuer"))
 
         def judge(_: object) -> None:
-            self.bodies.hold(STRANGERS, -size)
+            self.bodies.hold(UNAUTHENTICATED, -size)
             verdict = None if self.door is None else self.door.judge_again(pending)
             if isinstance(verdict, Answer):
                 done(self.refused(verdict))
@@ -215,16 +235,19 @@ class EventsResource(Listener):
         pending.asking.add_done_callback(judge)
         return None
 
-    def _open(self, request: Request) -> None:
-        """The body without its coding, but for a caller that has used up its quota: that costs no more than its
-        head. Raises SenderError."""
+    def _prepare_body(self, request: EventRequest) -> None:
+        """Decode the body. First raise QuotaExceeded for a caller without quota, so that such a
+        request costs only its head.
+        """
         if request.caller is not None and self.door is not None:
             self.door.demand_one(request.caller)
         if b"content-encoding" in request.named:
-            self._undo_coding(request)
+            self._decode_body(request)
 
-    def _note(self, request: Request, code: str) -> None:
-        """What could not be read counts as one event, or a sender of rubbish would have no bound."""
+    def _count_refusal(self, request: EventRequest, code: str) -> None:
+        """Count a refused request for its caller. An unreadable request costs one event of quota,
+        so that a sender of invalid requests has a bound.
+        """
         caller = request.caller
         if caller is None:
             return
@@ -234,14 +257,16 @@ class EventsResource(Listener):
             caller.tally.refused += 1
             self.counters.add("producer_refusals", caller.name, code)
 
-    def _undo_coding(self, request: Request) -> None:
+    def _decode_body(self, request: EventRequest) -> None:
         value = values_of(request.headers, b"content-encoding")
         request.body = decode_content(value, request.body, self.limits.body)
         request.headers = [pair for pair in request.headers if pair[0] != b"content-encoding"]
 
 
-def _id_of(request: Request) -> str:
-    """Of the event where a header has it; a document that is refused has none that could be trusted."""
+def _event_id(request: EventRequest) -> str:
+    """Return the id of the event if a header has it. The id in a refused document would not be
+    reliable.
+    """
     return request.named.get(b"ce-id", b"")[:_ID_SHOWN].decode("utf-8", "replace")
 
 

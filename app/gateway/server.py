@@ -1,6 +1,6 @@
-"""A listener's life: uvicorn without its signals, inside the loop that is running.
+"""Start and stop a listener: uvicorn without its signal handlers, on the running loop.
 
-``runtime`` owns the signals (rule 11); this starts, tells its port, and stops within a bound.
+``runtime`` handles the signals. A stop is limited in time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.listener import Listener
 from app.gateway.port import BACKLOG, LOOPBACK, is_loopback, open_port, share_port
-from app.gateway.resource import CallBack, EventsPolicy, EventsResource, Publishing
+from app.gateway.resource import CallBack, EventPublisher, EventsPolicy, EventsResource
 from app.gateway.tls import Certificates, Handshakes, Tls
 from app.gateway.uvicorn_adapter import demand_known_uvicorn
 from app.telemetry import Counters
@@ -30,15 +30,27 @@ from app.telemetry.tasks import keep
 
 _log = logging.getLogger(__name__)
 
-_POLL = 0.01  # seconds; uvicorn keeps its connections in a plain set, which tells nobody
-_ABORT_BOUND = 1.0  # seconds for aborted connections to be gone
-_DATE = 1.0  # seconds between dates of the answers
+_POLL = 0.01  # seconds between checks of uvicorn's set of connections, which has no notification
+_ABORT_BOUND = 1.0  # seconds that aborted connections may take to end
+_DATE = 1.0  # seconds between updates of the date header
 
 
 class HttpServer:
-    """One listener around an ASGI application. ``port`` 0 takes a free one; ``port`` and ``url`` tell which,
-    once started. ``settings`` names host, port and TLS in error messages, as ``gateway.port`` has it.
-    ``installation``: gateways of this one may listen on the port too."""
+    """A listener for an ASGI application.
+
+    Args:
+        app: the application.
+        host: the address.
+        port: the port; 0 takes a free one. After the start, ``port`` and ``url`` have the actual
+            one.
+        listener: the limits of the connections.
+        protocol: the protocol of the connections.
+        settings: the name of the setting with ``{}``, as in ``gateway.port``.
+        installation: the installation whose processes share the port; None if the port is not
+            shared.
+        tls: the certificates, if the listener uses TLS.
+        date_header: whether answers have a Date header.
+    """
 
     def __init__(
         self,
@@ -70,7 +82,7 @@ class HttpServer:
         self._certificates: Certificates | None = None
 
     async def start(self) -> None:
-        """Returns when the port is open. Raises SetupError naming the setting."""
+        """Open the port. Raise SetupError that names the setting at fault."""
         demand_known_uvicorn()
         certificates = Certificates(self._tls, self._settings.format("tls")) if self._tls else None
         self._certificates = certificates
@@ -79,7 +91,7 @@ class HttpServer:
         self.port = self._sockets[0].getsockname()[1]
         self._uvicorn = server
         await server.startup(sockets=[] if certificates else self._sockets)
-        await server.on_tick(0)  # sets the headers of every answer
+        await server.on_tick(0)  # sets the default headers of every answer
         if self._date_header:
             self._tasks.append(keep("listener", partial(self._keep_date, server), str(self.port)))
         if certificates is not None:
@@ -87,8 +99,11 @@ class HttpServer:
             self._handshakes = self._begin_handshakes(server, certificates)
 
     async def stop(self, drain: float = 25.0) -> None:
-        """Take nothing new, answer what is due, close. After ``drain`` seconds what is left is cut:
-        it has not been answered 2xx, so its sender repeats it (reliability G6)."""
+        """Stop accepting, send the answers that are due, and close the connections.
+
+        After ``drain`` seconds, the other connections are aborted. Their requests were not answered
+        2xx, so their senders repeat them.
+        """
         server = self._uvicorn
         if server is None:
             return
@@ -100,16 +115,18 @@ class HttpServer:
         for each in (*self._sockets, self._mark):
             if each is not None:
                 each.close()
-        if not await _drained(server.server_state, drain):
-            _cut(server.server_state)
-            await _drained(server.server_state, _ABORT_BOUND)
+        if not await _drain(server.server_state, drain):
+            _abort(server.server_state)
+            await _drain(server.server_state, _ABORT_BOUND)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
     async def _keep_date(self, server: Server) -> None:
-        """In place of uvicorn's loop, which wakes ten times a second to see whether it shall end: ``stop`` ends us."""
+        """Update the Date header every second. uvicorn's own loop would wake ten times a second;
+        ``stop`` cancels this task.
+        """
         while True:
             await asyncio.sleep(_DATE)
             await server.on_tick(0)
@@ -131,7 +148,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Open connections, for the metrics."""
+        """Return the number of open connections."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
 
     def _begin_handshakes(self, server: Server, certificates: Certificates) -> Handshakes:
@@ -170,11 +187,11 @@ class HttpServer:
 
 
 class EventsServer(HttpServer):
-    """The listener of ``/events``."""
+    """The events listener."""
 
     def __init__(
         self,
-        publisher: Publishing,
+        publisher: EventPublisher,
         counters: Counters,
         policy: EventsPolicy | None = None,
         *,
@@ -205,27 +222,30 @@ class EventsServer(HttpServer):
         _log.info("events listener on %s:%d", self.host, self.port)
 
     def apply(self, policy: EventsPolicy) -> None:
-        """Decide and bound by another policy from now on; the port and its connections stay."""
+        """Apply a new policy from now on. The port and its connections stay."""
         self.resource.apply(policy)
         if self._certificates is not None:
             self._certificates.demand_clients(policy.demands_client)
 
 
-async def _drained(state: Any, bound: float) -> bool:
-    """Whether every connection closed by itself within ``bound`` seconds. Each is told once to end;
-    one that was accepted at the last moment too."""
-    told: set[object] = set()
+async def _drain(state: Any, bound: float) -> bool:
+    """Ask each connection once to end. Return True if all connections and tasks ended within
+    ``bound`` seconds.
+
+    Connections that are accepted meanwhile are asked, too.
+    """
+    asked: set[object] = set()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(bound):
             while state.connections or state.tasks:
-                for connection in state.connections - told:
-                    told.add(connection)
+                for connection in state.connections - asked:
+                    asked.add(connection)
                     connection.shutdown()
                 await asyncio.sleep(_POLL)
     return not (state.connections or state.tasks)
 
 
-def _cut(state: Any) -> None:
+def _abort(state: Any) -> None:
     _log.warning("drain time is over: %d connections are closed", len(state.connections))
     for task in state.tasks:
         task.cancel()

@@ -1,9 +1,9 @@
-"""How long a connection may stay as it is: one timer a connection, no clock on the hot path.
+"""Time-outs of a connection, with one timer for each connection and no clock on the fast path.
 
-The timer looks a few times within the shortest time-out whether anything has changed since it
-looked last; what has not changed for its time-out has expired. A deadline is therefore never met
-early, and late by at most two looks: an eighth of the shortest time-out each, at most a second. An idle
-connection is looked at by its own, longer time-out: a listener has hundreds of them, and looks are wake-ups.
+The timer checks several times within the shortest time-out whether the state has changed since the
+last check. A state that has not changed for its time-out has expired. So a time-out is never early.
+It is late by at most two checks, each an eighth of the shortest time-out and at most a second. Idle
+connections are checked by their own, longer time-out, because a listener has hundreds of them.
 """
 
 from __future__ import annotations
@@ -15,31 +15,38 @@ from typing import Protocol
 
 from app.gateway.limits import Limits
 
-_LOOKS = 8  # a time-out
-_LONGEST_LOOK = 1.0
-_STEPS = 4  # that the time between two looks is rounded down by
+_CHECKS_PER_TIMEOUT = 8
+_MAX_CHECK_INTERVAL = 1.0  # seconds
+_STEPS = 4  # a check is moved to a multiple of this fraction of the interval
 
 
 class Phase(enum.IntEnum):
-    """What a connection is waiting for."""
+    """The state of a connection by what it waits for."""
 
     IDLE = 0  # the next request
     HEAD = 1  # the rest of a head
     BODY = 2  # the rest of a body
-    BUSY = 3  # us: no time-out here, publishing has its own
-    UNREAD = 4  # the peer to read its answers
-    CLOSING = 5  # the peer to read its last answer
+    BUSY = 3  # the answer: publishing has its own time-out
+    UNREAD = 4  # the client, which must read its answers
+    CLOSING = 5  # the client, which must read its last answer
 
 
-class Watched(Protocol):
-    def standing(self) -> tuple[Phase, Hashable]:
-        """The phase, and what changes with every step forward within it."""
+class WatchedConnection(Protocol):
+    """A connection whose time-outs are watched."""
 
-    def expired(self, phase: Phase) -> None: ...
+    def current_state(self) -> tuple[Phase, Hashable]:
+        """Return the phase, and a value that changes with any progress in that phase."""
+
+    def expired(self, phase: Phase) -> None:
+        """Handle the time-out of a phase."""
 
 
-class Watch:
-    def __init__(self, watched: Watched, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+class TimeoutWatch:
+    """Watches the time-outs of one connection."""
+
+    def __init__(
+        self, watched: WatchedConnection, limits: Limits, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._watched = watched
         self._loop = loop
         self._timeouts = {
@@ -49,37 +56,39 @@ class Watch:
             Phase.UNREAD: limits.body_timeout,
             Phase.CLOSING: limits.linger,
         }
-        self._every = _look_for(min(self._timeouts.values()))
-        self._every_idle = _look_for(limits.keep_alive)
-        self._standing: tuple[Phase, Hashable] | None = None
+        self._every = _check_interval(min(self._timeouts.values()))
+        self._every_idle = _check_interval(limits.keep_alive)
+        self._last_state: tuple[Phase, Hashable] | None = None
         self._since = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        standing = self._watched.standing()
-        self._standing, self._since = standing, self._loop.time()
-        self._again(standing[0])
+        state = self._watched.current_state()
+        self._last_state, self._since = state, self._loop.time()
+        self._schedule(state[0])
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _again(self, phase: Phase) -> None:
-        """A little sooner than due, so that the looks of many connections are one wake-up."""
+    def _schedule(self, phase: Phase) -> None:
+        """Schedule the next check, slightly early, so that the checks of many connections share one
+        wake-up.
+        """
         every = self._every_idle if phase is Phase.IDLE else self._every
         step, now = every / _STEPS, self._loop.time()
-        self._timer = self._loop.call_later((now + every) // step * step - now, self._look)
+        self._timer = self._loop.call_later((now + every) // step * step - now, self._check)
 
-    def _look(self) -> None:
-        now, standing = self._loop.time(), self._watched.standing()
-        self._again(standing[0])
-        timeout = self._timeouts.get(standing[0])
-        if standing != self._standing or timeout is None:
-            self._standing, self._since = standing, now
+    def _check(self) -> None:
+        now, state = self._loop.time(), self._watched.current_state()
+        self._schedule(state[0])
+        timeout = self._timeouts.get(state[0])
+        if state != self._last_state or timeout is None:
+            self._last_state, self._since = state, now
         elif now - self._since >= timeout:
-            self._watched.expired(standing[0])
+            self._watched.expired(state[0])
 
 
-def _look_for(timeout: float) -> float:
-    return min(_LONGEST_LOOK, timeout / _LOOKS)
+def _check_interval(timeout: float) -> float:
+    return min(_MAX_CHECK_INTERVAL, timeout / _CHECKS_PER_TIMEOUT)

@@ -1,6 +1,4 @@
-"""TLS of a listener: its handshakes are bounded; certificates and authorities are read again when
-their files change (reliability S15).
-"""
+"""TLS of a listener: handshakes are bounded, and changed certificate files are read again."""
 
 from __future__ import annotations
 
@@ -20,13 +18,19 @@ from app.tls import Pems, Tried, server_context
 
 _log = logging.getLogger(__name__)
 
-_PAUSE = 0.1  # seconds, where the system has no file descriptor left
+_PAUSE = 0.1  # seconds without new connections if no file descriptor is left
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """``certificate``: PEM, the chain, leaf first. ``client_ca``: PEM; when set, a client is asked for a
-    certificate that it signed, and ``demands_client``: it is let in with one only. ``check_every``: seconds
-    between looks at the files.
+    """The TLS settings of a listener.
+
+    Attributes:
+        certificate: PEM file with the certificate chain, leaf first.
+        key: PEM file with the private key.
+        client_ca: PEM file with the authorities of client certificates; if set, clients are asked
+            for one.
+        demands_client: whether a client without a certificate is rejected.
+        check_every: seconds between checks of the files.
     """
 
     certificate: Path
@@ -36,16 +40,23 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     check_every: float = 5.0
 
 
-class _Contexts(msgspec.Struct, frozen=True):
-    """Both contexts of one pair, so that a changed demand needs no file: the files on the disk may be unusable then."""
+class _ContextPair(msgspec.Struct, frozen=True):
+    """The TLS contexts that demand and that only request a client certificate.
+
+    Both exist, so that a changed demand needs no file, because the files may be invalid then.
+    """
 
     demanding: ssl.SSLContext
     asking: ssl.SSLContext
 
 
 class Certificates:
-    """``context`` gives new connections the certificate that was loaded last; open connections keep
-    theirs. ``setting`` names its TLS in error messages. Raises SetupError for files that cannot be used."""
+    """The certificates of a listener. New connections get those that were loaded last; open
+    connections keep theirs.
+
+    ``setting`` names the TLS setting in error messages. Raise SetupError for files that cannot be
+    used.
+    """
 
     def __init__(self, settings: Tls, setting: str = "server.events.tls") -> None:
         self._settings = settings
@@ -61,17 +72,20 @@ class Certificates:
         self._tried = Tried(pems, partial(_contexts, pems))
 
     def context(self) -> ssl.SSLContext:
-        """Return the context of the next handshake. Each has its own sessions: none that began with other certificates,
-        authorities or under another demand can be resumed, which would let a client in without a look at its certificate."""
+        """Return the context for the next handshake.
+
+        Each context has its own TLS sessions. Otherwise a session from other authorities could be
+        resumed, and the client's certificate would not be checked.
+        """
         contexts = self._tried.current
         return contexts.demanding if self._settings.demands_client else contexts.asking
 
     def demand_clients(self, demands: bool) -> None:
-        """From the next handshake on."""
+        """Set whether clients need a certificate, from the next handshake on."""
         self._settings = msgspec.structs.replace(self._settings, demands_client=demands)
 
     def watch(self) -> asyncio.Task[None]:
-        """Looks at the files until it is cancelled."""
+        """Start a task that checks the files until it is cancelled."""
         return keep("certificates", self._watch, of=self._setting)
 
     async def _watch(self) -> None:
@@ -80,21 +94,30 @@ class Certificates:
             await asyncio.to_thread(self._tried.look)
 
 
-def _contexts(pems: Pems) -> _Contexts:
+def _contexts(pems: Pems) -> _ContextPair:
     demanding = server_context(pems, demands_client=True)
     if pems.ca is None:
-        return _Contexts(demanding, demanding)
-    return _Contexts(demanding, server_context(pems, demands_client=False))
+        return _ContextPair(demanding, demanding)
+    return _ContextPair(demanding, server_context(pems, demands_client=False))
 
 
 class Handshakes:
-    """Takes the connections of a TLS listener. A server of asyncio's tells nobody of a connection
-    before its handshake is over, so it could be neither counted nor refused; this one counts and
-    bounds them. ``context``: of the next one. ``make``: the protocol of a connection. ``tasks`` gets one for each handshake.
-    ``room``: how many more connections there may be, handshakes not counted. ``within``: seconds
-    for a handshake; ``shutdown``: for the end of TLS, None for asyncio's own. ``refused`` is called
-    with the address of each peer for which there is no room. ``share``: most handshakes of one sender, as
-    ``sender`` names it by the address of a peer; beyond them its oldest one ends. None: as many as there is room for.
+    """Accepts the connections of a TLS listener, and bounds their handshakes.
+
+    asyncio reports a connection only after its handshake, so its server could neither count nor
+    refuse handshakes.
+
+    Args:
+        listening: the listening socket.
+        context: returns the context of the next handshake.
+        make: creates the protocol of a connection.
+        tasks: gets one task for each handshake.
+        room: returns how many more connections may be open, without counting handshakes.
+        within: seconds for a handshake.
+        shutdown: seconds for the end of TLS; None for asyncio's default.
+        refused: called with the address of each client that found no room.
+        share: most handshakes of one sender; beyond, its oldest one ends. None for no bound.
+        sender: returns the sender for the address of a client.
     """
 
     def __init__(
@@ -121,19 +144,21 @@ class Handshakes:
         self._shutdown = shutdown
         self._refused = refused
         self._share, self._sender = share, sender
-        self._by_sender: dict[str, dict[asyncio.Task[None], None]] = {}  # the oldest first
+        self._by_sender: dict[
+            str, dict[asyncio.Task[None], None]
+        ] = {}  # by sender, the oldest first
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
-        self._go_on()
+        self._accept_again()
 
     def stop(self) -> None:
-        """Takes no more; those under way are among ``tasks``."""
+        """Stop accepting. Running handshakes remain in ``tasks``."""
         self._loop.remove_reader(self._listening)
         if self._pause is not None:
             self._pause.cancel()
 
-    def _go_on(self) -> None:
+    def _accept_again(self) -> None:
         self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
@@ -144,34 +169,36 @@ class Handshakes:
         except OSError as failure:
             _log.warning("connections are not accepted for %g s: %s", _PAUSE, failure)
             self._loop.remove_reader(self._listening)
-            self._pause = self._loop.call_later(_PAUSE, self._go_on)
+            self._pause = self._loop.call_later(_PAUSE, self._accept_again)
             return
         if self.under_way >= self._room():
             connection.close()
             self._refused(peer)
             return
         self.under_way += 1
-        task = self._loop.create_task(self._agree(connection))
+        task = self._loop.create_task(self._handshake(connection))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._agreed, connection))
+        task.add_done_callback(partial(self._handshake_done, connection))
         if self._share is not None:
             self._end_oldest(self._sender(peer), task, self._share)
 
     def _end_oldest(self, sender: str, task: asyncio.Task[None], share: int) -> None:
-        """Count the handshake of ``task``; end the oldest one of its sender where there are too many."""
-        here = self._by_sender.setdefault(sender, {})
-        if len(here) >= share:
-            next(iter(here)).cancel()
-        here[task] = None
-        task.add_done_callback(partial(self._left, sender))
+        """Count the handshake of ``task``, and end the oldest handshake of its sender if there are
+        too many.
+        """
+        own = self._by_sender.setdefault(sender, {})
+        if len(own) >= share:
+            next(iter(own)).cancel()
+        own[task] = None
+        task.add_done_callback(partial(self._handshake_left, sender))
 
-    def _left(self, sender: str, task: asyncio.Task[None]) -> None:
-        here = self._by_sender[sender]
-        del here[task]
-        if not here:
+    def _handshake_left(self, sender: str, task: asyncio.Task[None]) -> None:
+        own = self._by_sender[sender]
+        del own[task]
+        if not own:
             del self._by_sender[sender]
 
-    async def _agree(self, connection: socket.socket) -> None:
+    async def _handshake(self, connection: socket.socket) -> None:
         await self._loop.connect_accepted_socket(
             self._make,
             connection,
@@ -180,12 +207,12 @@ class Handshakes:
             ssl_shutdown_timeout=self._shutdown,
         )
 
-    def _agreed(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+    def _handshake_done(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         self.under_way -= 1
         self._tasks.discard(task)
         if task.cancelled():
             connection.close()
         elif (failure := task.exception()) is not None:
             connection.close()
-            expected = isinstance(failure, OSError)  # of the peer, or it left
+            expected = isinstance(failure, OSError)  # a fault of the client, or the client left
             _log.log(logging.DEBUG if expected else logging.ERROR, "no TLS: %s", failure)

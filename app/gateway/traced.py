@@ -1,8 +1,9 @@
-"""The publisher with spans: one of each request, and below it one of each event that is published.
+"""A publisher with tracing: one span for each request, and a child span for each event that is
+published.
 
-The span of an event goes with its record, as the ``traceparent`` beside the event: in the place of the
-sender's, which is the parent of the request's. What the event itself carries (``ce-traceparent``) is the
-sender's own, and stays.
+The trace context of the event's span goes with the record as the header ``traceparent``. It
+replaces the sender's, which is the parent of the request's span. The event's own attribute
+``ce-traceparent`` belongs to the sender, and stays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from app.errors import SenderError
 from app.gateway.answers import Answer
 from app.gateway.conclude import Publications
 from app.gateway.publish import Publisher
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.routing.publications import Publication
 from app.telemetry.traces import TRACEPARENT, TRACESTATE, Tracing, about_event, failed, traceparent
@@ -28,9 +29,9 @@ SERVER_FAULT = 500
 
 
 class TracedRequest:
-    """One request on its way: its own span, and those of its events in their order."""
+    """The spans of one request: its own, and those of its events in order."""
 
-    def __init__(self, traces: Tracing, request: Request, systems: Mapping[str, str]) -> None:
+    def __init__(self, traces: Tracing, request: EventRequest, systems: Mapping[str, str]) -> None:
         carried = {
             name: value.decode("latin-1")
             for name in (TRACEPARENT, TRACESTATE)
@@ -45,7 +46,9 @@ class TracedRequest:
         self._events: list[Span] = []
 
     def event(self, decoded: Decoded) -> Decoded:
-        """Begins the span of the next event. The event with that span beside it."""
+        """Begin the span of the next event. Return the event with the trace context of that
+        span.
+        """
         event = decoded.event
         about = about_event(event.attributes)
         about |= {
@@ -57,7 +60,8 @@ class TracedRequest:
         self._events.append(span)
         return beside(decoded, TRACEPARENT, traceparent(span))
 
-    def goes(self, index: int, publication: Publication) -> None:
+    def set_destination(self, index: int, publication: Publication) -> None:
+        """Set the topic and the route in the span of an event."""
         span = self._events[index]
         broker = publication.broker
         span.update_name(f"send {publication.topic}")
@@ -65,8 +69,10 @@ class TracedRequest:
         span.set_attribute("messaging.destination.name", publication.topic)
         span.set_attribute("skybridge.route", publication.route)
 
-    def ended(self, answer: Answer) -> Answer:
-        """A part of a request that could not be stored is told by its answer, not by its span."""
+    def finish(self, answer: Answer) -> Answer:
+        """End the spans with the answer. A partly stored request is described by its answer, and
+        not in the spans.
+        """
         self._span.set_attribute("http.response.status_code", answer.status)
         if answer.status >= SERVER_FAULT:
             for span in (*self._events, self._span):
@@ -74,8 +80,8 @@ class TracedRequest:
         self._end()
         return answer
 
-    def refused(self, status: int, code: str) -> None:
-        """Nothing of it was published."""
+    def fail(self, status: int, code: str) -> None:
+        """End the spans as failed, because no event of the request was published."""
         self._span.set_attribute("http.response.status_code", status)
         for span in (*self._events, self._span):
             failed(span, code)
@@ -87,7 +93,7 @@ class TracedRequest:
 
 
 class TracedPublisher(Publisher):
-    """``systems``: the kind of each broker, by its name."""
+    """A publisher with tracing. ``systems`` has the kind of each broker by its name."""
 
     def __init__(
         self, *args: Any, traces: Tracing, systems: Mapping[str, str], **more: Any
@@ -95,37 +101,37 @@ class TracedPublisher(Publisher):
         super().__init__(*args, **more)
         self._traces = traces
         self._systems = systems
-        self._at_hand: TracedRequest | None = None
+        self._current: TracedRequest | None = None
 
-    def publish(self, request: Request, done: Done) -> Answer | None:
-        traced = self._at_hand = TracedRequest(self._traces, request, self._systems)
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
+        traced = self._current = TracedRequest(self._traces, request, self._systems)
         try:
-            answer = super().publish(request, lambda later: done(traced.ended(later)))
+            answer = super().publish(request, lambda later: done(traced.finish(later)))
         except SenderError as error:
-            traced.refused(error.status, error.code)
+            traced.fail(error.status, error.code)
             raise
         except Exception as error:
-            traced.refused(SERVER_FAULT, type(error).__name__)
+            traced.fail(SERVER_FAULT, type(error).__name__)
             raise
         finally:
-            self._at_hand = None
-        return answer if answer is None else traced.ended(answer)
+            self._current = None
+        return answer if answer is None else traced.finish(answer)
 
-    def _decode(self, request: Request) -> Sequence[Decoded]:
-        assert self._at_hand is not None  # noqa: S101 - nothing in between awaits
-        return [self._at_hand.event(each) for each in super()._decode(request)]
+    def _decode(self, request: EventRequest) -> Sequence[Decoded]:
+        assert self._current is not None  # noqa: S101 - set by publish, which does not await
+        return [self._current.event(each) for each in super()._decode(request)]
 
     def _submit_one(self, publication: Publication, wants: bool, done: Done) -> Answer | None:
-        self._goes([(0, publication)])
+        self._set_destinations([(0, publication)])
         return super()._submit_one(publication, wants, done)
 
     def _submit_many(
-        self, publications: Publications, request: Request, done: Done
+        self, publications: Publications, request: EventRequest, done: Done
     ) -> Answer | None:
-        self._goes(publications)
+        self._set_destinations(publications)
         return super()._submit_many(publications, request, done)
 
-    def _goes(self, publications: Sequence[tuple[int, Publication]]) -> None:
-        assert self._at_hand is not None  # noqa: S101 - as above
+    def _set_destinations(self, publications: Sequence[tuple[int, Publication]]) -> None:
+        assert self._current is not None  # noqa: S101 - set by publish, which does not await
         for index, publication in publications:
-            self._at_hand.goes(index, publication)
+            self._current.set_destination(index, publication)

@@ -1,15 +1,17 @@
-"""uvicorn's protocol for ASGI requests, as the base of our own (ADR 0046).
+"""The adapter to uvicorn's HTTP protocol, which is the base class of the listeners' connections
+(ADR 0046).
 
 ======================= ============================================================================================
 undocumented            gain, and the public alternative
 ======================= ============================================================================================
-``HttpToolsProtocol``   the hot path: an event is read and answered before an ASGI scope is built (ADR 0002; figures in
-                        ADR 0046). An ASGI application: uvicorn's own protocol also has few bounds.
-``_start_asgi_task``    correctness: answers leave in the order of the requests, hot ones between ASGI ones. None.
+``HttpToolsProtocol``   the fast path: an event is read and answered before an ASGI scope is built (ADR 0002; figures
+                        in ADR 0046). An ASGI application: uvicorn's own protocol also has few bounds.
+``_start_asgi_task``    correctness: answers leave in the order of the requests, fast ones between ASGI ones. None.
 ======================= ============================================================================================
 
-For another version of uvicorn: run ``tests/e2e/test_listener*.py`` and ``tests/unit/gateway`` with it, then name it
-in ``KNOWN``. Where a version lacks what is used here, no listener starts: the bounds are in our protocol.
+To support another version of uvicorn, run ``tests/e2e/test_listener*.py`` and
+``tests/unit/gateway`` with it, then add it to ``KNOWN``. If a version lacks a part that is used
+here, no listener starts, because the bounds depend on it.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _SERVER_METHODS = frozenset({"startup", "on_tick"})
 
 
 class AsgiCycle(Protocol):
-    """A request of the ASGI way and its answer, as far as a connection looks at it."""
+    """An ASGI request and its answer, as far as a connection uses them."""
 
     disconnected: bool
     keep_alive: bool
@@ -51,11 +53,11 @@ class AsgiCycle(Protocol):
 
 
 class AsgiProtocol(HttpToolsProtocol, abc.ABC):
-    """A connection of uvicorn that says when an ASGI request could begin, and begins it when it is told to."""
+    """A connection of uvicorn that lets the request queue decide when an ASGI request begins."""
 
     @abc.abstractmethod
     def asgi_ready(self, cycle: AsgiCycle, app: Any) -> None:
-        """Take a request whose head is whole. ``begin_asgi`` runs it."""
+        """Take a request whose head is complete. Call ``begin_asgi`` to run it."""
 
     def begin_asgi(self, cycle: Any, app: Any) -> None:
         super()._start_asgi_task(cycle, app)
@@ -65,7 +67,7 @@ class AsgiProtocol(HttpToolsProtocol, abc.ABC):
 
 
 def demand_known_uvicorn() -> None:
-    """Raise SetupError for a uvicorn of another version, or one that lacks what is used of it."""
+    """Raise SetupError if uvicorn has an unknown version, or lacks a part that is used."""
     demand("uvicorn", KNOWN, "app/gateway/uvicorn_adapter.py")
     if found := differences():
         raise SetupError(
@@ -75,10 +77,12 @@ def demand_known_uvicorn() -> None:
 
 
 def differences() -> list[str]:
-    """Return what is not as expected, one sentence each; empty when all is well."""
+    """Return the differences from the expected uvicorn, one sentence each. The list is empty if
+    there are none.
+    """
     found = _missing(HttpToolsProtocol, _METHODS)
     found += _missing(Server, _SERVER_METHODS)
-    found += _unset(HttpToolsProtocol, _FIELDS | _CYCLE_FIELDS)
+    found += _unset_fields(HttpToolsProtocol, _FIELDS | _CYCLE_FIELDS)
     found += _missing(httptools.HttpRequestParser, frozenset({"set_dangerous_leniencies"}))
     return found
 
@@ -87,8 +91,10 @@ def _missing(kind: type, names: frozenset[str]) -> list[str]:
     return [f"{kind.__name__} has no {name}" for name in sorted(names) if not hasattr(kind, name)]
 
 
-def _unset(kind: type, names: frozenset[str]) -> list[str]:
-    """Return the fields that nothing in the module of ``kind`` sets: to read one class, ``inspect`` would parse it."""
+def _unset_fields(kind: type, names: frozenset[str]) -> list[str]:
+    """Return the fields that no class in the module of ``kind`` sets. ``inspect`` would have to
+    parse a single class.
+    """
     source = inspect.getsource(sys.modules[kind.__module__])
     return [
         f"the module of {kind.__name__} sets no {name}"

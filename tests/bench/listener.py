@@ -12,7 +12,7 @@ import signal
 import uvloop
 
 from app.gateway.answers import ACCEPTED, Answer
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.gateway.server import EventsServer
 from app.runtime.heap import settle_heap
@@ -20,7 +20,7 @@ from app.telemetry import Counters
 
 
 class AcceptAll:
-    def publish(self, request: Request, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
         return ACCEPTED
 
 

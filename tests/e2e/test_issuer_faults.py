@@ -11,7 +11,7 @@ from joserfc import jws
 from joserfc.jwk import ECKey
 
 from app.gateway import issuers
-from app.gateway.issuers import DISCOVERY, LARGEST
+from app.gateway.issuers import DISCOVERY, MAX_ANSWER
 from faulty_issuer import FaultyIssuer, Said
 from producer_house import KEY, House, bearer, one, posted, producer_house, producers
 
@@ -42,8 +42,8 @@ FAULTS: dict[str, tuple[Answers, str]] = {
     "redirect": (discovery(Said(302, location="/there")), "answers 302"),
     "redirect of the keys": (keys(Said(307, location="/there")), "answers 307"),
     "away": (discovery(Said(503)), "answers 503"),
-    "oversized": (discovery(Said(body=b" " * (LARGEST + 1))), "answers more than"),
-    "oversized keys": (keys(Said(body=b" " * (LARGEST + 1))), "answers more than"),
+    "oversized": (discovery(Said(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
+    "oversized keys": (keys(Said(body=b" " * (MAX_ANSWER + 1))), "answers more than"),
     "other issuer": (discovered(issuer="https://evil.example"), "names another issuer"),
     "issuer with a slash more": (discovered(issuer="http://127.0.0.1/"), "names another issuer"),
     "no issuer": (discovered(issuer=None), "names another issuer"),
@@ -64,7 +64,7 @@ FAULTS: dict[str, tuple[Answers, str]] = {
 @pytest.fixture
 def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyIssuer]:
     """A slow machine is no fault: what is to be held sets a short time itself."""
-    monkeypatch.setattr(issuers, "WITHIN", 60.0)
+    monkeypatch.setattr(issuers, "ANSWER_TIMEOUT", 60.0)
     with FaultyIssuer() as serving:
         yield serving
 
@@ -96,7 +96,7 @@ async def test_a_faulty_discovery_is_503_and_heals(
     issuer.answers = answers(issuer)
     with caplog.at_level(logging.WARNING, "app"), monkeypatch.context() as patch:
         if why == HELD:
-            patch.setattr(issuers, "WITHIN", 0.3)
+            patch.setattr(issuers, "ANSWER_TIMEOUT", 0.3)
         answer = await house.ask(by_token(issuer))
     assert answer.status == 503
     assert json.loads(answer.body)["type"] == "urn:skybridge:problem:issuer-unavailable"
@@ -132,4 +132,4 @@ async def test_keys_that_are_known_outlast_a_fault(
 
 def a_minute_passes(house: House) -> None:
     (known,) = house.issuers._known.values()
-    known._asked -= issuers.AGAIN
+    known._asked -= issuers.QUESTION_INTERVAL

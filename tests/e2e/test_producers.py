@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
-from app.gateway.issuers import BURST
+from app.gateway.issuers import QUESTION_BURST
 from oidc_issuer import OidcIssuer, oidc_issuer
 from producer_house import (
     HEADER_KEY,
@@ -354,7 +354,7 @@ async def test_forged_tokens_use_up_the_questions_and_no_good_token_is_called_ba
                 for number in range(20)
             ]
             statuses = [(await house.ask(each)).status for each in forged]
-            assert statuses == [401] * (BURST - 1) + [503] * (21 - BURST)
+            assert statuses == [401] * (QUESTION_BURST - 1) + [503] * (21 - QUESTION_BURST)
             issuer.rotate()
             new = posted("binary", one(), "/events", bearer(issuer.token(azp="warehouse")))
             answer = await house.ask(new)
@@ -364,7 +364,7 @@ async def test_forged_tokens_use_up_the_questions_and_no_good_token_is_called_ba
             )
             assert 1 <= int(answer.headers["retry-after"]) <= 60
             assert (await house.ask(known)).status == 202
-            assert issuer.asked == BURST
+            assert issuer.asked == QUESTION_BURST
 
 
 def forged_kid(issuer: OidcIssuer, kid: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.access.caller import EventSender
-from app.gateway.door import ADDRESSES, Door
+from app.gateway.door import MAX_ADDRESSES, Door
 from app.model.quota import EventQuota
 from app.runtime.clock import SystemClock
 from example_counts import examples
@@ -216,14 +216,14 @@ async def test_a_quota_is_of_an_ipv4_address_or_of_an_ipv6_network(
 async def test_addresses_are_bounded_and_the_longest_silent_is_forgotten() -> None:
     async with address_house() as door:
         first, second = stranger(door, "192.0.2.1"), stranger(door, "192.0.2.2")
-        for number in range(ADDRESSES - 2):
+        for number in range(MAX_ADDRESSES - 2):
             stranger(door, f"10.0.{number >> 8}.{number & 255}")
         assert stranger(door, "192.0.2.1") is first
         stranger(door, "198.51.100.1")  # one too many
-        assert len(door._addresses) == ADDRESSES  # type: ignore[arg-type]
+        assert len(door._addresses) == MAX_ADDRESSES  # type: ignore[arg-type]
         assert stranger(door, "192.0.2.1") is first
         assert stranger(door, "192.0.2.2") is not second
-        assert len(door._addresses) == ADDRESSES  # type: ignore[arg-type]
+        assert len(door._addresses) == MAX_ADDRESSES  # type: ignore[arg-type]
 
 
 @asynccontextmanager

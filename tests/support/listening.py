@@ -10,7 +10,7 @@ from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher, PublishPolicy
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import Done, EventsPolicy
 from app.gateway.server import EventsServer
 from app.gateway.tls import Tls
@@ -25,13 +25,13 @@ class AtOnce:
     """Answers 202 without waiting, and remembers what it was asked."""
 
     def __init__(self, answer: Answer = ACCEPTED) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[EventRequest] = []
         self.answer = answer
 
     def takes(self, route: str | None) -> bool:
         return True
 
-    def publish(self, request: Request, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
         self.requests.append(request)
         return self.answer
 
@@ -51,7 +51,7 @@ class Held(AtOnce):
     def takes(self, route: str | None) -> bool:
         return True
 
-    def publish(self, request: Request, done: Done) -> Answer | None:
+    def publish(self, request: EventRequest, done: Done) -> Answer | None:
         super().publish(request, done)
         self.due[request.named.get(b"ce-id", b"").decode()] = done
         self.most = max(self.most, len(self.due))

@@ -10,7 +10,7 @@ import pytest
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.asgi import EventsApp
 from app.gateway.intakes import Intakes
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import CallBack, EventsPolicy, EventsResource
 from app.routing.rules import UnknownRoute
 from app.telemetry import Counters
@@ -27,7 +27,7 @@ class Publishing:
             raise UnknownRoute(route)
         return self.any
 
-    def publish(self, request: Request, done: Any) -> Answer | None:
+    def publish(self, request: EventRequest, done: Any) -> Answer | None:
         return ACCEPTED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.gateway.listener import STRANGERS, BodyShares
+from app.gateway.listener import UNAUTHENTICATED, BodyShares
 
 
 def test_each_share_has_its_own_part_and_all_have_the_common_one() -> None:
@@ -11,9 +11,9 @@ def test_each_share_has_its_own_part_and_all_have_the_common_one() -> None:
     assert bodies.hold("hook", 150)
     assert not bodies.hold("hook", 1)
     bodies.hold("hook", -1)
-    assert bodies.hold(STRANGERS, 50)
-    assert not bodies.hold(STRANGERS, 1)
-    bodies.hold(STRANGERS, -1)
+    assert bodies.hold(UNAUTHENTICATED, 50)
+    assert not bodies.hold(UNAUTHENTICATED, 1)
+    bodies.hold(UNAUTHENTICATED, -1)
     assert bodies.hold(None, 200)
     assert bodies.total == 400
     assert not bodies.hold(None, 1)
@@ -21,7 +21,7 @@ def test_each_share_has_its_own_part_and_all_have_the_common_one() -> None:
     bodies.hold("hook", -150)
     assert bodies.hold(None, 100)
     bodies.hold(None, -300)
-    bodies.hold(STRANGERS, -50)
+    bodies.hold(UNAUTHENTICATED, -50)
     assert bodies.total == 0
 
 

@@ -15,9 +15,9 @@ from app.access.signatures import VerificationKey
 from app.access.tokens import SKEW
 from app.access.who import ProducerDirectory
 from app.gateway import door as door_module
-from app.gateway.answers import Answer, code_of
-from app.gateway.door import REMEMBERED_FOR, Door
-from app.gateway.issuers import AGAIN, BURST, PAUSE, Issuers
+from app.gateway.answers import Answer, problem_code
+from app.gateway.door import TOKEN_CACHE_SECONDS, Door
+from app.gateway.issuers import FAILURE_PAUSE, QUESTION_BURST, QUESTION_INTERVAL, Issuers
 from app.gateway.request import Pending
 from app.model.producer import Producer
 from virtual_clock import VirtualClock
@@ -86,9 +86,9 @@ class House:
             verdict = self.door.judge_again(verdict)
         if isinstance(verdict, Answer) and verdict.status == 503:
             self.wait = int(dict(verdict.headers)[b"retry-after"])
-            return code_of(verdict)
+            return problem_code(verdict)
         if isinstance(verdict, Answer):
-            assert code_of(verdict) == "not-authenticated"
+            assert problem_code(verdict) == "not-authenticated"
             return str(json.loads(verdict.body)["faults"][0]["code"])
         assert isinstance(verdict, EventSender)
         return verdict.name
@@ -101,7 +101,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 
 async def test_a_verified_token_is_remembered_for_five_minutes(house: House) -> None:
     token = house.token(3_600)
-    for seconds, times in ((0, 1), (0, 1), (REMEMBERED_FOR - 1, 1), (1, 2), (1, 2)):
+    for seconds, times in ((0, 1), (0, 1), (TOKEN_CACHE_SECONDS - 1, 1), (1, 2), (1, 2)):
         await house.clock.advance(seconds)
         assert (await house.asked(token), house.verified) == ("warehouse", times)
 
@@ -128,7 +128,7 @@ async def test_so_many_tokens_are_remembered_and_no_more(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one goes."""
-    monkeypatch.setattr(door_module, "REMEMBERED", 2)
+    monkeypatch.setattr(door_module, "MAX_CACHED_TOKENS", 2)
     tokens = [house.token(3_600, n=number) for number in range(3)]
     for each in tokens:
         await house.asked(each)
@@ -152,8 +152,8 @@ UNKNOWN, LATER = "unknown-signing-key", "issuer-unavailable"
 async def used_up(house: House) -> None:
     """Every question that may be asked now is asked because of forged tokens."""
     assert await house.asked(house.token(600)) == "warehouse"
-    found = [await house.asked(house.forged(f"x{number}")) for number in range(BURST)]
-    assert found == [*[UNKNOWN] * (BURST - 1), LATER]
+    found = [await house.asked(house.forged(f"x{number}")) for number in range(QUESTION_BURST)]
+    assert found == [*[UNKNOWN] * (QUESTION_BURST - 1), LATER]
 
 
 async def test_a_new_key_is_never_called_bad_while_no_question_may_be_asked(house: House) -> None:
@@ -163,9 +163,9 @@ async def test_a_new_key_is_never_called_bad_while_no_question_may_be_asked(hous
     house.rotate("2")
     new = house.token(600)
     assert [await house.asked(new) for _ in range(3)] == [LATER] * 3
-    assert house.wait == AGAIN
+    assert house.wait == QUESTION_INTERVAL
     assert await house.asked(old) == "warehouse"  # the keys that are known go on
-    await house.clock.advance(AGAIN - 20)
+    await house.clock.advance(QUESTION_INTERVAL - 20)
     assert (await house.asked(new), house.wait) == (LATER, 20)
     await house.clock.advance(20)
     assert await house.asked(new) == "warehouse"
@@ -175,7 +175,7 @@ async def test_a_new_key_is_never_called_bad_while_no_question_may_be_asked(hous
 async def test_the_question_of_a_strangers_token_finds_the_new_key_too(house: House) -> None:
     await used_up(house)
     house.rotate("2")
-    await house.clock.advance(AGAIN)
+    await house.clock.advance(QUESTION_INTERVAL)
     assert await house.asked(house.forged("y")) == UNKNOWN
     assert await house.asked(house.token(600)) == "warehouse"
 
@@ -195,8 +195,8 @@ async def test_a_question_that_failed_proves_nothing(house: House) -> None:
     house.jwks.write_text("torn")
     assert await house.asked(house.token(600)) == LATER
     house.jwks.write_bytes(good)
-    assert (await house.asked(house.token(600)), house.wait) == (LATER, PAUSE)
-    await house.clock.advance(PAUSE)
+    assert (await house.asked(house.token(600)), house.wait) == (LATER, FAILURE_PAUSE)
+    await house.clock.advance(FAILURE_PAUSE)
     assert await house.asked(house.token(600)) == "warehouse"
 
 

@@ -27,7 +27,7 @@ def opened(secrets: list[str], before: OpenIntake | None = None, **settings: Any
 
 def is_verified(intake: OpenIntake, sent: Sent) -> bool:
     try:
-        intake.verified(IntakeRequest(sent.pairs, sent.body))
+        intake.demand_verified_request(IntakeRequest(sent.pairs, sent.body))
     except Unverified:
         return False
     return True
@@ -72,9 +72,9 @@ def test_a_reload_that_lengthens_the_window_keeps_what_was_seen() -> None:
 def test_a_reload_gives_nobody_the_burst_again() -> None:
     quota = {"quota": {"events": "1/s", "burst": 2}}
     before = opened([SECRET], preset="github", **quota)
-    before.take()
-    before.take()
+    before.take_quota()
+    before.take_quota()
     after = opened([SECRET], before, preset="github", **quota)
     after.memory.apply(after.settings)
     with pytest.raises(QuotaExceeded):
-        after.take()
+        after.take_quota()

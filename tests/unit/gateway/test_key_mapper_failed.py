@@ -11,7 +11,7 @@ import pytest
 from app.gateway.answers import Answer
 from app.gateway.intakes import Intakes
 from app.gateway.publish import Publisher, PublishPolicy
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import EventsPolicy, EventsResource
 from app.model.log_name import LogName
 from app.model.route import Route
@@ -35,7 +35,7 @@ def answer(counters: Counters, log: Any, *events: dict[str, str]) -> Answer | No
     kind = (b"content-type", b"application/cloudevents-batch+json")
     required = {"specversion": "1.0", "id": "1", "source": "/", "type": "t"}
     body = json.dumps([required | each for each in events]).encode()
-    return resource.post(Request([kind], dict([kind]), body), lambda _answer: None)
+    return resource.post(EventRequest([kind], dict([kind]), body), lambda _answer: None)
 
 
 @pytest.mark.parametrize("events", [[{}], [{"subject": "s"}, {}, {"subject": "s"}]])

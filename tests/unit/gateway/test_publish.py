@@ -20,7 +20,7 @@ from app.errors import (
 from app.gateway.answers import ACCEPTED, Answer
 from app.gateway.limits import Limits
 from app.gateway.publish import Publisher, PublishPolicy
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.model.log_name import LogName
 from app.model.receipt import Receipt
 from app.model.route import Route
@@ -58,7 +58,7 @@ class Bench:
         self.publisher = Publisher(policy, logs, self.counters)
         self.answers: list[Answer] = []
 
-    def publish(self, request: Request) -> Answer | None:
+    def publish(self, request: EventRequest) -> Answer | None:
         return self.publisher.publish(request, self.answers.append)
 
     async def answer(self) -> Answer:
@@ -72,21 +72,21 @@ class Bench:
 
 def single(
     kind: str = "shop.order", *headers: tuple[str, str], body: bytes = b"{}", **more: Any
-) -> Request:
+) -> EventRequest:
     pairs = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": kind}
     fields = [*pairs.items(), ("content-type", "application/json"), *headers]
     encoded = [(name.encode(), value.encode()) for name, value in fields]
-    return Request(encoded, dict(encoded), body, **more)
+    return EventRequest(encoded, dict(encoded), body, **more)
 
 
-def batch(*kinds: str, headers: tuple[tuple[str, str], ...] = ()) -> Request:
+def batch(*kinds: str, headers: tuple[tuple[str, str], ...] = ()) -> EventRequest:
     events = [
         {"specversion": "1.0", "id": str(n), "source": "/s", "type": kind, "data": n}
         for n, kind in enumerate(kinds)
     ]
     fields = [("content-type", "application/cloudevents-batch+json"), *headers]
     encoded = [(name.encode(), value.encode()) for name, value in fields]
-    return Request(encoded, dict(encoded), json.dumps(events).encode())
+    return EventRequest(encoded, dict(encoded), json.dumps(events).encode())
 
 
 async def test_202_comes_only_after_the_log_has_the_event() -> None:
@@ -233,7 +233,7 @@ async def test_every_fault_of_an_event_is_told_at_once() -> None:
 async def test_what_is_no_cloudevent_is_400() -> None:
     """H7."""
     with pytest.raises(NotACloudEvent):
-        Bench().publish(Request([(b"content-type", b"text/plain")], {}, b"hello"))
+        Bench().publish(EventRequest([(b"content-type", b"text/plain")], {}, b"hello"))
 
 
 async def test_an_unknown_route_is_404_and_no_rule_is_422() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.gateway.answers import ACCEPTED, Answer, busy
-from app.gateway.repeats import DUPLICATE, Done, Repeats
+from app.gateway.repeats import DUPLICATE, Done, IdempotencyWindow
 from app.intakes.compiled import RepeatedBody
 
 FAILED = busy("no")
@@ -17,7 +17,7 @@ class Bench:
 
     def __init__(self, **bounds: int) -> None:
         self.now = 0.0
-        self.repeats = Repeats(300, lambda: self.now, **bounds)
+        self.repeats = IdempotencyWindow(300, lambda: self.now, **bounds)
         self.due: list[Done] = []
         self.answers: list[Answer] = []
 

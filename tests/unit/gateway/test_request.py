@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import SenderError
 from app.gateway.content_coding import decode_content
-from app.gateway.request import Request, events_target, intake_target, wants_receipts
+from app.gateway.request import EventRequest, events_target, intake_target, wants_receipts
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_no_preference_is_no_receipts() -> None:
     assert not wants_receipts(request())
 
 
-def request(*headers: tuple[bytes, bytes]) -> Request:
-    return Request(headers, dict(headers), b"")
+def request(*headers: tuple[bytes, bytes]) -> EventRequest:
+    return EventRequest(headers, dict(headers), b"")
 
 
 def test_gzip_members_are_bounded_in_number() -> None:

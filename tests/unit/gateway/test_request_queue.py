@@ -46,9 +46,9 @@ class Recorder:
 
     def queue_changed(self) -> None: ...
 
-    def hot(self, name: int, *, last: bool = False) -> None:
+    def fast(self, name: int, *, last: bool = False) -> None:
         request: Any = name
-        self.pipeline.add_hot(request, last=last)
+        self.pipeline.add_fast(request, last=last)
 
     def ordinary(self, name: int) -> Any:
         cycle = SimpleNamespace(name=name, keep_alive=True)
@@ -82,7 +82,7 @@ def test_answers_leave_in_request_order_whatever_the_order_of_completion(
         if kind == "ordinary":
             connection.ordinary(n)
         else:
-            connection.hot(n)
+            connection.fast(n)
         held = [name for name in connection.begun if name not in at_once]
         assert len(held) <= in_work
         if held and chance.random() < 0.3:
@@ -104,8 +104,8 @@ def test_answers_leave_in_request_order_whatever_the_order_of_completion(
 def test_the_last_answer_that_is_due_says_close_when_draining() -> None:
     """G6: not the first one, or those behind it would be cut."""
     connection = Recorder()
-    connection.hot(1)
-    connection.hot(2)
+    connection.fast(1)
+    connection.fast(2)
     connection.pipeline.drain()
     connection.answer(1)
     connection.answer(2)
@@ -114,20 +114,20 @@ def test_the_last_answer_that_is_due_says_close_when_draining() -> None:
 
 def test_a_drain_closes_only_behind_the_request_that_is_still_arriving() -> None:
     connection = Recorder()
-    connection.hot(1)
+    connection.fast(1)
     connection.pipeline.drain()
     connection.receiving = True
     connection.answer(1)
     assert connection.lasts == []
     connection.receiving = False
-    connection.hot(2)
+    connection.fast(2)
     connection.answer(2)
     assert connection.lasts == [2]
 
 
 def test_a_drain_tells_the_ordinary_request_at_the_end_to_close() -> None:
     connection = Recorder()
-    connection.hot(1)
+    connection.fast(1)
     cycle = connection.ordinary(2)
     connection.pipeline.drain()
     assert cycle.keep_alive
@@ -138,8 +138,8 @@ def test_a_drain_tells_the_ordinary_request_at_the_end_to_close() -> None:
 def test_an_answer_for_a_connection_that_is_gone_is_dropped() -> None:
     """And what has not begun never begins."""
     connection = Recorder(in_work=1)
-    connection.hot(1)
-    connection.hot(2)
+    connection.fast(1)
+    connection.fast(2)
     cycle = connection.ordinary(3)
     assert connection.pipeline.drop() == [cycle]
     connection.answer(1)
@@ -148,7 +148,7 @@ def test_an_answer_for_a_connection_that_is_gone_is_dropped() -> None:
 
 def test_a_request_answered_twice_is_answered_once() -> None:
     connection = Recorder()
-    connection.hot(1)
+    connection.fast(1)
     cycle = connection.begun[1]
     connection.answer(1)
     cycle.answered(Answer(202, (), b"9"))
@@ -159,7 +159,7 @@ def test_many_waiting_requests_answered_at_once_need_no_stack() -> None:
     """A read can hold thousands of small requests: they are walked, not recursed into."""
     connection = Recorder(in_work=1, at_once=frozenset(range(1, 10_000)))
     for n in range(10_000):
-        connection.hot(n)
+        connection.fast(n)
     assert connection.written == []
     connection.answer(0)
     assert connection.written == list(range(10_000))

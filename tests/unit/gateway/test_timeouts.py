@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.limits import Limits
-from app.gateway.timeouts import Phase, Watch
+from app.gateway.timeouts import Phase, TimeoutWatch
 
 LIMITS = Limits(head_timeout=4, body_timeout=16, keep_alive=40, linger=4)
 LOOK = 0.5  # an eighth of the shortest
@@ -49,10 +49,10 @@ class Peer:
         self.state: tuple[Phase, Hashable] = (Phase.IDLE, 0)
         self.expiries: list[tuple[float, Phase]] = []
         loop: Any = self.loop
-        self.watch = Watch(self, LIMITS, loop)
+        self.watch = TimeoutWatch(self, LIMITS, loop)
         self.watch.start()
 
-    def standing(self) -> tuple[Phase, Hashable]:
+    def current_state(self) -> tuple[Phase, Hashable]:
         return self.state
 
     def expired(self, phase: Phase) -> None:

@@ -21,7 +21,7 @@ from app.errors import BrokerUnavailable, SenderError, SetupError
 from app.features.tracing import begin_traces
 from app.gateway.answers import Answer
 from app.gateway.publish import PublishPolicy
-from app.gateway.request import Request
+from app.gateway.request import EventRequest
 from app.gateway.resource import Done
 from app.gateway.traced import TracedPublisher
 from app.interfaces import Outgoing, SinkAnswer
@@ -69,7 +69,7 @@ class Bench:
             ("ce-traceparent", OWN), ("content-type", "application/json"), *headers,
         ]  # fmt: skip
         encoded = [(name.encode(), value.encode()) for name, value in fields]
-        return self.publisher.publish(Request(encoded, dict(encoded), b"{}"), done)
+        return self.publisher.publish(EventRequest(encoded, dict(encoded), b"{}"), done)
 
     @property
     def records(self) -> list[Record]:

@@ -8,7 +8,7 @@ from typing import Any
 from app.gateway.answers import Answer, not_found
 from app.gateway.intakes import Intakes
 from app.gateway.limits import Limits
-from app.gateway.request import Pending, Request
+from app.gateway.request import EventRequest, Pending
 from app.gateway.resource import EventsPolicy, EventsResource
 from app.telemetry import Counters
 
@@ -29,7 +29,7 @@ async def test_their_bodies_are_bounded_together() -> None:
     asking: Any = asyncio.get_running_loop().create_future()
     pending = Pending(asking, b"token", b"digest")
     answers: list[Answer] = []
-    waiting = Request([], {}, b"12345678", None, b"", None, pending, None)
+    waiting = EventRequest([], {}, b"12345678", None, b"", None, pending, None)
     assert resource.post(waiting, answers.append) is None
     refused = resource.post(waiting, answers.append)
     assert refused is not None

@@ -10,7 +10,7 @@ import pytest
 
 from app.bindings.http import HttpMessage
 from app.features.tokens import ask_directly, through
-from app.gateway.issuers import by_discovery
+from app.gateway.issuers import fetch_by_discovery
 from app.model.secret import FileSecret
 from app.sinks.credentials import Fixed, in_query
 from app.sinks.handshake import Handshake
@@ -124,7 +124,7 @@ async def test_the_keys_of_an_issuer_are_asked_for_with_the_target_as_written() 
     target = RawTarget(play)
     base = (await target.start()).removesuffix("/hook")
     try:
-        await by_discovery(f"{base}/a/../b%2f")()
+        await fetch_by_discovery(f"{base}/a/../b%2f")()
     finally:
         await target.stop()
     assert lines(came) == [
