@@ -1,1 +1,1 @@
-"""Pure. The product's terms as values: route, subscription, message, receipt, capabilities."""
+"""Pure. The product's terms as values: routes, subscriptions, messages, receipts, settings."""

@@ -1,34 +1,37 @@
-"""What a broker can do, declared as data: it steers both the code and the contract suite."""
+"""The capabilities of a broker, declared as data. Both the code and the contract suite decide by them."""
 
 from __future__ import annotations
 
 import msgspec
 
 EMBEDDED_RECORD = 64 << 20
-"""Most bytes of one record of the embedded log: more than bodies of 25 MiB become, in base64 too."""
+"""The most bytes of one record of the embedded log. A body of 25 MiB fits, in base64 too."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log lacks is declared here, never skipped by hand.
+    """The capabilities of a log. A missing one is declared here, and no test is skipped by hand.
 
-    ``replayable``    a position can be read again after it was settled.
-    ``partitions``    a topic has numbered partitions, one owner each within a group.
-    ``seek_by_time``  a subscription can start at a time. ``time_grain``: it may begin with what was
-                      stored so many milliseconds before; never later.
-    ``null_body``     "no value" and "empty value" are told apart.
-    ``binary_keys``   a key may be any bytes.
-    ``null_headers``  a header may have no value.
-    ``binary_headers``  the value of a header may be any bytes; otherwise it is text in UTF-8.
-    ``repeated_headers``  a header name may stand more than once; else the first of each is kept,
-                          and the order of names may be lost.
-    ``positions``     a receipt names the position that a reader will see; else a position is the
-                      consumer's own, and another one when a message is delivered again.
-    ``own_groups``    each group sees everything and begins where it says; else groups share what is
-                      there, and each message goes to one of them.
-    ``generations``   a new owner of a partition has a greater epoch than the one before; else only another one.
-    ``remembers``     what has an identity is stored once through a restart, too; else the memory does that.
-    ``max_batch``     most records of one wire batch; 0: bounded by bytes only.
-    ``max_record``    most bytes of one record, key and headers included; 0: not known here.
+    Attributes:
+        replayable: A position can be read again after it was committed.
+        partitions: A topic has numbered partitions, with one owner each within a group.
+        seek_by_time: A subscription can start at a time.
+        null_body: The log distinguishes no value from an empty value.
+        binary_keys: A key may be any bytes.
+        null_headers: A header may have no value.
+        binary_headers: A header value may be any bytes. Otherwise it is UTF-8 text.
+        repeated_headers: A header name may occur more than once. Otherwise the first of each is kept, and the
+            order may be lost.
+        positions: A receipt has the position that a reader will see. Otherwise a position belongs to a
+            consumer, and changes with a redelivery.
+        time_grain: A start at a time may begin with messages stored up to this many ms earlier, never later.
+        own_groups: Each group receives every message and starts where it asks to. Otherwise groups share the
+            stored messages, and each message goes to one of them.
+        generations: A new owner of a partition has a greater epoch than the previous one. Otherwise the
+            epochs only differ.
+        remembers: The log stores an event with an identity once, even across a restart. Otherwise the process
+            remembers identities in memory.
+        max_batch: The most records of one wire batch. 0 means that only bytes limit it.
+        max_record: The most bytes of one record, with key and headers. 0 means unknown.
     """
 
     replayable: bool

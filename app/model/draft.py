@@ -1,20 +1,21 @@
-"""The object of the CloudEvents Subscriptions API draft (0.1-wip) and ours, either way.
+"""Convert between the subscription object of the CloudEvents Subscriptions API draft (0.1-wip) and Skybridge's
+document.
 
 ====================  ====================================================================================
-draft                 here
+draft                 Skybridge
 ====================  ====================================================================================
 ``id``                ``id``
 ``source``            the filter ``{exact: {source: ...}}``: all events must match it
 ``types``             the filter ``{any: [{exact: {type: ...}}, ...]}``: the event's type must be one of them
-``filters``           ``filters``, behind those two; the dialects are the same
-``config``            ``broker`` and ``topics`` of ``source``, and every other setting of ours by its name
+``filters``           ``filters``, after those two; the dialects are the same
+``config``            ``broker`` and ``topics`` of ``source``, and every other setting by its name
 ``sink``              ``sink``, a URL
-``protocol``          ``HTTP``, always; the others are refused
+``protocol``          always ``HTTP``; other protocols are refused
 ``protocolsettings``  ``method: POST``; ``headers`` are ``headers``
 ``sinkcredential``    ``PLAIN`` is ``auth`` of kind basic, ``ACCESSTOKEN`` of kind bearer
 ====================  ====================================================================================
 
-Nothing is left out on the way: what the draft has no word for stands in ``config``.
+Nothing is lost: settings without a member in the draft go into ``config``.
 """
 
 from __future__ import annotations
@@ -38,22 +39,37 @@ _KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "PLAIN": ("basic", _BASIC),
     "ACCESSTOKEN": ("bearer", _BEARER),
 }
-_UNKEPT = frozenset({"accesstokenexpiresutc", "accesstokentype"})  # of a token that we cannot renew
+_UNKEPT = frozenset(
+    {"accesstokenexpiresutc", "accesstokentype"}
+)  # members of a token that Skybridge cannot renew
 
 Draft = Mapping[str, Any]
+"""The draft's subscription object."""
 
 
 class _Reader:
+    """Reads members of a draft object and collects faults."""
+
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
     def wrong(self, at: str, detail: str) -> None:
+        """Add a fault at a JSON Pointer."""
         self.faults.append(Fault("draft", f"{at.strip('/').replace('/', '.')}: {detail}", at))
 
     def typed(
         self, draft: Draft, name: str, kind: type, word: str, default: Any, within: str = ""
     ) -> Any:
-        """``within``: where in the object the ``draft`` is."""
+        """Return the member ``name``, or ``default`` if it is absent or has the wrong type, which is a fault.
+
+        Args:
+            draft: The object with the member.
+            name: The name of the member.
+            kind: The type of the value.
+            word: The type in words, for the fault.
+            default: The value if there is none.
+            within: The JSON Pointer to ``draft`` in the whole object.
+        """
         value = draft.get(name)
         if value is None:
             return default
@@ -64,8 +80,10 @@ class _Reader:
 
 
 def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
-    """Our document, and everything in the draft's object that cannot be kept. What the document itself
-    has wrong is for the model to say."""
+    """Return Skybridge's document for a draft object, and the faults of members that cannot be kept.
+
+    The document itself is validated later, by the model.
+    """
     reader = _Reader()
     for name in draft.keys() - _MEMBERS:
         reader.wrong(f"/{name}", "is not a member of the draft's subscription")
@@ -88,7 +106,7 @@ def from_draft(draft: Draft) -> tuple[dict[str, Any], list[Fault]]:
 
 
 def _protocol(draft: Draft, reader: _Reader) -> dict[str, Any]:
-    """The setting ``headers``, where the draft's object has some."""
+    """Return the setting ``headers`` if the draft object has headers."""
     if draft.get("protocol") != PROTOCOL:
         reader.wrong("/protocol", f"is {PROTOCOL}, in capitals; other protocols are not supported")
     settings = reader.typed(draft, "protocolsettings", dict, "a map", {})
@@ -127,20 +145,22 @@ def _auth(draft: Draft, reader: _Reader) -> dict[str, Any]:
     name, members = kind
     for member in credential.keys() - {"credentialtype", *members, *_UNKEPT}:
         reader.wrong(f"/sinkcredential/{member}", "is not a member of this credential")
-    given = {ours: credential[theirs] for theirs, ours in members.items() if theirs in credential}
+    given = {
+        setting: credential[member] for member, setting in members.items() if member in credential
+    }
     return {"auth": {"kind": name, **given}}
 
 
 def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """None for a sink that is no URL: the draft has none but addresses."""
+    """Return the draft object of a document, or None if its sink is no URL: the draft has only URLs."""
     if not isinstance(document.get("sink"), str):
         return None
     filters = list(document.get("filters") or ())
     source, types = _taken_source(filters), _taken_types(filters)
     credential = _credential(document.get("auth"))
     headers = document.get("headers")
-    told = {"id", "source", "filters", "sink", "headers"} | ({"auth"} if credential else set())
-    rest = {name: value for name, value in document.items() if name not in told}
+    mapped = {"id", "source", "filters", "sink", "headers"} | ({"auth"} if credential else set())
+    rest = {name: value for name, value in document.items() if name not in mapped}
     return {
         "id": document["id"],
         **({} if source is None else {"source": source}),
@@ -155,7 +175,7 @@ def to_draft(document: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _taken_source(filters: list[Any]) -> str | None:
-    """Off the front of the filters, where ``from_draft`` puts it."""
+    """Remove and return the source filter that ``from_draft`` puts first, or None if there is none."""
     match filters[:1]:
         case [{"exact": {"source": str(source), **more}, **others}] if not more and not others:
             del filters[0]
@@ -164,6 +184,7 @@ def _taken_source(filters: list[Any]) -> str | None:
 
 
 def _taken_types(filters: list[Any]) -> Sequence[str] | None:
+    """Remove and return the types of the filter that ``from_draft`` puts next, or None if there is none."""
     match filters[:1]:
         case [{"any": [*choices], **others}] if choices and not others:
             types = [_type(choice) for choice in choices]
@@ -181,11 +202,13 @@ def _type(choice: Any) -> str | None:
 
 
 def _credential(auth: Any) -> dict[str, Any] | None:
-    """None where the draft has no such credential: it stands in ``config`` then."""
+    """Return the draft's credential for a setting ``auth``, or None if the draft has none: ``config`` then has
+    ``auth``.
+    """
     if not isinstance(auth, dict):
         return None
     for kind, (name, members) in _KINDS.items():
         if auth.get("kind") == name and auth.keys() == {"kind", *members.values()}:
-            shown = {theirs: auth[ours] for theirs, ours in members.items()}
+            shown = {member: auth[setting] for member, setting in members.items()}
             return {"credentialtype": kind, **shown}
     return None

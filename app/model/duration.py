@@ -1,6 +1,6 @@
-"""Durations as people write them (``100ms``, ``15s``, ``1m30s``, ``7d``) and sizes (``64KiB``).
+"""Durations (``100ms``, ``15s``, ``1m30s``, ``7d``) and sizes (``64KiB``) as people write them.
 
-No message here repeats the value it refuses: it may have come out of a secret.
+No message repeats a refused value, because it may come from a secret.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-LONGEST = 3_650 * 86_400  # seconds; moments that are computed with it stay within 64 bits
+LONGEST = 3_650 * 86_400  # seconds; times computed with it fit in 64 bits
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB|TiB|kB|MB|GB|TB)?")
 _BYTES = {
     None: 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -21,14 +21,14 @@ _BYTES = {
 
 
 def number(value: object) -> object:
-    """``true`` is no number, although Python counts it as one."""
+    """Return the value. Raise ValueError for True and False, which Python counts as numbers."""
     if isinstance(value, bool):
         raise ValueError("is no number")  # noqa: TRY004 - pydantic takes ValueError
     return value
 
 
 def seconds(value: object) -> object:
-    """``"1m"`` or ``"1m30s"`` to 60.0 or 90.0 seconds; a number is seconds already."""
+    """Return a duration in seconds: ``"1m30s"`` gives 90.0, and a number is seconds already."""
     if not isinstance(value, str):
         return number(value)
     text = value.replace(" ", "")
@@ -39,7 +39,7 @@ def seconds(value: object) -> object:
 
 
 def byte_count(value: object) -> object:
-    """``"64KiB"`` to 65536; a number is bytes already."""
+    """Return a size in bytes: ``"64KiB"`` gives 65536, and a number is bytes already."""
     if not isinstance(value, str):
         return number(value)
     match = _SIZE.fullmatch(value.strip())
@@ -49,7 +49,7 @@ def byte_count(value: object) -> object:
 
 
 Count = Annotated[int, BeforeValidator(number, json_schema_input_type=int)]
-"""A whole number; bounds are the field's."""
+"""A whole number. The field that uses it sets its bounds."""
 Duration = Annotated[
     float,
     BeforeValidator(seconds, json_schema_input_type=str | float),
@@ -63,7 +63,9 @@ _KEYWORDS = {"ge": "minimum", "le": "maximum", "gt": "exclusiveMinimum"}
 
 
 def with_bounds(schema: Any) -> Any:
-    """A JSON Schema by pydantic, which leaves the bounds of these types under names of its own."""
+    """Return a JSON Schema with standard keywords, because pydantic writes the bounds of these types under its
+    own names.
+    """
     if isinstance(schema, list):
         return [with_bounds(item) for item in schema]
     if not isinstance(schema, dict):

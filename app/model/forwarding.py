@@ -1,4 +1,4 @@
-"""The settings that say which headers beside the event are passed along (I3)."""
+"""The settings of forwarded and added headers, and the validation of their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _name(text: str) -> str:
 def _exact_name(text: str) -> str:
     if text.endswith("*"):
         raise ValueError(
-            "accepts only whole names: with * anybody could add any header to a message"
+            "accepts only whole names: with * any sender could add any header to a message"
         )
     return _name(text)
 
@@ -34,11 +34,11 @@ def _name_or_beginning(text: str) -> str:
 
 
 def _own_header(text: str) -> str:
-    """``authorization`` is no reason here: a credential is what is to be sent."""
+    """Return the name of a header that carries a credential. ``authorization`` is permitted here."""
     if not is_field_name(text) or text != text.lower():
         raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
     if text.startswith(_EVENTS) or (why_not(text) and text not in _CREDENTIALS):
-        raise ValueError(f"{text} has a meaning of its own")
+        raise ValueError(f"{text} has a meaning already: choose another header")
     return text
 
 
@@ -61,10 +61,10 @@ _CREDENTIALS = {"authorization", "proxy-authorization", "cookie"}
 _BY_AUTH = {"authorization", "proxy-authorization"}
 
 StaticHeader = Annotated[str, AfterValidator(_static_header)]
-"""A header that every request of a subscription has."""
+"""The name of a header that every request of a subscription has."""
 OwnHeader = Annotated[str, AfterValidator(_own_header)]
-"""A header that a credential is sent in."""
+"""The name of a header that carries a credential."""
 ForwardedNames = tuple[Annotated[str, AfterValidator(_exact_name)], ...]
-"""Whole header names, in lower case."""
+"""Whole header names in lower case."""
 ForwardHeaders = tuple[Annotated[str, AfterValidator(_name_or_beginning)], ...]
-"""Header names in lower case, or beginnings of them with ``*`` behind."""
+"""Header names in lower case, or prefixes of them that end with ``*``."""

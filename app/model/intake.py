@@ -1,4 +1,4 @@
-"""An intake as a user writes it: how requests of a webhook are verified, and which event each becomes."""
+"""The settings of an intake: how the requests of a webhook are verified, and which event each becomes."""
 
 from __future__ import annotations
 
@@ -17,34 +17,38 @@ Encoding = Literal["hex", "base64"]
 TIMESTAMP, BODY = "{timestamp}", "{body}"
 _BEST = 'best "${env:NAME}" or "${file:/path}"'
 _KEY = f"whsec_ or whpk_ and base64, as skybridge secret makes them; {_BEST}"
-_PREVIOUS = "the previous one, accepted beside it while the sender changes"
+_PREVIOUS = "the previous secret, also accepted while the sender changes to the new one"
 
 
 class VerifyStandardWebhooks(Strict):
-    """Signatures after Standard Webhooks, HMAC-SHA256 or ed25519, over id, time and body."""
+    """Verification by Standard Webhooks: a signature of id, time and body by HMAC-SHA256 or ed25519."""
 
-    kind: Literal["standard_webhooks"] = Field(description="signed after Standard Webhooks")
+    kind: Literal["standard_webhooks"] = Field(
+        description="requests are signed by Standard Webhooks"
+    )
     secret: Secret = Field(description=_KEY)
     previous_secret: Secret | None = Field(None, description=_PREVIOUS)
 
 
 class VerifyHmac(Strict):
-    """A header with the HMAC-SHA256 of the body."""
+    """Verification by a header with the HMAC-SHA256 of the body."""
 
-    kind: Literal["hmac_sha256"] = Field(description="a header with an HMAC-SHA256 of the body")
-    header: HeaderName = Field(description="name of the header; it may hold several, with commas")
+    kind: Literal["hmac_sha256"] = Field(description="a header has the HMAC-SHA256 of the body")
+    header: HeaderName = Field(
+        description="name of the header; its value may list several HMACs, separated by commas"
+    )
     secret: Secret = Field(description=f"the key of the HMAC, as text; {_BEST}")
     previous_secret: Secret | None = Field(None, description=_PREVIOUS)
-    encoding: Encoding = Field("hex", description="how the HMAC is written")
-    prefix: str = Field("", description="text before it, such as sha256=")
+    encoding: Encoding = Field("hex", description="encoding of the HMAC in the header")
+    prefix: str = Field("", description="text before the HMAC in the header, such as sha256=")
     timestamp: HeaderName | None = Field(
         None,
-        description="header with the time of the request, in seconds since 1970, which is signed "
+        description="header with the time of the request in seconds since 1970, which is signed "
         "too: a request older than max_age is refused",
     )
     signed: str = Field(
         f"{TIMESTAMP}.{BODY}",
-        description="with timestamp: the text that is signed, with {timestamp} and {body} in it",
+        description="with timestamp: the text that is signed, a template with {timestamp} and {body}",
     )
 
     @model_validator(mode="after")
@@ -57,20 +61,20 @@ class VerifyHmac(Strict):
 
 
 class VerifyBasic(Strict):
-    """User name and password (RFC 7617)."""
+    """Verification by user name and password (RFC 7617)."""
 
-    kind: Literal["basic"] = Field(description="user name and password")
+    kind: Literal["basic"] = Field(description="requests have a user name and password")
     username: Annotated[str, Field(pattern=r"^[^:\x00-\x1f\x7f]+$")] = Field(
         description="user name"
     )
-    password: Secret = Field(description=_BEST)
+    password: Secret = Field(description=f"password; {_BEST}")
     previous_password: Secret | None = Field(None, description=_PREVIOUS)
 
 
 class VerifyApiKey(Strict):
-    """A key in a header."""
+    """Verification by a key in a header."""
 
-    kind: Literal["api_key"] = Field(description="a key in a header")
+    kind: Literal["api_key"] = Field(description="a header has a key")
     header: HeaderName = Field("x-api-key", description="name of the header")
     secret: Secret = Field(description=f"the key; {_BEST}")
     previous_secret: Secret | None = Field(None, description=_PREVIOUS)
@@ -78,9 +82,9 @@ class VerifyApiKey(Strict):
 
 
 class VerifyNothing(Strict):
-    """Every request is accepted: only where the events listener is on loopback."""
+    """No verification: every request is accepted. Permitted only while the events listener is on loopback."""
 
-    kind: Literal["none"] = Field(description="nothing is verified; for loopback only")
+    kind: Literal["none"] = Field(description="requests are not verified; for loopback only")
 
 
 Verify = Annotated[
@@ -92,19 +96,19 @@ _Template = Annotated[str, Field(min_length=1)]
 
 
 class EventTemplates(Strict):
-    """The attributes of the event, as templates: ``{header:NAME}`` is a header of the request,
+    """Templates of the event's attributes. ``{header:NAME}`` is a header of the request,
     ``{pointer:/json/pointer}`` a value in its body; ``{{`` and ``}}`` are braces.
 
-    In a form the pointer ``/name`` is the field of that name. A request from which one of them cannot be
-    made is answered 422.
+    In a form the pointer ``/name`` is the field of that name. If a template names a missing value, the
+    request is answered 422.
     """
 
-    id: _Template = Field(description="id: the same for a repeat, another for another event")
-    type: _Template = Field(description="type")
-    source: _Template = Field(description="source, a URI or a part of one")
-    subject: _Template | None = Field(None, description="subject; without it, none")
+    id: _Template = Field(description="id: equal for a repeated event, different for other events")
+    type: _Template = Field(description="type of the event")
+    source: _Template = Field(description="source: a URI reference")
+    subject: _Template | None = Field(None, description="subject; absent: the event has none")
     time: _Template | None = Field(
-        None, description="time, RFC 3339 or seconds since 1970; without it, none"
+        None, description="time, as RFC 3339 or seconds since 1970; absent: the event has none"
     )
 
 
@@ -114,30 +118,33 @@ class Intake(Strict):
     name: Name = Field(description="name of the intake: its path is /in/{name}")
     preset: PresetName | None = Field(
         None,
-        description="verification and event as a publisher has them, instead of verify and event",
+        description="publisher whose built-in verification and event apply, instead of verify and event",
     )
     secret: Secret | None = Field(
-        None, description=f"with preset: the secret that the publisher signs with; {_BEST}"
+        None, description=f"with preset: the secret with which the publisher signs; {_BEST}"
     )
     previous_secret: Secret | None = Field(None, description=f"with preset: {_PREVIOUS}")
-    verify: Verify | None = Field(None, description="how a request is verified, without a preset")
-    event: EventTemplates | None = Field(None, description="the event, without a preset")
+    verify: Verify | None = Field(None, description="without preset: how requests are verified")
+    event: EventTemplates | None = Field(
+        None, description="without preset: the attributes of the event"
+    )
     route: Name | None = Field(
-        None, description="the route that takes the events; without it, the first that matches"
+        None, description="the route that takes the events; absent: the first that matches"
     )
     quota: EventQuota | None = Field(
-        None, description="how many events it takes, beyond: 429; without it, any number"
+        None,
+        description="most events that the intake accepts; above it, requests are answered 429; absent: no limit",
     )
     max_body: Annotated[Size, Field(ge=1)] | None = Field(
         None,
-        description="most bytes of a body, also without its content coding; beyond: 413; without it, limits.body, "
+        description="most bytes of a body, before and after its content coding is undone; above it, requests are answered 413; absent: limits.body, "
         "or 25MiB with preset github",
     )
     max_age: Duration = Field(
         "5m",
         validate_default=True,
-        description="a signed time further from now than this is answered 401; a request that comes again within "
-        "it is answered as a duplicate (0s, where no time is signed: never)",
+        description="a request whose signed time differs more from now is answered 401; a repeated request within this "
+        "time is answered as a duplicate (0s, if no time is signed: never)",
     )
 
     @model_validator(mode="after")
@@ -146,7 +153,7 @@ class Intake(Strict):
             if self.verify is None or self.event is None:
                 raise ValueError("an intake has a preset and its secret, or verify and event")
             if self.secret is not None or self.previous_secret is not None:
-                raise ValueError("without a preset, the secret stands under verify")
+                raise ValueError("without a preset, the secret belongs under verify")
             return self
         if self.verify is not None or self.event is not None:
             raise ValueError(f"preset {self.preset} has its own verify and event: leave them out")

@@ -1,4 +1,4 @@
-"""What the check and the plan of a proposed configuration found, bounded in number: errors come first, and the rest is counted."""
+"""The result of checking and planning a proposed configuration, limited in size. Errors are listed first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
-MOST = 1_000  # remarks, changes and warnings that one answer lists
+MOST = 1_000  # the most remarks, changes and warnings of one answer
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """One error or warning. ``line``: 0 where it belongs to no line."""
+    """One error or warning about a setting. ``line`` is its line in the file, or 0 if it has none."""
 
     level: Literal["error", "warning"]
     setting: str
@@ -21,7 +21,7 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
-    """One change. ``old`` and ``new`` are JSON as it may be shown, which is passed on as it is."""
+    """One change that a reload would make. ``old`` and ``new`` are redacted JSON, passed on unchanged."""
 
     setting: str
     what: str
@@ -40,7 +40,20 @@ class PlannedChange(msgspec.Struct, frozen=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """``more_…`` count what the lists leave out. ``valid``: no remark is an error, also none that is left out."""
+    """The result of checking and planning a proposed configuration.
+
+    Attributes:
+        valid: True if there is no error, not even one that is not listed.
+        result: The effect of applying the configuration.
+        digest: The digest of the proposed configuration.
+        changes: The changes that a reload would make.
+        more_changes: The number of changes that are not listed.
+        restarted: The subscriptions that a reload would restart.
+        warnings: The warnings about the changes.
+        more_warnings: The number of warnings that are not listed.
+        remarks: The errors and warnings of the check.
+        more_remarks: The number of remarks that are not listed.
+    """
 
     valid: bool
     result: Literal["no-change", "changes", "needs-restart"] = "no-change"

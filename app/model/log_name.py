@@ -1,18 +1,23 @@
-"""The name of a log that events are published through."""
+"""The name of a log through which events are published."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
 Acknowledgements: TypeAlias = Literal["all", 1, 0]
-"""How many replicas must have an event before 202."""
+"""The number of replicas that must have an event before the answer 202."""
 
 
 class LogName(NamedTuple):
-    """A log that publishes for routes. A broker has one log for each number of acknowledgements that its routes wait
-    for, so that a relaxed route changes nothing for the others. Each spool has one more, before that of its target.
+    """The name of a log that publishes for routes.
 
-    ``spooled``  the route whose spool stands before the log; "" for none.
+    A broker has one log for each number of acknowledgements that its routes demand, so that a relaxed route
+    does not affect the others. Each spool has one more, before that of its target.
+
+    Attributes:
+        broker: The broker.
+        acknowledgements: The replicas that must have an event.
+        spooled: The route whose spool is before the log; "" for none.
     """
 
     broker: str

@@ -1,4 +1,4 @@
-"""What comes out of a log: a record with its place, and what a consumer is told about ownership."""
+"""Messages from a log, and the changes of ownership that a consumer receives."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ class Partition(msgspec.Struct, frozen=True):
         return f"{self.topic}/{self.number}"
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """A record from a log, with its place.
+class Message(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+    """A record from a log, with its position.
 
-    ``position``  opaque text, ordered only within its partition, only by the driver that made it.
-    ``offset``    the same place as a number that grows by at least one a message: the window is
-                  measured with it.
-    ``time_ms``   the log's own time of the record, milliseconds since the epoch.
-    ``epoch``     the ownership under which it was handed out, which no other owner of the partition
-                  shares; a settle under another one is void.
-    ``decoded``   the event in it, where the log had to look whether it is wanted, and it is.
+    Attributes:
+        record: The record.
+        partition: The partition.
+        position: Opaque text, which only the driver that made it can order, and only within the partition.
+        offset: The position as a number that grows by at least one per message. The delivery window is
+            measured in it.
+        time_ms: The log's own time of the record, in ms since 1970.
+        epoch: The ownership under which the message was read. No other owner of the partition has it, and a
+            commit under another epoch is void.
+        decoded: The event, if the log decoded it to evaluate filters, and the filters match.
     """
 
     record: Record
@@ -39,16 +42,16 @@ class Message(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
 
 
 class Assigned(msgspec.Struct, frozen=True):
-    """These partitions are ours from now on, under this epoch."""
+    """A change of ownership: this consumer owns the partitions from now on, under this epoch."""
 
     partitions: tuple[Partition, ...]
     epoch: int
 
 
 class Revoked(msgspec.Struct, frozen=True):
-    """These partitions are being taken from us: settle what is finished, forget the rest.
+    """A change of ownership in progress: the consumer must commit what is finished, and drop other messages.
 
-    The hand-over waits, within the driver's bound, until the consumer is asked for the next batch.
+    The hand-over waits, within the driver's time limit, until the consumer is asked for its next batch.
     """
 
     partitions: tuple[Partition, ...]
@@ -56,7 +59,7 @@ class Revoked(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """These partitions are already somebody else's: nothing can be settled any more."""
+    """A change of ownership that has happened: other consumers own the partitions, and nothing can be committed."""
 
     partitions: tuple[Partition, ...]
     epoch: int
@@ -67,8 +70,13 @@ ConsumerEvent = Batch | Assigned | Revoked | Lost
 
 
 class MessagePage(msgspec.Struct, frozen=True):
-    """``messages`` in order, ``bytes`` of them; ``next_offset`` is where the next page begins, also past
-    damage."""
+    """Messages of a partition in order, as one page.
+
+    Attributes:
+        messages: The messages.
+        next_offset: The offset where the next page begins, after any damaged records.
+        bytes: The bytes of the messages.
+    """
 
     messages: tuple[Message, ...]
     next_offset: int

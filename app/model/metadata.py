@@ -1,4 +1,4 @@
-"""Answers of the Metadata and Offset operations of the Kafka protocol guide, for every broker."""
+"""The answers of the Metadata and Offset operations of the Kafka protocol guide, for every broker."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ import msgspec
 
 
 class PartitionMetadata(msgspec.Struct, frozen=True):
-    """``leader`` is None while an election is under way (the guide's -1). ``latest`` is the position
-    that the next record will get; ``earliest == latest`` means empty.
+    """One partition of a topic with its replicas and positions.
+
+    Attributes:
+        number: The number of the partition.
+        leader: The broker that leads it. None while an election runs (-1 in the guide).
+        replicas: The brokers that have copies.
+        isr: The brokers whose copies are in sync.
+        earliest: The first position.
+        latest: The position that the next record will get. It equals ``earliest`` if the partition is empty.
     """
 
     number: int
@@ -19,12 +26,16 @@ class PartitionMetadata(msgspec.Struct, frozen=True):
 
 
 class TopicMetadata(msgspec.Struct, frozen=True):
+    """One topic with its partitions."""
+
     name: str
     partitions: tuple[PartitionMetadata, ...]
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """One group's place in one partition. ``lag`` counts records, None where nobody can say."""
+    """The committed position of one group in one partition, and its lag in records. ``lag`` is None if it is
+    unknown.
+    """
 
     group: str
     topic: str
@@ -34,13 +45,15 @@ class GroupLag(msgspec.Struct, frozen=True):
 
 
 class LogMetadata(msgspec.Struct, frozen=True):
+    """The topics of one log, and the lag of its groups."""
+
     broker: str
     topics: tuple[TopicMetadata, ...]
     groups: tuple[GroupLag, ...] = ()
 
 
 class Health(msgspec.Struct, frozen=True):
-    """``cause`` is for a person and names the cure; empty when healthy."""
+    """The health of a log. ``cause`` names the reason and the cure if it is not healthy, and is empty otherwise."""
 
     healthy: bool
     cause: str = ""

@@ -1,5 +1,6 @@
-"""Where values of one kind stand in a setting, secrets above all: asked of the model, so that a new
-setting cannot be forgotten.
+"""Find the values of one type in a validated setting, secrets above all.
+
+The search follows the model, so that a new setting cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Any, ForwardRef, TypeVar, get_args
 from pydantic import BaseModel
 
 Path = tuple[str | int, ...]
+"""The names and indexes that lead from a document to a value in it."""
 
 _ANYTHING = frozenset({object, dict, list, tuple, Mapping, MutableMapping, Sequence})
 
 
 def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
-    """The path of each value of that kind in a validated model, by the names that users write."""
+    """Yield the path of each value of type ``kind`` in a validated model, in the names that users write."""
     if isinstance(value, kind):
         yield at
     elif isinstance(value, BaseModel):
@@ -32,8 +34,10 @@ def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
 
 @cache
 def _fields_with(model: type[BaseModel], kind: type) -> tuple[tuple[str, str], ...]:
-    """Return name and written name of each field that may hold a value of that kind, by its type: a thousand filters
-    are not searched for secrets."""
+    """Return name and written name of each field that may hold a value of that type.
+
+    The field types decide, so that a thousand filters are not searched for secrets.
+    """
     return tuple(
         (name, field.alias or name)
         for name, field in model.model_fields.items()
@@ -55,7 +59,7 @@ def _may_hold(annotation: Any, kind: type, seen: frozenset[type]) -> bool:
 
 
 def value_at(document: Any, path: Path) -> Any:
-    """None where there is nothing."""
+    """Return the value at a path, or None if there is none."""
     for step in path:
         inside = step in document if isinstance(document, dict) else _holds(document, step)
         if not inside:
@@ -69,7 +73,7 @@ def _holds(document: Any, step: str | int) -> bool:
 
 
 def replaced(document: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """A copy in which the value at ``path`` is another; the rest is shared."""
+    """Return a copy of the document with a changed value at ``path``. The unchanged parts are shared."""
     if not path:
         return change(document)
     step, *rest = path

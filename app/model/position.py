@@ -1,4 +1,4 @@
-"""Positions as texts, by the kind of broker: which texts a log of that kind can have."""
+"""Validate positions as text, by the kind of broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from app.model.metadata import TopicMetadata
 
 LEDGER_ENTRY = re.compile(r"(\d{1,18}):(\d{1,18})(?::(\d{1,9}))?", re.ASCII)
-"""Position of Pulsar: ledger, entry, and the place in a batch."""
+"""The form of Pulsar's positions: ledger, entry, and the index in a batch."""
 
 LARGEST_PARTITION = (1 << 31) - 1
 
@@ -22,7 +22,7 @@ def is_offset(text: str) -> bool:
 
 
 def impossible(kind: str, number: int, text: str) -> str:
-    """Return why no log of that kind has this position in partition ``number``; empty if one may."""
+    """Return why no log of this kind has this position in partition ``number``, or "" if one may."""
     if not 0 <= number <= LARGEST_PARTITION:
         return f"{number} is not the number of a partition: they begin at 0"
     if kind == "pulsar":
@@ -33,8 +33,11 @@ def impossible(kind: str, number: int, text: str) -> str:
 def not_held(
     kind: str, positions: Mapping[int, str], topic: TopicMetadata
 ) -> Iterator[tuple[int, str]]:
-    """Yield partition and reason of each position that the topic does not hold now. A topic whose partitions are not
-    known may hold any, and Pulsar alone can compare its positions."""
+    """Yield partition and reason of each position that the topic does not hold now.
+
+    If the partitions of the topic are unknown, any position may exist. Positions of Pulsar are not compared
+    here, because only Pulsar can order them.
+    """
     held = {each.number: each for each in topic.partitions}
     for number, text in positions.items() if held else ():
         found = held.get(number)

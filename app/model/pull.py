@@ -1,4 +1,4 @@
-"""The sink of a subscription whose consumer cannot be called: events wait until they are pulled."""
+"""The sink of a subscription whose consumers fetch events themselves: events wait until they are pulled."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from app.model.route import Strict
 LONGEST_LOCK = 3600.0  # seconds
 
 HANDED_OUT = "handed-out"
-"""The outcome of an attempt by which a consumer gets an event, as metrics have it."""
+"""The outcome, in metrics, of an attempt that gives an event to a consumer."""
 
 
 class PullSettings(Strict):
-    """How events are handed out, with the terms of Event Grid."""
+    """The settings of a pull queue, in the terms of Azure Event Grid."""
 
     lock: Annotated[Duration, Field(ge=1, le=LONGEST_LOCK)] = Field(
         "60s",
         validate_default=True,
-        description="time for which a received event is locked; if it is not finished by then, "
+        description="time for which a received event is locked; if it is not acknowledged by then, "
         "it is handed out again; 1s to 1h",
     )
     max_deliveries: Annotated[Count, Field(ge=1, le=1_000)] = Field(
         10,
-        description="how often an event is handed out before it becomes a dead letter, cause "
+        description="most times that an event is handed out before it becomes a dead letter with the cause "
         "max-deliveries",
     )
     max_waiting: Annotated[Count, Field(ge=1, le=1_000_000)] = Field(
@@ -35,13 +35,13 @@ class PullSettings(Strict):
 
 
 class Pull(Strict):
-    """``{pull: {}}``: nothing is sent; consumers fetch events with ``:receive`` and ``:acknowledge``."""
+    """The sink ``{pull: {}}``: nothing is sent, and consumers fetch events with ``:receive`` and ``:acknowledge``."""
 
-    pull: PullSettings = Field(description="how events are handed out")
+    pull: PullSettings = Field(description="settings of the pull queue")
 
 
 NOT_FOR_PULL = (
     *("content_mode", "format", "forward_headers", "timeout", "response_limit", "retry"),
     *("concurrency", "rate_limit", "batch", "reply"),
 )
-"""Settings of a subscription that say how it sends."""
+"""The settings about sending, which have no meaning for a pull queue."""

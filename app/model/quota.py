@@ -1,4 +1,4 @@
-"""How many events a caller may send, as a user writes it."""
+"""The setting of a quota: the most events that a caller may send."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.model.route import Strict
 
 
 class EventQuota(Strict):
-    """A rate, and what may come at once."""
+    """The rate at which a caller may send events, and the most events at once."""
 
-    events: RateText = Field(description="events in a span of time: 500/s, 600/m, 10000/h")
+    events: RateText = Field(description="most events in a span of time: 500/s, 600/m, 10000/h")
     burst: Annotated[Count, Field(ge=1)] = Field(
         description="most events at once after a pause; at least limits.max_batch"
     )

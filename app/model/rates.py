@@ -1,4 +1,4 @@
-"""How many events a span of time may have, as people write it: ``100/s``, ``600/m``, ``10000/h``."""
+"""Rates of events as people write them: ``100/s``, ``600/m``, ``10000/h``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SPANS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
 class EventRate(NamedTuple):
-    """So many ``events`` in any ``span`` seconds."""
+    """A rate of at most ``events`` in any ``span`` of seconds."""
 
     events: int
     span: float
 
 
 def event_rate(text: str) -> EventRate:
-    """Raises ValueError for what is none."""
+    """Return the rate that a text means. Raises ValueError for a text that is no rate."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
         raise ValueError("is not a rate: write for example 100/s, 600/m or 10000/h")
@@ -32,4 +32,4 @@ def _checked(text: str) -> str:
 
 
 RateText = Annotated[str, AfterValidator(_checked)]
-"""Kept as it was written; ``event_rate`` reads it."""
+"""A rate, stored as text. ``event_rate`` parses it."""

@@ -1,4 +1,4 @@
-"""Proof that one record is stored."""
+"""The proof that a log has stored one record."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import Literal
 import msgspec
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """Where a record is now. ``position`` is opaque text, ordered only within its partition.
+class Receipt(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+    """The place where a record is stored.
 
-    ``repeat``  of a route that stores an event once: ``duplicate`` where nothing was stored, because this is
-                where the event is since it came first; ``differs`` where one of the same identity was
-                stored before with other data.
+    Attributes:
+        broker: The broker.
+        topic: The topic.
+        partition: The partition.
+        position: Opaque text, ordered only within the partition.
+        repeat: For a route with ``deduplicate``. ``duplicate`` if nothing was stored, because the first event
+            is at this position. ``differs`` if an event of the same identity was stored before with other
+            data.
     """
 
     broker: str

@@ -1,4 +1,4 @@
-"""A route as a user writes it, in the file and over the API alike."""
+"""The settings of a route, equal in configuration file and API."""
 
 from __future__ import annotations
 
@@ -28,60 +28,60 @@ Name = Annotated[str, Field(pattern=_NAME)]
 FormatName = Annotated[
     Literal["as_received", "json", "protobuf", "avro"],
     Field(
-        description="format of documents: as received (JSON for events in binary mode), or this one"
+        description="event format of documents: as received (JSON for events in binary mode), or this format"
     ),
 ]
 SpecVersion = Annotated[
     Literal["as_received", "0.1", "0.2", "0.3", "1.0"],
-    Field(description="version of CloudEvents in which the event is written"),
+    Field(description="CloudEvents version in which the event is written"),
 ]
 
 
 class Strict(BaseModel):
-    """Refuses what it does not know, so that a misspelt setting is an error and not a default."""
+    """A setting that refuses unknown members, so that a misspelt name is an error and not a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Target(Strict):
-    """A topic to publish to."""
+    """A topic to which events are published."""
 
-    broker: Name = Field(description="a name under brokers")
+    broker: Name = Field(description="name of a broker under brokers")
     topic: Annotated[str, Field(min_length=1)] = Field(
-        description="topic, or a template over attributes: orders.{type}; {{ and }} are braces"
+        description="topic, or a template with attributes: orders.{type}; {{ and }} are braces"
     )
 
     @property
     def place(self) -> str:
-        """For a person: where that is on the broker."""
+        """Return the place on the broker as text for people."""
         return self.topic
 
 
 class Exchange(Strict):
-    """An exchange of RabbitMQ to publish to: the broker's bindings choose the queues."""
+    """An exchange of RabbitMQ to which events are published. The broker's bindings choose the queues."""
 
-    broker: Name = Field(description="a name under brokers, of kind rabbitmq")
+    broker: Name = Field(description="name of a broker under brokers, of kind rabbitmq")
     exchange: str = Field(
-        description="exchange, or a template over attributes; empty is the default exchange, whose "
+        description="exchange, or a template with attributes; empty is the default exchange, whose "
         "routing key is the name of a queue"
     )
     routing_key: str = Field(
-        "", description="routing key, or a template over attributes: orders.{type}"
+        "", description="routing key, or a template with attributes: orders.{type}"
     )
 
     @property
     def place(self) -> str:
-        """For a person: where that is on the broker."""
+        """Return the place on the broker as text for people."""
         return f"{self.exchange}:{self.routing_key}"
 
 
 def _as_number(value: object) -> object:
-    """A reference gives text."""
+    """Convert "0" and "1" to int, because ``${...}`` yields text."""
     return int(value) if value in ("0", "1") else value
 
 
 def _target_form(value: object) -> str:
-    """No tag is the name of a setting: findings tell the two apart."""
+    """Return the tag of a target's form. A tag is never the name of a setting, so that errors distinguish them."""
     if isinstance(value, dict):
         return "at exchange" if "exchange" in value or "routing_key" in value else "at topic"
     return "at exchange" if isinstance(value, Exchange) else "at topic"
@@ -91,11 +91,11 @@ RouteTarget = Annotated[
     Annotated[Target, Tag("at topic")] | Annotated[Exchange, Tag("at exchange")],
     Discriminator(_target_form),
 ]
-"""``{broker, topic}``, or on RabbitMQ also ``{broker, exchange, routing_key}``."""
+"""A target ``{broker, topic}``, or on RabbitMQ also ``{broker, exchange, routing_key}``."""
 
 
 DataPointer = Annotated[str, Field(pattern=r"^(/([^~]|~[01])*)?$")]
-"""A JSON Pointer (RFC 6901) into the data of an event; empty: the whole of the data."""
+"""A JSON Pointer (RFC 6901) into the data of an event. Empty text means all of the data."""
 
 BUILT_IN_MAPPERS = (
     "from_request", "partitionkey", "attribute", "template", "pointer", "hash", "none",
@@ -105,18 +105,18 @@ _MAPPER_SCHEMA = {
         {"enum": list(BUILT_IN_MAPPERS), "type": "string"},
         {"pattern": _NAME, "type": "string"},
     ]
-}  # editors offer the built-in ones
+}  # editors offer the built-in mappers
 
 
 class KeyPolicy(Strict):
-    """How the record key is computed (Kafka binding 3.1). A mapper never changes the event (K10).
+    """The computation of the record key (Kafka binding 3.1). A mapper never changes the event.
 
-    ``from_request``  the sender's own key: header ``Skybridge-Key`` or query ``key`` (K7, default)
-    ``partitionkey``  the Partitioning extension's attribute, as is (K9); an empty one is none
-    ``attribute``     the attribute named by ``attribute``
-    ``template``      ``template`` over attributes: ``{source}/{subject}``
-    ``pointer``       the value at the JSON Pointer ``pointer`` in data
-    ``hash``          a digest of the attributes named by ``attributes``
+    ``from_request``  the sender's own key, from the header ``Skybridge-Key`` or the query ``key`` (default)
+    ``partitionkey``  the attribute of the Partitioning extension; an empty value gives no key
+    ``attribute``     the attribute that ``attribute`` names
+    ``template``      the text of ``template``, with attributes in it: ``{source}/{subject}``
+    ``pointer``       the value at the JSON Pointer ``pointer`` in the data
+    ``hash``          a digest of the attributes that ``attributes`` names
     ``none``          no key
 
     Any other name is an operator's own mapper, an entry point of the group ``skybridge.key_mappers``.
@@ -125,9 +125,11 @@ class KeyPolicy(Strict):
     mapper: Annotated[Name, WithJsonSchema(_MAPPER_SCHEMA)] = Field(
         "from_request", description="source of the record key, or the name of your own mapper"
     )
-    attribute: AttributeName | None = Field(None, description="for mapper attribute: its name")
+    attribute: AttributeName | None = Field(
+        None, description="for mapper attribute: name of the attribute"
+    )
     template: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="for mapper template: text with {attribute} in it"
+        None, description="for mapper template: a text with attributes in braces, such as {source}"
     )
     pointer: DataPointer | None = Field(
         None, description="for mapper pointer: a JSON Pointer into the data, such as /order/id"
@@ -136,7 +138,7 @@ class KeyPolicy(Strict):
         None, description="for mapper hash: the attributes in the digest"
     )
     missing: Literal["none", "reject"] = Field(
-        "none", description="an event without a key is sent without one, or refused with 400"
+        "none", description="an event without a key: none publishes it so, reject answers 400"
     )
 
     @model_validator(mode="after")
@@ -165,27 +167,28 @@ class KeyPolicy(Strict):
 
 
 class OtherRoute(Strict):
-    """A route that takes the event instead."""
+    """The route that takes an event with invalid data."""
 
-    route: Name = Field(description="name of the route that takes it; its filters are not asked")
+    route: Name = Field(description="route that takes the event; its filters are not evaluated")
 
 
 class DataSchema(Strict):
-    """JSON Schema 2020-12 for the data of events, from files of this machine."""
+    """A JSON Schema (2020-12) for the data of events, from files on this machine."""
 
     file: Path | None = Field(None, description="file of the schema for every event of the route")
     dataschema: Annotated[dict[str, Path], Field(min_length=1)] | None = Field(
         None,
-        description="files by the event's dataschema; an event with another one, or without, is invalid",
+        description="schema files by the event's dataschema; an event with another dataschema, or without, is invalid",
     )
     on_invalid: Literal["reject", "count"] | OtherRoute = Field(
         "reject",
-        description="an event whose data does not match: reject (422 with every fault), count (published and "
+        description="what happens to an event whose data does not match: reject (422 with every fault), count (published and "
         "counted), or {route: NAME}",
     )
 
     @property
     def files(self) -> tuple[Path, ...]:
+        """Return the schema files."""
         return tuple((self.dataschema or {}).values()) if self.file is None else (self.file,)
 
     @model_validator(mode="after")
@@ -196,15 +199,14 @@ class DataSchema(Strict):
 
 
 class Deduplicate(Strict):
-    """An event is stored once within the window: what repeats its producer, source, id and data is answered 202
-    with the receipt of the first."""
+    """The window in which a repeated event (same producer, source, id and data) is stored once and answered 202."""
 
     window: Annotated[Duration, Field(ge=1, le=7 * 86_400)] = Field(
         600.0, description="time for which an event is remembered, from 1s to 7d"
     )
     max_entries: Annotated[Count, Field(ge=1, le=10_000_000)] = Field(
         1_000_000,
-        description="events that are remembered at most, the newest; each takes about 0.2 kB of memory",
+        description="most events that are remembered, the newest ones; each takes about 0.2 kB of memory",
     )
 
 
@@ -213,51 +215,51 @@ def _as_list(value: object) -> object:
 
 
 class Route(Strict):
-    """Targets of the events that match ``filters``. The first matching route wins."""
+    """The targets of the events that match ``filters``. The first matching route takes the event."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
     name: Name = Field(description="name of the route; /events/{name} sends to it directly")
     filters: tuple[Filter, ...] = Field(
-        (), description="all must match; an empty list matches everything"
+        (), description="conditions that must all hold; an empty list matches every event"
     )
     to: Annotated[
         tuple[RouteTarget, ...],
         BeforeValidator(_as_list, json_schema_input_type=RouteTarget | tuple[RouteTarget, ...]),
         Field(min_length=1),
     ] = Field(
-        description="one target or a list; the answer 202 is sent when all of them have the event"
+        description="one target or a list of targets; the answer 202 is sent when all of them have stored the event"
     )
     content_mode: Literal["binary", "structured", "as_received"] = Field(
-        "binary", description="how the event is written to the log"
+        "binary", description="content mode of the record"
     )
     format: FormatName = "as_received"
     specversion: SpecVersion = "as_received"
-    key: KeyPolicy = Field(KeyPolicy(), description="how the record key is computed")
+    key: KeyPolicy = Field(KeyPolicy(), description="computation of the record key")
     empty_body: Literal["null", "empty"] | None = Field(
         None,
-        description="value of the record of an event without data: none (null), or empty; the "
+        description="record value of an event without data: no value (null), or an empty one; the "
         "default follows the broker's binding, which on Kafka and the embedded log "
-        "is none",
+        "is no value",
     )
     data_schema: DataSchema | None = Field(
         None,
         alias="schema",
-        description="check the data of each event; absent: data is not looked at",
+        description="JSON Schema for the data of each event; absent: data is not checked",
     )
     deduplicate: Deduplicate | None = Field(
         None,
-        description="store a repeated event once; absent: every event is stored. The embedded log "
-        "remembers through a restart, other brokers' events are remembered in memory",
+        description="store a repeated event once; absent: store every event. The embedded log "
+        "remembers events across a restart; for other brokers they are remembered in memory",
     )
     spool: Spool | None = Field(
         None,
-        description="keep events on an embedded log while the target's broker is away; absent: such events "
+        description="store events on an embedded log while the target's broker is unavailable; absent: such events "
         "are answered 503",
     )
     durability: Literal["full", "relaxed"] = Field(
         "full",
-        description="relaxed: on Kafka, 202 before all in-sync replicas have the event; such a "
+        description="relaxed: on Kafka, answer 202 before all in-sync replicas have the event; such a "
         "route has no guarantee, and all routes to one topic must have the same "
         "setting",
     )
@@ -277,15 +279,14 @@ class Route(Strict):
 
     @property
     def acknowledgements(self) -> Acknowledgements:
-        """How many replicas must have an event before 202."""
+        """Return the number of replicas that must have an event before the answer 202."""
         if self.durability == "full":
             return "all"
         return 1 if self.acks is None else self.acks
 
 
 def taking(routes: Iterable[Route], name: str) -> list[Route]:
-    """The routes that may take an event sent to the one of that name: itself, and the one that takes what does not
-    match its schema."""
+    """Return the route of this name, and the route that takes the data which its schema refuses."""
     known = {route.name: route for route in routes}
     found = known.get(name)
     schema = None if found is None else found.data_schema
@@ -295,5 +296,5 @@ def taking(routes: Iterable[Route], name: str) -> list[Route]:
 
 
 def log_of(route: Route, target: Target | Exchange) -> LogName:
-    """Return the log that a route publishes to a target with, without its spool."""
+    """Return the log through which a route publishes to a target, without its spool."""
     return LogName(target.broker, route.acknowledgements)

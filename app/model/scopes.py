@@ -1,4 +1,4 @@
-"""The scopes of the admin listener: what a token may do. No scope includes another."""
+"""The scopes of the admin API: what a token may do. No scope includes another."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ MEANINGS: Mapping[Scope, str] = MappingProxyType(
         "configure": "change subscriptions; check, plan and reload the configuration",
     }
 )
+"""The actions that each scope permits."""
 
-# Callers in the audit that are no token of server.admin.tokens, which therefore have other names.
+# Names in the audit for callers without a token of server.admin.tokens. No such token may have them.
 ALL_SCOPES = "token"  # server.admin.token
-ON_LOOPBACK = "loopback"  # where no token is configured
+ON_LOOPBACK = "loopback"  # no token is configured
 BY_SIGNAL, BY_FILE = "signal", "file"  # a reload without a request
 RESERVED = frozenset({ALL_SCOPES, ON_LOOPBACK, BY_SIGNAL, BY_FILE})

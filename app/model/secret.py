@@ -1,7 +1,7 @@
-"""A secret of the configuration: its text, and the file it came from where it came from one.
+"""A secret of the configuration: its text, and its file if it comes from one.
 
-What is written as nothing but ``${file:/path}`` may change while we run, and is read again by those
-who use it (``sinks.secrets``). Neither the text nor its repr is ever shown.
+A secret written as only ``${file:/path}`` may change while the service runs; ``sinks.secrets`` rereads it.
+Neither the text nor its repr is ever shown.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ HIDDEN = "**********"
 
 
 Mark = tuple[int, int, int]
-"""Of a file: another one when the file is another one. Time of its change in ns, inode, size in bytes."""
+"""The version of a file: time of its last change in ns, inode, and size in bytes. It differs if the file does."""
 
 
 class FileText(str):
-    """The text of a file that a setting consists of. ``path`` as it was written; ``mark`` from before it was
-    read, None for a file that could not be looked at."""
+    """The text of a file that is the whole value of a setting.
+
+    Attributes:
+        path: The path as written in the setting.
+        mark: The version of the file before it was read. None if the file could not be examined.
+    """
 
     __slots__ = ("mark", "path")
     path: str
@@ -51,8 +55,13 @@ class MixedText(str):
 
 
 class FileSecret(SecretStr):
-    """``path``: the file to read it from again, "" where it came from none; ``mark``: of that file. The secret of a file is the same
-    while the file is: what is in it is for those who read it again."""
+    """A secret, possibly from a file. Two secrets of the same file are equal, because its users reread the
+    content.
+
+    Attributes:
+        path: The file to reread, or "" if the secret is not from a file.
+        mark: The version of that file.
+    """
 
     def __init__(self, text: str, path: str = "", mark: Mark | None = None) -> None:
         super().__init__(text)
@@ -72,7 +81,7 @@ _CONTROLS = {*map(chr, range(0x20)), "\x7f"} - {"\t"}
 
 
 def is_sendable(text: str) -> bool:
-    """Whether a header can hold it (RFC 9110 5.5)."""
+    """Return True if a header can have this value (RFC 9110 5.5)."""
     return _CONTROLS.isdisjoint(text)
 
 
@@ -84,14 +93,16 @@ def _secret(value: object) -> FileSecret:
     if not value:
         raise ValueError("is empty")
     if not is_sendable(value):
-        raise ValueError("holds a line end or another control character, which no header can")
+        raise ValueError("has a line end or another control character, which a header cannot carry")
     if isinstance(value, FileText):
         return FileSecret(str(value), value.path, value.mark)
     return FileSecret(value)
 
 
 def _token(value: object) -> FileSecret:
-    """White space around one comes from the file or the variable that it was in: no header carries it."""
+    """Return a token without surrounding white space, which comes from its file or variable and cannot be in a
+    header.
+    """
     if isinstance(value, FileText):
         return _secret(FileText(value.strip(), value.path, value.mark))
     return _secret(value.strip() if isinstance(value, str) else value)
@@ -102,4 +113,4 @@ _SCHEMA = WithJsonSchema({"type": "string", "format": "password", "minLength": 1
 
 Secret = Annotated[FileSecret, PlainValidator(_secret), _HIDDEN, _SCHEMA]
 Token = Annotated[FileSecret, PlainValidator(_token), _HIDDEN, _SCHEMA]
-"""Of a caller, to be found in a header."""
+"""The token of a caller, as a header carries it."""

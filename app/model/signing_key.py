@@ -1,14 +1,14 @@
-"""Keys of Standard Webhooks as text: a prefix that says which kind it is, and base64.
+"""Keys of Standard Webhooks as text: a prefix that names their kind, and base64.
 
 ==========  ====================================  ==================================
-prefix      what                                  bytes
+prefix      kind                                  bytes
 ==========  ====================================  ==================================
-``whsec_``  secret of both sides, HMAC-SHA256     24 to 64
-``whsk_``   private key of ed25519                32, or 64 with its public half behind
+``whsec_``  shared secret of HMAC-SHA256          24 to 64
+``whsk_``   private key of ed25519                32, or 64 followed by its public half
 ``whpk_``   public key of ed25519                 32
 ==========  ====================================  ==================================
 
-No message here repeats a key.
+No message repeats a key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 
 class KeyKind(enum.Enum):
-    """The value is the prefix."""
+    """The kind of a key. Each value is its prefix."""
 
     SECRET = "whsec_"  # noqa: S105 - a prefix
     PRIVATE = "whsk_"
@@ -36,7 +36,12 @@ _SIZES = {
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """``raw``: the bytes behind the prefix. Its repr shows none of them."""
+    """A key of Standard Webhooks. Its repr shows no part of the key.
+
+    Attributes:
+        kind: The kind of the key.
+        raw: The bytes that follow the prefix, decoded.
+    """
 
     kind: KeyKind
     raw: bytes
@@ -46,18 +51,19 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 def read_key(text: str) -> SigningKey:
-    """Raises ValueError for what is none of the three."""
+    """Return the key that a text means. Raises ValueError if it is none of the three kinds."""
     kind = next((kind for kind in KeyKind if text.startswith(kind.value)), None)
     if kind is None:
-        raise ValueError("begins with none of whsec_, whsk_, whpk_: skybridge secret makes one")
+        raise ValueError("begins with none of whsec_, whsk_, whpk_: make one with skybridge secret")
     try:
         raw = base64.b64decode(text.removeprefix(kind.value), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError(f"is not base64 behind {kind.value}") from None
+        raise ValueError(f"is not base64 after {kind.value}") from None
     if len(raw) not in _SIZES[kind]:
         raise ValueError(f"holds {len(raw)} bytes, which is not a key of kind {kind.value}")
     return SigningKey(kind, raw)
 
 
 def write_key(key: SigningKey) -> str:
+    """Return the key as text."""
     return key.kind.value + base64.b64encode(key.raw).decode()

@@ -1,4 +1,4 @@
-"""Where a group without a position begins (rule 10 of delivery), as a log is told and as a user writes it."""
+"""The setting ``start``: where a group without a committed position begins to read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from app.model.route import Strict
 
 
 class StartAt(msgspec.Struct, frozen=True):
-    """``kind`` earliest, latest, time (``time_ms`` since the epoch) or position (by partition)."""
+    """The start of a group without a committed position, as a log takes it.
+
+    Attributes:
+        kind: ``earliest``, ``latest``, ``time`` or ``position``.
+        time_ms: For ``time``: ms since 1970.
+        positions: For ``position``: the first position of each partition.
+    """
 
     kind: Literal["earliest", "latest", "time", "position"] = "latest"
     time_ms: int = 0
@@ -32,7 +38,7 @@ LATEST = StartAt("latest")
 
 
 def _instant(text: str) -> str:
-    """RFC 3339 with its zone; kept as it was written."""
+    """Return the text if it is an RFC 3339 time with a zone. Raise ValueError if not."""
     try:
         zoned = datetime.fromisoformat(text).tzinfo is not None
     except ValueError:
@@ -45,17 +51,17 @@ def _instant(text: str) -> str:
 Position = Annotated[
     str, BeforeValidator(lambda value: str(value) if type(value) is int else value)
 ]
-"""Opaque text of the log; a number is taken as its text."""
+"""The opaque position of a log. A number is accepted as its text."""
 
 
 class Start(Strict):
-    """``{time: 2026-01-01T00:00:00Z}`` or ``{position: {0: "123"}}``."""
+    """A start by time, ``{time: 2026-01-01T00:00:00Z}``, or by position, ``{position: {0: "123"}}``."""
 
     time: Annotated[str, AfterValidator(_instant)] | None = Field(
-        None, description="the first message stored at this time or later"
+        None, description="start with the first message stored at this time or later"
     )
     position: dict[Annotated[int, Field(ge=0)], Position] | None = Field(
-        None, description="partition number to the position of the first message"
+        None, description="start with the message at this position, by partition number"
     )
 
     @model_validator(mode="after")
@@ -66,13 +72,13 @@ class Start(Strict):
 
 
 def start_at(start: Literal["earliest", "latest"] | Start) -> StartAt:
-    """As the log is told."""
+    """Return the setting ``start`` as a log takes it."""
     if not isinstance(start, Start):
         return EARLIEST if start == "earliest" else LATEST
     if start.time is not None:
-        moment = datetime.fromisoformat(start.time)  # the model has seen that it is one
+        moment = datetime.fromisoformat(start.time)  # the model has validated it
         since = int(moment.timestamp() * 1000)
-        return StartAt("time", time_ms=max(0, since))  # brokers know no time before 1970
+        return StartAt("time", time_ms=max(0, since))  # brokers have no time before 1970
     return StartAt("position", positions=start.position or {})
 
 

@@ -1,4 +1,4 @@
-"""A subscription as a user writes it, in the file and over the API alike."""
+"""The settings of a subscription, equal in configuration file and API."""
 
 from __future__ import annotations
 
@@ -36,52 +36,52 @@ DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h"
 
 
 class Source(Strict):
-    """Where the messages come from."""
+    """The broker and the topics that a subscription reads."""
 
-    broker: Name = Field(description="a name under brokers")
+    broker: Name = Field(description="name of a broker under brokers")
     topics: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = Field(
-        description="topics to read; names, not patterns"
+        description="names of the topics to read, not patterns"
     )
 
 
 class Retry(Strict):
-    """When a failed attempt is retried."""
+    """The waits before a failed attempt is retried."""
 
     schedule: Annotated[tuple[Duration, ...], Field(min_length=1)] = Field(
         DEFAULT_SCHEDULE,
         validate_default=True,
-        description="waits between attempts; each wait is random between 0 and its value",
+        description="waits between attempts; each actual wait is random between 0 and its value",
     )
     hold: Annotated[Count, Field(ge=0)] = Field(
         3,
-        description="how many of the first waits block the key in memory; then its events are "
+        description="number of first waits during which the key is blocked in memory; then its events are "
         "parked in the store",
     )
     retry_after_max: Duration = Field(
-        "24h", validate_default=True, description="longest Retry-After that is honoured"
+        "24h", validate_default=True, description="longest Retry-After that is obeyed"
     )
     statuses: tuple[Annotated[Count, Field(ge=400, le=599)], ...] = Field(
         (404, 408, 409, 425, 429),
-        description="statuses that are retried; 5xx, time-outs and network faults always are",
+        description="answer statuses that are retried; 5xx, time-outs and network faults always are",
     )
 
 
 class Parking(Strict):
-    """Events of keys that cannot be delivered for long, kept in the store."""
+    """The limits of parked events: events in the store whose key cannot be delivered yet."""
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
-        100_000, description="most parked events of one worker; beyond, it reads no more events"
+        100_000, description="most parked events of one worker, which stops reading at this number"
     )
     retention: Annotated[Duration, Field(gt=0)] = Field(
         "7d",
         validate_default=True,
-        description="a parked event becomes a dead letter after this time, at its next turn; "
+        description="time after which a parked event becomes a dead letter at its next attempt; "
         "cause parked-too-long",
     )
 
 
 class OrderBy(Strict):
-    """``{pointer: /customer/id}``: for records of other producers, which have no key."""
+    """A value in the data that orders events, for records without a key: ``{pointer: /customer/id}``."""
 
     pointer: DataPointer = Field(
         description="JSON Pointer to a text, number or boolean in the data of the event"
@@ -100,7 +100,7 @@ OrderSetting = Annotated[
 
 def _sink_form(value: object) -> str:
     if isinstance(value, Pull) or (isinstance(value, dict) and "pull" in value):
-        return "to be pulled"  # no tag is the name of a setting
+        return "to be pulled"  # a tag must not be the name of a setting
     return "place" if isinstance(value, dict | Target | Exchange) else "url"
 
 
@@ -110,32 +110,32 @@ Sink = Annotated[
     | Annotated[Pull, Tag("to be pulled")],
     Discriminator(_sink_form),
 ]
-"""The URL of a webhook, a place on a broker as routes have them, or ``{pull: ...}``."""
+"""The URL of a webhook, a target on a broker as in routes, or ``{pull: ...}``."""
 
 _OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
     *("batch", "reply", "headers"),
 )
 IGNORE = "ignore"
-TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded where a subscription does not say
+TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded to a webhook by default
 
 
 class Subscription(Strict):
-    """Delivers messages of a log to a webhook or, as a mirror, to a topic."""
+    """The delivery of a log's messages to one sink: a webhook, a topic (as a mirror) or a pull queue."""
 
     id: Name = Field(description="name of the subscription, part of its group's name")
     source: Source = Field(description="broker and topics of the messages")
     start: StartSetting = Field(
         "latest",
-        description="earliest, latest, {time: ...} or {position: {...}}; used only at the first "
+        description="where reading begins: earliest, latest, {time: ...} or {position: {...}}; used only at the first "
         "start",
     )
     filters: tuple[Filter, ...] = Field(
-        (), description="all must match; an empty list matches everything"
+        (), description="conditions that must all hold; an empty list matches every event"
     )
     sink: Sink = Field(
-        description="URL that events are posted to; or {broker, topic}, a mirror, whose topic "
-        "may be a template over attributes (on RabbitMQ also {broker, exchange, "
+        description="URL to which events are posted; or {broker, topic}, a mirror, whose topic "
+        "may be a template with attributes (on RabbitMQ also {broker, exchange, "
         "routing_key}); or {pull: {}}, for consumers that fetch their events"
     )
     content_mode: Literal["binary", "structured", "as_received"] = Field(
@@ -147,21 +147,21 @@ class Subscription(Strict):
     specversion: SpecVersion = "as_received"
     forward_headers: ForwardHeaders | None = Field(
         None,
-        description="forwarded headers of the message beside the event: names in lower case, or "
+        description="headers of the message that are forwarded next to the event: names in lower case, or "
         "prefixes followed by *. Default: traceparent and tracestate to a webhook, "
         "all headers to a topic",
     )
     ordering: Literal["per_key", "per_producer_key", "none"] = Field(
         "per_key",
-        description="per_key: one attempt per key at a time; per_producer_key: one per producer and key, so that "
-        "an event of one producer that fails holds up no other's; none: no order",
+        description="per_key: one attempt per key at a time; per_producer_key: one per producer and key, so that a failing "
+        "event of one producer does not delay other producers; none: no order",
     )
     order_by: OrderSetting | None = Field(
         None,
         description="attribute used as the key for ordering, or {pointer: /customer/id}, a value "
-        "in the data; without it the record key. An event without the value has no order",
+        "in the data; absent: the record key. An event without the value has no order",
     )
-    retry: Retry = Field(Retry(), description="when a failed attempt is retried")
+    retry: Retry = Field(Retry(), description="retries of failed attempts")
     timeout: Annotated[Duration, Field(gt=0)] = Field(
         "15s", validate_default=True, description="time-out of one attempt, including the answer"
     )
@@ -174,13 +174,13 @@ class Subscription(Strict):
     rate_limit: RateText | None = Field(
         None, description="most attempts in any span of time: 100/s, 600/min, 10000/h"
     )
-    parked: Parking = Field(Parking(), description="bounds of events parked in the store")
+    parked: Parking = Field(Parking(), description="limits of events parked in the store")
     max_age: Annotated[Duration, Field(gt=0)] | None = Field(
-        None, description="events stored in the log longer ago become dead letters, cause max-age"
+        None, description="age in the log at which events become dead letters, cause max-age"
     )
     expirytime: Literal["ignore", "honour"] = Field(
         "ignore",
-        description="honour: an event past its attribute expirytime is finished without "
+        description="honour: an event after its attribute expirytime is finished without "
         "delivery and without a dead letter",
     )
     response_limit: Size = Field(
@@ -189,7 +189,7 @@ class Subscription(Strict):
     on_foreign: Literal["dead_letter", "skip", "forward", "wrap"] = Field(
         "dead_letter",
         description="what happens to a record that is no CloudEvent; forward, only to a topic, "
-        "copies it unchanged without filters; wrap makes it an event of type "
+        "copies it unchanged without filters; wrap puts it into an event of type "
         "dev.skybridge.record, which filters see",
     )
     signing: Signing | None = Field(None, description="sign requests to the webhook")
@@ -206,7 +206,7 @@ class Subscription(Strict):
         "(and send without consent too), or require",
     )
     request_rate: Annotated[Count, Field(ge=1)] | None = Field(
-        None, description="deliveries a minute that the handshake requests; without it, no bound"
+        None, description="deliveries per minute that the handshake requests; absent: no limit"
     )
     strict_webhook: bool = Field(
         False,
@@ -221,24 +221,24 @@ class Subscription(Strict):
         description="name of the route that publishes an event in a 2xx answer, or ignore",
     )
     dead_letter: Target | None = Field(None, description="also copy dead letters to this topic")
-    paused: bool = Field(False, description="keep the position, deliver nothing")
+    paused: bool = Field(False, description="deliver nothing, and keep the position")
 
     @model_validator(mode="before")
     @classmethod
     def signed_means_structured(cls, given: object) -> object:
-        """The signature covers the body alone: the attributes belong there."""
+        """Set the content mode ``structured`` for signed requests by default: the signature covers only the body."""
         if isinstance(given, dict) and given.get("signing") and "content_mode" not in given:
             return {**given, "content_mode": "structured"}
         return given
 
     @property
     def forwarded_names(self) -> tuple[str, ...]:
-        """Headers of the message that go onto a request: names, or beginnings with ``*`` behind."""
+        """Return the message headers that go into a request: names, or prefixes that end with ``*``."""
         return TO_WEBHOOKS if self.forward_headers is None else self.forward_headers
 
     @property
     def sink_text(self) -> str:
-        """Where it goes, for a person."""
+        """Return the sink as text for people."""
         if isinstance(self.sink, Pull):
             return "pull"
         return self.sink if isinstance(self.sink, str) else f"{self.sink.broker}/{self.sink.place}"
@@ -283,7 +283,7 @@ class Subscription(Strict):
 
     @model_validator(mode="after")
     def headers_come_once(self) -> Subscription:
-        """A producer of records must not be able to change a header that the subscription sets."""
+        """Refuse a forwarded header that the subscription sets: a record's producer could change its value."""
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(
@@ -305,6 +305,6 @@ class Subscription(Strict):
 
 @lru_cache(maxsize=1)
 def _with_defaults() -> Subscription:
-    """One whose settings say nothing: what a default means when it is read."""
+    """Return a subscription with default settings, for comparison."""
     source = Source(broker="any", topics=("any",))
     return Subscription(id="any", source=source, sink="https://any.example")

@@ -1,4 +1,4 @@
-"""How a subscription fares: what its worker knows, as the API and the command line show it."""
+"""The status of a subscription, as the API and the command line show it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ from app.model.message import Partition
 
 
 class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """``state``: starting, running, paused (``cause`` and ``paused_for`` seconds say why and how long),
-    disabled (its target answered 410), restarting (it died of ``cause``), stopping, stopped, broken
-    (it cannot be made: ``cause``), elsewhere (another process runs it).
+    """The status of a subscription in its worker.
 
-    ``held``         messages taken and not finished, of which ``in_flight`` are on the wire and
-                     ``waiting`` for their next attempt.
-    ``window``       distance from the commit position to the newest message taken, of the partition
-                     where it is longest (rule 4).
-    ``oldest``       seconds since the oldest message held came into the log; None when none is held.
-    ``parked_rows``  events that wait in the store, of ``parked_keys`` keys, in its partitions (rule 5).
-    ``restarts``     since the start of the process. ``last_error``: of the newest attempt that failed.
+    Attributes:
+        id: The subscription.
+        sink: The sink, as text.
+        state: starting, running, paused, disabled (its target answered 410), restarting (it failed),
+            stopping, stopped, broken (it cannot be created), or elsewhere (another process runs it).
+        broker: The source broker.
+        group: The group on the broker.
+        cause: The reason for ``paused``, ``restarting`` or ``broken``.
+        partitions: The partitions that the worker owns.
+        held: Messages that were read and are not finished.
+        in_flight: Messages of ``held`` with a running attempt.
+        waiting: Messages of ``held`` that wait for their next attempt.
+        window: Messages from the commit position to the newest message read, in the partition where this is
+            longest.
+        paused_for: Seconds until the pause ends. None if it is not paused, or without a known end.
+        oldest: Seconds since the oldest message of ``held`` was stored in the log. None if there is none.
+        parked_rows: Parked events of the owned partitions.
+        parked_keys: Keys of these parked events.
+        restarts: Restarts since the process started.
+        last_error: The error of the newest failed attempt.
     """
 
     id: str
@@ -41,6 +52,8 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ready(self) -> bool:
-        """A target at fault comes back by itself and is no reason to say otherwise: only a subscription
-        that has not begun, has stopped, or is disabled (W5), which a person must end, is (rule 10)."""
+        """Return True if the subscription runs or is paused.
+
+        A failing target recovers by itself, so it does not make the worker unready.
+        """
         return self.state in {"running", "paused"}

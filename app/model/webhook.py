@@ -1,4 +1,4 @@
-"""The settings of a subscription that only a webhook has: how it is signed, who we say we are."""
+"""The settings of a subscription that only a webhook has: signing, credentials, batches and TLS."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_WAIT = 60.0  # seconds that an event may wait for others
 
 
 def _signs(secret: FileSecret) -> FileSecret:
-    """The message never repeats it."""
+    """Return the secret if it can sign. Raise ValueError without the secret's text if it is a public key."""
     if read_key(secret.get_secret_value()).kind is KeyKind.PUBLIC:
         raise ValueError("is a public key, which cannot sign: give the private key, whsk_")
     return secret
@@ -28,7 +28,9 @@ SigningSecret = Annotated[Secret, AfterValidator(_signs)]
 
 
 class Signing(Strict):
-    """Signatures after Standard Webhooks. ``whsec_`` signs by HMAC-SHA256, ``whsk_`` by ed25519."""
+    """Signatures of requests by Standard Webhooks. A secret ``whsec_`` signs by HMAC-SHA256, a key ``whsk_`` by
+    ed25519.
+    """
 
     secret: SigningSecret = Field(
         description="whsec_ or whsk_ and base64, made by skybridge secret; best "
@@ -36,7 +38,7 @@ class Signing(Strict):
     )
     previous_secret: SigningSecret | None = Field(
         None,
-        description="the previous secret: requests carry a signature of each while receivers "
+        description="the previous secret: requests carry a signature with each while receivers "
         "change",
     )
 
@@ -44,7 +46,7 @@ class Signing(Strict):
 SentIn = Annotated[
     Literal["header", "query"],
     Field(
-        description="header, or query: as access_token in the URL, where logs may keep it (use "
+        description="header, or query: as access_token in the URL, which logs may contain (use "
         "it only if the target accepts nothing else)",
     ),
 ]
@@ -59,13 +61,13 @@ class Bearer(Strict):
 
 
 class Basic(Strict):
-    """User name and password."""
+    """User name and password (RFC 7617)."""
 
     kind: Literal["basic"] = Field(description="user name and password")
     username: Annotated[str, Field(pattern=r"^[^:\x00-\x1f\x7f]+$")] = Field(
         description="user name"
     )
-    password: Secret = Field(description='best "${file:/path}" or "${env:NAME}"')
+    password: Secret = Field(description='password; best "${file:/path}" or "${env:NAME}"')
 
 
 class ApiKey(Strict):
@@ -77,14 +79,14 @@ class ApiKey(Strict):
 
 
 class OAuth2(Strict):
-    """Access tokens by OAuth 2 client credentials (RFC 6749 4.4), kept until shortly before they end."""
+    """Access tokens by OAuth 2 client credentials (RFC 6749 4.4), reused until shortly before they expire."""
 
     kind: Literal["oauth2"] = Field(description="tokens granted for a client id and secret")
     token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
         description="URL of the token endpoint; the address rules of webhooks apply"
     )
     client_id: Annotated[str, Field(min_length=1)] = Field(
-        description="client id of Skybridge there"
+        description="client id of Skybridge at the token endpoint"
     )
     client_secret: Secret = Field(
         description='client secret; best "${file:/path}" or "${env:NAME}"'
@@ -98,10 +100,10 @@ Auth = Annotated[Bearer | Basic | ApiKey | OAuth2, Field(discriminator="kind")]
 
 
 def _value(secret: FileSecret) -> FileSecret:
-    """The message never repeats it."""
+    """Return the secret if a header can have it as value. Raise ValueError without the secret's text if not."""
     text = secret.get_secret_value()
     if not is_field_value(text) or text != text.strip(" \t"):
-        raise ValueError("is no value of a header: it has a control character, or spaces around it")
+        raise ValueError("is not a header value: it has a control character, or spaces around it")
     return secret
 
 
@@ -111,7 +113,7 @@ StaticHeaders = Annotated[dict[StaticHeader, HeaderValue], Field(max_length=MOST
 
 
 class Together(Strict):
-    """Several events in one request, ``application/cloudevents-batch+json``."""
+    """Several events in one request, as ``application/cloudevents-batch+json``."""
 
     max_events: Annotated[Count, Field(ge=1, le=10_000)] = Field(
         100, description="most events of one request"
@@ -119,8 +121,8 @@ class Together(Strict):
     max_wait: Annotated[Duration, Field(le=LONGEST_WAIT)] = Field(
         "0s",
         validate_default=True,
-        description="how long a sendable event waits for others, at most 60s; 0s: a request "
-        "takes the events that are there",
+        description="longest time that an event ready to send waits for others, at most 60s; 0s: a request "
+        "takes the events that are ready",
     )
     max_bytes: Annotated[Size, Field(ge=1_024)] = Field(
         "1MiB", validate_default=True, description="most bytes of a request of several events"
@@ -128,10 +130,11 @@ class Together(Strict):
 
 
 class WebhookTls(Strict):
-    """TLS towards one webhook. The files are read again when they change."""
+    """TLS for requests to one webhook. The files are reread when they change."""
 
     ca: Path | None = Field(
-        None, description="PEM file of the only authorities to trust, instead of the system's"
+        None,
+        description="PEM file of the certificate authorities to trust, instead of the system's",
     )
     cert: Path | None = Field(
         None, description="PEM file of the client certificate, for mutual TLS"

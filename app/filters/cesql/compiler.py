@@ -1,8 +1,6 @@
 """Compile an expression tree to one closure over the event. Decisions that need no event are made here.
 
-All operands are evaluated before any of them is cast. So a missing attribute is reported as such (CESQL 3.2),
-and not as a failed cast of another operand.
-"""
+All operands are evaluated before a cast, so that a missing attribute is reported as such (CESQL 3.2)."""
 
 from __future__ import annotations
 
@@ -109,10 +107,7 @@ def _attribute(name: str) -> Evaluator[Value]:
 
 
 def _text(node: nodes.ExpressionNode) -> Evaluator[str]:
-    """Return the evaluator of an expression, with its value cast to String.
-
-    The canonical text of an attribute equals its cast to String, so it is used directly.
-    """
+    """Return the evaluator of an expression, cast to String. An attribute's canonical text needs no cast."""
     if not isinstance(node, nodes.Attribute):
         value = compile_node(node)
         return lambda event: to_text(value(event))
@@ -262,7 +257,7 @@ def _call(node: nodes.Call) -> Evaluator[Value]:
 
 
 def _decided(evaluate: Evaluator[Value]) -> Evaluator[Value]:
-    """Return a constant for a call with constant arguments, because functions are pure."""
+    """Return a constant for a call with constant arguments: functions are pure."""
     try:
         return _constant(evaluate(_NO_EVENT))
     except Failure:

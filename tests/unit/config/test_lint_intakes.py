@@ -95,7 +95,7 @@ def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
         ("preset: github, secret: s, verify: {kind: none}", "preset github has its own verify and event"),
         (f"preset: github, secret: s, {EVENT}", "preset github has its own verify and event"),
         ("verify: {kind: none}", "an intake has a preset and its secret, or verify and event"),
-        (f"verify: {{kind: none}}, {EVENT}, secret: s", "without a preset, the secret stands under verify"),
+        (f"verify: {{kind: none}}, {EVENT}, secret: s", "without a preset, the secret belongs under verify"),
         ("preset: githup, secret: s", "is not one of the choices"),
         (f"verify: {{kind: md5}}, {EVENT}", "unknown kind"),
         (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "signed needs timestamp"),

@@ -86,9 +86,9 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
     ("settings", "told"),
     [
         ("signing: {secret: canary-1}", "signing.secret: begins with none of whsec_"),
-        ("signing: {secret: whsec_canary}", "signing.secret: is not base64 behind whsec_"),
+        ("signing: {secret: whsec_canary}", "signing.secret: is not base64 after whsec_"),
         ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: holds 6 bytes"),
-        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: holds a line end"),
+        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: has a line end"),
         ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: ce-id has a meaning"),
         ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: has the wrong form"),
         ("tls: {cert: c.pem}", "tls: give cert and key together"),

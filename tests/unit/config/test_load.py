@@ -167,7 +167,7 @@ line 14: error routes[0].to.topc: unknown setting Cure: did you mean topic?
 line 15: error routes[0].key: mapper hash needs attributes
 line 18: error subscriptions[0].source.topics: is empty
 line 19: error subscriptions[0].sink: has the wrong form (it is "billing.example") Cure: begin with https:// or http://
-line 20: error subscriptions[0].signing.secret: begins with none of whsec_, whsk_, whpk_: skybridge secret makes one
+line 20: error subscriptions[0].signing.secret: begins with none of whsec_, whsk_, whpk_: make one with skybridge secret
 line 22: error subscriptions[0].retry.schedule[1]: is not a duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
 line 23: error subscriptions[0].start: is not one of the choices (it is "now") Cure: one of earliest or latest
 line 24: error limits.body: is below 87819 (it is "64KiB") Cure: an event of 64 KiB must pass (core: size limits)
