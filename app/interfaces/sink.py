@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from app.bindings.record import Decoded, Header
+from app.delivery.outcomes import AttemptOutcome
 from app.delivery.request_batching import Piece
 from app.interfaces.kept import HttpExchange
 from app.model.message import Message
@@ -61,6 +62,9 @@ class SinkAnswer(msgspec.Struct, frozen=True):
     cut: bool = False
     exchange: HttpExchange | None = None
     unsent: bool = False
+    outcomes: tuple[AttemptOutcome, ...] = ()
+    """The outcome of each event of the request, or one outcome of all, by the target's own rules; empty: status and fault
+    alone decide."""
 
 
 Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]

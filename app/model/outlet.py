@@ -14,10 +14,10 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PlainSerializer,
     PlainValidator,
     Tag,
     WithJsonSchema,
-    model_serializer,
     model_validator,
 )
 
@@ -43,7 +43,7 @@ class SecretText(BaseModel):
 
     pieces: tuple[str | FileSecret, ...]
 
-    @model_serializer
+    @property
     def shown(self) -> str:
         """Return the text with its secrets hidden."""
         return "".join([each if isinstance(each, str) else HIDDEN for each in self.pieces])
@@ -80,14 +80,30 @@ def _json(value: object) -> object:
     raise ValueError("should be JSON")
 
 
+def _shown(value: object) -> object:
+    """Return a text or JSON with its secrets hidden."""
+    match value:
+        case SecretValue():
+            return {"secret": HIDDEN}
+        case SecretText():
+            return value.shown
+        case dict():
+            return {name: _shown(inner) for name, inner in value.items()}
+        case list():
+            return [_shown(inner) for inner in value]
+    return value
+
+
 _SECRET = {"type": "object", "required": ["secret"], "properties": {"secret": {"type": "string"}}}
 _SCHEMA = WithJsonSchema(
     {"anyOf": [{"type": "string"}, {**_SECRET, "additionalProperties": False}]}
 )
 
-Text = Annotated[str | SecretValue | SecretText, PlainValidator(_text), _SCHEMA]
+Text = Annotated[
+    str | SecretValue | SecretText, PlainValidator(_text), PlainSerializer(_shown), _SCHEMA
+]
 """A template, or a secret."""
-Json = Annotated[object, PlainValidator(_json), WithJsonSchema({})]
+Json = Annotated[object, PlainValidator(_json), PlainSerializer(_shown), WithJsonSchema({})]
 """A JSON value whose strings are templates, or secrets."""
 
 

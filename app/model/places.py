@@ -7,29 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
-from typing import Any, ForwardRef, TypeVar, get_args
+from typing import Any, ForwardRef, TypeVar, cast, get_args
 
 from pydantic import BaseModel
 
 Path = tuple[str | int, ...]
 """The names and indexes that lead from a document to a value in it."""
 
+Kind = TypeVar("Kind")
 _ANYTHING = frozenset({object, dict, list, tuple, Mapping, MutableMapping, Sequence})
 
 
 def places_of(kind: type, value: Any, at: Path = ()) -> Iterator[Path]:
     """Yield the path of each value of type ``kind`` in a validated model, in the names that users write."""
+    return (path for path, _ in located(kind, value, at))
+
+
+def located(kind: type[Kind], value: Any, at: Path = ()) -> Iterator[tuple[Path, Kind]]:
+    """Yield each value of type ``kind`` in a validated model with its path."""
     if isinstance(value, kind):
-        yield at
+        yield at, value
     elif isinstance(value, BaseModel):
-        for name, written in _fields_with(type(value), kind):
-            yield from places_of(kind, getattr(value, name), (*at, written))
+        for name, written in _fields_with(type(value), cast("type", kind)):
+            yield from located(kind, getattr(value, name), (*at, written))
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from places_of(kind, inner, (*at, key))
+            yield from located(kind, inner, (*at, key))
     elif isinstance(value, list | tuple):
         for n, inner in enumerate(value):
-            yield from places_of(kind, inner, (*at, n))
+            yield from located(kind, inner, (*at, n))
 
 
 @cache

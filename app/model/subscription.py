@@ -15,6 +15,8 @@ from pydantic import (
 from app.bindings.forwarding import is_wanted
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import ForwardHeaders
+from app.model.outlet_presets import RequestSetting
+from app.model.outlet_rules import contradictions, with_secret_sink
 from app.model.pull import NOT_FOR_PULL, Pull
 from app.model.rates import RateText
 from app.model.route import (
@@ -30,7 +32,7 @@ from app.model.route import (
     Target,
 )
 from app.model.start import StartSetting
-from app.model.webhook import ApiKey, Auth, Signing, StaticHeaders, Together, WebhookTls
+from app.model.webhook import ApiKey, Auth, SecretSink, Signing, StaticHeaders, Together, WebhookTls
 
 DEFAULT_SCHEDULE = ("100ms", "500ms", "2s", "10s", "1m", "5m", "30m", "2h", "5h", "10h", "24h")
 
@@ -99,6 +101,8 @@ OrderSetting = Annotated[
 
 
 def _sink_form(value: object) -> str:
+    if isinstance(value, SecretSink) or (isinstance(value, dict) and "url" in value):
+        return "secret url"
     if isinstance(value, Pull) or (isinstance(value, dict) and "pull" in value):
         return "to be pulled"  # a tag must not be the name of a setting
     return "place" if isinstance(value, dict | Target | Exchange) else "url"
@@ -106,15 +110,16 @@ def _sink_form(value: object) -> str:
 
 Sink = Annotated[
     Annotated[str, Field(pattern=r"^https?://[^/?#]"), Tag("url")]
+    | Annotated[SecretSink, Tag("secret url")]
     | Annotated[RouteTarget, Tag("place")]
     | Annotated[Pull, Tag("to be pulled")],
     Discriminator(_sink_form),
 ]
-"""The URL of a webhook, a target on a broker as in routes, or ``{pull: ...}``."""
+"""The URL of a webhook, also as ``{url: ..., secret: true}``; a target on a broker as in routes; ``{pull: ...}``."""
 
 _OF_WEBHOOKS = (
     *("signing", "auth", "tls", "handshake", "request_rate", "strict_webhook"),
-    *("batch", "reply", "headers"),
+    *("batch", "reply", "headers", "request"),
 )
 IGNORE = "ignore"
 TO_WEBHOOKS = ("traceparent", "tracestate")  # forwarded to a webhook by default
@@ -134,7 +139,7 @@ class Subscription(Strict):
         (), description="conditions that must all hold; an empty list matches every event"
     )
     sink: Sink = Field(
-        description="URL to which events are posted; or {broker, topic}, a mirror, whose topic "
+        description="URL to which events are posted, as {url, secret: true} if it is a secret; or {broker, topic}, a mirror, whose topic "
         "may be a template with attributes (on RabbitMQ also {broker, exchange, "
         "routing_key}); or {pull: {}}, for consumers that fetch their events"
     )
@@ -220,6 +225,11 @@ class Subscription(Strict):
         IGNORE,
         description="name of the route that publishes an event in a 2xx answer, or ignore",
     )
+    request: RequestSetting | None = Field(
+        None,
+        description="the request for a target that does not speak CloudEvents: {preset: slack, ...}, or method, path, "
+        "query, headers and body as templates; without it, a CloudEvent",
+    )
     dead_letter: Target | None = Field(None, description="also copy dead letters to this topic")
     paused: bool = Field(False, description="deliver nothing, and keep the position")
 
@@ -231,6 +241,12 @@ class Subscription(Strict):
             return {**given, "content_mode": "structured"}
         return given
 
+    @model_validator(mode="before")
+    @classmethod
+    def url_of_a_preset_is_secret(cls, given: object) -> object:
+        """Hide the URL of a webhook whose request is that of a preset."""
+        return with_secret_sink(given) if isinstance(given, dict) else given
+
     @property
     def forwarded_names(self) -> tuple[str, ...]:
         """Return the message headers that go into a request: names, or prefixes that end with ``*``."""
@@ -239,13 +255,31 @@ class Subscription(Strict):
     @property
     def sink_text(self) -> str:
         """Return the sink as text for people."""
-        if isinstance(self.sink, Pull):
-            return "pull"
-        return self.sink if isinstance(self.sink, str) else f"{self.sink.broker}/{self.sink.place}"
+        match self.sink:
+            case Pull():
+                return "pull"
+            case SecretSink() as sink:
+                return sink.shown
+            case str(url):
+                return url
+            case target:
+                return f"{target.broker}/{target.place}"
+
+    @property
+    def webhook_url(self) -> str:
+        """Return the URL of the webhook, which may be a secret; empty for another sink."""
+        if isinstance(self.sink, SecretSink):
+            return self.sink.url.get_secret_value()
+        return self.sink if isinstance(self.sink, str) else ""
+
+    @property
+    def hides_sink(self) -> bool:
+        """Return True if the URL of the webhook is a secret."""
+        return isinstance(self.sink, SecretSink)
 
     @model_validator(mode="after")
     def only_topics_take_anything(self) -> Subscription:
-        if self.on_foreign == "forward" and isinstance(self.sink, str | Pull):
+        if self.on_foreign == "forward" and isinstance(self.sink, str | SecretSink | Pull):
             raise ValueError(
                 "on_foreign: forward needs a topic as sink: a webhook accepts only events"
             )
@@ -253,7 +287,7 @@ class Subscription(Strict):
 
     @model_validator(mode="after")
     def only_webhooks_are_dressed(self) -> Subscription:
-        if not isinstance(self.sink, str):
+        if not self.webhook_url:
             for name in _OF_WEBHOOKS:
                 if getattr(self, name) != type(self).model_fields[name].default:
                     raise ValueError(f"{name} is for webhooks: {self._unlike_a_webhook}")
@@ -279,6 +313,13 @@ class Subscription(Strict):
     def format_has_batches(self) -> Subscription:
         if self.batch is not None and self.format == "avro":
             raise ValueError("batch needs format json or protobuf: avro has no batches")
+        return self
+
+    @model_validator(mode="after")
+    def request_fits(self) -> Subscription:
+        """Refuse settings that contradict ``request``, all of them at once."""
+        if self.request is not None and (faults := [*contradictions(self.request, self)]):
+            raise ValueError("; ".join(faults))
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,9 +12,11 @@ from app.bindings.forwarding import is_field_value
 from app.model.duration import Count, Duration, Size
 from app.model.forwarding import OwnHeader, StaticHeader
 from app.model.route import Strict
-from app.model.secret import FileSecret, Secret
+from app.model.secret import HIDDEN, FileSecret, Secret
 from app.model.signing_key import KeyKind, read_key
 
+_HTTP = re.compile(r"https?://[^/?#]")
+_PATH = re.compile("[/?#]")
 LONGEST_WAIT = 60.0  # seconds that an event may wait for others
 
 
@@ -110,6 +113,28 @@ def _value(secret: FileSecret) -> FileSecret:
 HeaderValue = Annotated[Secret, AfterValidator(_value)]
 MOST_HEADERS = 32
 StaticHeaders = Annotated[dict[StaticHeader, HeaderValue], Field(max_length=MOST_HEADERS)]
+
+
+def _url(secret: FileSecret) -> FileSecret:
+    """Refuse what is no URL. The message never quotes it."""
+    if not _HTTP.match(secret.get_secret_value()):
+        raise ValueError("is not a URL that begins with https:// or http://")
+    return secret
+
+
+class SecretSink(Strict):
+    """The URL of a webhook that is a secret: path and query are hidden wherever requests are shown."""
+
+    url: Annotated[Secret, AfterValidator(_url)] = Field(
+        description='URL to which events are posted; best "${env:NAME}" or "${file:/path}"'
+    )
+    secret: Literal[True] = Field(description="true: path and query of the URL are hidden")
+
+    @property
+    def shown(self) -> str:
+        """Return the URL without its path and query."""
+        scheme, _, rest = self.url.get_secret_value().partition("://")
+        return f"{scheme}://{_PATH.split(rest, maxsplit=1)[0].rpartition('@')[2]}/{HIDDEN}"
 
 
 class Together(Strict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.delivery.outcomes import Outcome
+from app.delivery.outcomes import AttemptOutcome
 from app.delivery.target_url import read_url
 from app.event.value import CloudEvent
 from app.model.outlet import RequestTemplates
@@ -25,7 +25,7 @@ class Conclusion(NamedTuple):
         wait: seconds that the answer asks to wait in its body; None if it does not.
     """
 
-    outcomes: Sequence[Outcome] | None = None
+    outcomes: Sequence[AttemptOutcome] | None = None
     wait: int | None = None
 
 

@@ -21,7 +21,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from app.delivery.outcomes import Outcome
+from app.delivery.outcomes import AttemptOutcome
 from app.model.outlet import SecretText, SecretValue
 from app.model.outlet_presets import (
     DiscordRequest,
@@ -166,7 +166,7 @@ def _scheme(prefix: str, key: TextSetting) -> TextSetting:
 def _gone(*statuses: int) -> Judge:
     """Return a judge for which these statuses refuse the event for good."""
 
-    def judge(answer: TargetAnswer, _events: int) -> Sequence[Outcome] | None:
+    def judge(answer: TargetAnswer, _events: int) -> Sequence[AttemptOutcome] | None:
         if answer.status in statuses:
             return (refused(f"status-{answer.status}", answer.status),)
         return None
@@ -174,7 +174,7 @@ def _gone(*statuses: int) -> Judge:
     return judge
 
 
-def _judge_teams(answer: TargetAnswer, _events: int) -> Sequence[Outcome] | None:
+def _judge_teams(answer: TargetAnswer, _events: int) -> Sequence[AttemptOutcome] | None:
     """Judge a 200 whose text reports an error of the channel."""
     found = _TEAMS_ERROR.search(answer.body) if answer.status in _OK else None
     if found is None:
@@ -186,7 +186,7 @@ def _judge_teams(answer: TargetAnswer, _events: int) -> Sequence[Outcome] | None
     return (refused(code, answer.status),)
 
 
-def _judge_bulk(answer: TargetAnswer, events: int) -> Sequence[Outcome] | None:
+def _judge_bulk(answer: TargetAnswer, events: int) -> Sequence[AttemptOutcome] | None:
     """Judge the items of a bulk request. A conflict of ``create`` means that the document exists already."""
     if answer.status not in _OK:
         return None
@@ -199,7 +199,7 @@ def _judge_bulk(answer: TargetAnswer, events: int) -> Sequence[Outcome] | None:
     return [_of_item(item) for item in items]
 
 
-def _of_item(item: object) -> Outcome:
+def _of_item(item: object) -> AttemptOutcome:
     action, result = next(iter(item.items())) if isinstance(item, dict) and item else ("", {})
     status = value_at(result, "/status")
     if not isinstance(status, int):
@@ -211,7 +211,7 @@ def _of_item(item: object) -> Outcome:
     return refused(f"item-{status}", status)
 
 
-def _judge_splunk(answer: TargetAnswer, _events: int) -> Sequence[Outcome] | None:
+def _judge_splunk(answer: TargetAnswer, _events: int) -> Sequence[AttemptOutcome] | None:
     if answer.status not in _OK:
         return None
     if value_at(answer.document(), "/code") == 0:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from app.delivery.outcomes import Fate, Outcome
+from app.delivery.outcomes import AttemptOutcome, Fate
 from app.event.json_pointer import steps_of
 from app.event.json_text import FAULTS, plain
 from app.model.outlet import AnswerTest, Success
@@ -51,25 +51,25 @@ class TargetAnswer(NamedTuple):
             return _NOTHING
 
 
-Judge = Callable[[TargetAnswer, int], Sequence[Outcome] | None]
+Judge = Callable[[TargetAnswer, int], Sequence[AttemptOutcome] | None]
 """Return the outcome of each event of a request, from its answer and the number of events.
 
 One outcome is for all events. None: the rules of delivery hold."""
 
 
-def delivered(status: int) -> Outcome:
+def delivered(status: int) -> AttemptOutcome:
     """Return the outcome of an event that the target has taken."""
-    return Outcome(Fate.DELIVERED, f"status-{status}", f"{status // 100}xx")
+    return AttemptOutcome(Fate.DELIVERED, f"status-{status}", f"{status // 100}xx")
 
 
-def retried(code: str, status: int, *, at_fault: bool = False) -> Outcome:
+def retried(code: str, status: int, *, at_fault: bool = False) -> AttemptOutcome:
     """Return the outcome of an event that is sent again by its schedule."""
-    return Outcome(Fate.RETRY, code, f"{status // 100}xx", at_fault)
+    return AttemptOutcome(Fate.RETRY, code, f"{status // 100}xx", at_fault)
 
 
-def refused(code: str, status: int) -> Outcome:
+def refused(code: str, status: int) -> AttemptOutcome:
     """Return the outcome of an event that becomes a dead letter at once."""
-    return Outcome(Fate.DEAD_LETTER, code, f"{status // 100}xx")
+    return AttemptOutcome(Fate.DEAD_LETTER, code, f"{status // 100}xx")
 
 
 def compile_success(settings: Success) -> Judge | None:
@@ -79,7 +79,7 @@ def compile_success(settings: Success) -> Judge | None:
     statuses = frozenset(settings.status) or frozenset(_DELIVERED)
     body, dead = settings.body, settings.dead_letter_if
 
-    def judge(answer: TargetAnswer, _events: int) -> Sequence[Outcome] | None:
+    def judge(answer: TargetAnswer, _events: int) -> Sequence[AttemptOutcome] | None:
         if answer.status not in statuses:
             if answer.status not in _DELIVERED:
                 return None

@@ -22,7 +22,9 @@ from app.delivery.request_batching import DocumentPiece
 from app.interfaces import Outgoing, Sink, SinkAnswer
 from app.interfaces.sink import JoiningSink
 from app.model.message import Message
+from app.model.outlet import RequestTemplates
 from app.model.pull import Pull
+from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.telemetry.traces import (
     TRACEPARENT,
@@ -140,11 +142,13 @@ def _request_span(
 ) -> tuple[str, str, Mapping[str, str | int]]:
     """Return name, kind and attributes of the span of the outgoing request."""
     sink = subscription.sink
-    if isinstance(sink, str):
-        url = urlsplit(sink)
+    if not isinstance(sink, Target | Exchange | Pull):
+        url = urlsplit(subscription.webhook_url)
         port = url.port or (443 if url.scheme == "https" else 80)
         server: dict[str, str | int] = {"server.address": url.hostname or "", "server.port": port}
-        return "POST", "client", {"http.request.method": "POST", **server}
+        request = subscription.request
+        method = request.method if isinstance(request, RequestTemplates) else "POST"
+        return method, "client", {"http.request.method": method, **server}
     place = subscription.sink_text if isinstance(sink, Pull) else sink.place
     kind = "template" if "{" in place else "name"
     return f"send {place}", "producer", {

@@ -6,7 +6,7 @@ A ``RequestWriter`` makes the requests of one subscription and judges their answ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
 import msgspec
@@ -21,9 +21,10 @@ from app.delivery.request_batching import DocumentPiece
 from app.errors import SenderError
 from app.event.versions import NEWEST
 from app.interfaces import SinkAnswer
+from app.model.places import located
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
-from app.outlets.compiled import Outlet
+from app.outlets.compiled import Outlet, compile_outlet
 from app.outlets.request import ShapedRequest
 from app.outlets.success import TargetAnswer
 from app.routing.publications import writing_of
@@ -122,25 +123,22 @@ class CloudEventRequests:
 
 
 class ShapedRequests:
-    """Requests shaped by the setting ``request``.
+    """Requests shaped by the setting ``request``. Its secrets are read again when their files change.
 
     Args:
-        subscription: the subscription.
-        secrets: the secrets of the setting, which are read again when their files change.
-        compile_with: compiles the outlet with what to write for each secret.
+        subscription: the subscription, which has the setting.
+        limit: most bytes of a request of one event.
+
+    Raises:
+        SetupError: a template cannot be compiled.
     """
 
-    def __init__(
-        self,
-        subscription: Subscription,
-        secrets: Sequence[FileSecret],
-        compile_with: Callable[[Callable[[FileSecret], str]], Outlet],
-    ) -> None:
+    def __init__(self, subscription: Subscription, limit: int) -> None:
         self._forward = subscription.forwarded_names
-        self._secrets = [(secret, LiveSecret(secret)) for secret in secrets]
+        self._secrets = {id(each): LiveSecret(each) for each in secrets_of(subscription)}
         self._current = lru_cache(maxsize=1)(self._compiled)
-        self._compile_with = compile_with
-        self._hidden = compile_with(lambda _secret: HIDDEN)
+        self._compile_with = partial(_compiled_outlet, subscription, limit)
+        self._hidden = self._compile_with(lambda _secret: HIDDEN)
         self.batched = self._hidden.batched and subscription.batch is not None
 
     def write(self, decoded: Decoded) -> WebhookRequest:
@@ -180,11 +178,12 @@ class ShapedRequests:
         return answer
 
     def _outlet(self) -> tuple[Outlet, Mask | None]:
-        return self._current(tuple([live() for _, live in self._secrets]))
+        return self._current(tuple([live() for live in self._secrets.values()]))
 
     def _compiled(self, texts: tuple[str, ...]) -> tuple[Outlet, Mask | None]:
-        known = {secret: text for (secret, _), text in zip(self._secrets, texts, strict=True)}
-        return self._compile_with(known.__getitem__), Mask(*texts) if texts else None
+        known = dict(zip(self._secrets, texts, strict=True))
+        outlet = self._compile_with(lambda secret: known[id(secret)])
+        return outlet, Mask(*texts) if texts else None
 
     def _request(
         self,
@@ -196,3 +195,16 @@ class ShapedRequests:
         message = made.message.having(headers) if headers else made.message
         hidden = None if mask is None else lambda: self._request(shown(), headers, None, shown)
         return WebhookRequest(message, made.method, made.target, mask, hidden)
+
+
+def secrets_of(subscription: Subscription) -> list[FileSecret]:
+    """Return the secrets of the setting ``request``, in the order of the setting."""
+    return [secret for _, secret in located(FileSecret, subscription.request)]
+
+
+def _compiled_outlet(
+    subscription: Subscription, limit: int, reveal: Callable[[FileSecret], str]
+) -> Outlet:
+    if subscription.request is None:
+        raise TypeError(f"{subscription.id} has no request")
+    return compile_outlet(subscription.request, subscription.webhook_url, reveal, limit)

@@ -12,14 +12,17 @@ retry                              The head of each lane uses a step and waits. 
                                    the lane follow it. The next requests are half as large.
 not sent, while others are         The head of each lane waits and uses no step.
 answered
+an outcome for each event          Each lane finishes its events up to the first that failed, which is
+                                   decided by itself. The events after it follow it.
 =================================  ================================================================
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from msgspec.structs import replace
 
@@ -70,6 +73,9 @@ class BatchSender(DispatcherPart):
             self._pace.begun(started)
         answer = await self._sink.send_together(request.pieces, self._subscription.timeout)
         now = self._clock.monotonic()
+        if len(answer.outcomes) == len(request.items) > 1:
+            await self._apply_each(request, answer, (started, now, self._clock.now()), probe=probe)
+            return
         outcome = self._policy.judge(answer)
         decisions = self._decisions(request, answer, outcome, now, probe=probe)
         self._note(request, answer, outcome, decisions, (started, now, self._clock.now()))
@@ -88,6 +94,49 @@ class BatchSender(DispatcherPart):
                 for lane, decision in decided
             )
         )
+
+    async def _apply_each(
+        self,
+        request: BatchBuilder[Delivery],
+        answer: SinkAnswer,
+        times: tuple[float, float, float],
+        *,
+        probe: bool,
+    ) -> None:
+        """Apply an answer that has an outcome for each event, lane by lane."""
+        outcomes = dict(zip(map(id, request.items), answer.outcomes, strict=True))
+        failed = []
+        for lane in request.lanes:
+            sent = self._lanes.sent_items(lane)
+            taken = [*takewhile(lambda each: outcomes[id(each)].fate is Fate.DELIVERED, sent)]
+            if len(taken) == len(sent):
+                outcome = outcomes[id(lane.head)]
+                decision = self._policy.decide(lane, answer, outcome, times[1], probe=probe)
+            else:
+                self._conclusions.delivered_first(lane, taken)
+                outcome = outcomes[id(lane.head)]
+                decision = self._policy.decide(lane, answer, outcome, times[1], probe=probe)
+                verdict = verdict_of(decision, outcome, answer)
+                failed.append(self._conclusions.carry_out_batch(lane, verdict))
+            self._note_each(sent, taken, answer, outcomes, decision, times, len(request.items))
+            if len(taken) == len(sent):
+                self._conclusions.delivered(lane)
+        await asyncio.gather(*failed)
+
+    def _note_each(
+        self,
+        sent: Sequence[Delivery],
+        taken: Sequence[Delivery],
+        answer: SinkAnswer,
+        outcomes: Mapping[int, AttemptOutcome],
+        decision: Decision,
+        times: tuple[float, float, float],
+        count: int,
+    ) -> None:
+        """Record the attempts of one lane, each with its own outcome."""
+        for n, delivery in enumerate(sent if self._attempts.notes else ()):
+            given = Settle() if n < len(taken) else decision
+            self._attempts.note(delivery, answer, outcomes[id(delivery)], given, times, count)
 
     def _decisions(
         self,

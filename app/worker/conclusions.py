@@ -5,7 +5,7 @@ Nothing is finished before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from app.delivery.backoff import try_again_in
@@ -65,6 +65,13 @@ class Conclusions(DispatcherPart):
     def delivered(self, lane: Lane[Delivery]) -> None:
         """Finish the delivered events of a lane in flight, without waiting for the store."""
         self._finish(lane, DELIVERED)
+
+    def delivered_first(self, lane: Lane[Delivery], delivered: Collection[Delivery]) -> None:
+        """Finish the first events of a lane in flight; the lane stays in flight with the others."""
+        for delivery in self._lanes.drop_sent(lane, lambda each: each in delivered):
+            self._budget.release(delivery.size)
+            delivery.origin.finish(delivery)
+        self._attempts.count_finished(DELIVERED, len(delivered))
 
     async def carry_out_batch(self, lane: Lane[Delivery], verdict: Verdict) -> None:
         """Carry out the verdict on the events of one lane that were in a batch request.

@@ -48,7 +48,7 @@ class DeliveryPolicy(DispatcherPart):
         subscription, retry = shared.subscription, shared.subscription.retry
         self._policy = RetryPolicy(retry.schedule, retry.retry_after_max, retry.hold)
         self._retried = frozenset(retry.statuses)
-        if not isinstance(subscription.sink, str):
+        if not subscription.webhook_url:
             self._retried |= AT_TOPICS
         self._ages = Ages(
             subscription.parked.retention,
@@ -89,7 +89,9 @@ class DeliveryPolicy(DispatcherPart):
         return delivery.steps > self._policy.hold
 
     def judge(self, answer: SinkAnswer) -> AttemptOutcome:
-        """Classify an answer by the subscription's list of retried statuses."""
+        """Classify an answer: by the target's own rules if the sink knows them, else by its status."""
+        if answer.outcomes:
+            return answer.outcomes[0]
         return judge(answer.status, answer.fault, self._retried, unsent=answer.unsent)
 
     @staticmethod

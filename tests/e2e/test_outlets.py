@@ -7,7 +7,7 @@ publisher does so, and refuses one for good. Nothing is lost, and each refusal i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,15 @@ RECEIVERS = {
     "jira_service_management": publisher_apis.jira,
     "splunk_hec": publisher_apis.splunk,
 }
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[WebhookTarget]:
+    """A receiver on a free port, closed at the end."""
+    target = WebhookTarget()
+    await target.start()
+    yield target
+    await target.stop()
 
 
 class Asked:
@@ -63,18 +72,19 @@ def ids(requests: list[Received]) -> set[str]:
     return {each for each in known for request in requests if each.encode() in request.body}
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("batched", [False, True])
-async def test_a_preset(preset: str, batched: bool, tmp_path: Path) -> None:
-    """One event after another key: taken, limited and taken, refused, refused, taken."""
-    if batched and preset not in {"elasticsearch", "splunk_hec"}:
-        pytest.skip("the publisher takes one event a request")
+@pytest.mark.parametrize(
+    ("preset", "batched"),
+    [*((preset, False) for preset in PRESETS), ("elasticsearch", True), ("splunk_hec", True)],
+)
+async def test_a_preset(target: WebhookTarget, preset: str, batched: bool, tmp_path: Path) -> None:
+    """One event of each key: taken, limited and taken, refused, refused, taken."""
     answer = RECEIVERS.get(preset) or getattr(publisher_apis, preset)
-    target = WebhookTarget(answer(Asked()))
-    await target.start()
+    target.answer = answer(Asked())
     more: dict[str, Any] = {"batch": {"max_events": 10, "max_wait": "200ms"}} if batched else {}
     request = {"preset": preset, **PRESETS[preset]}
-    one = subscription("room", target.url, request=request, retry={"schedule": ["50ms"] * 5}, **more)
+    one = subscription(
+        "room", target.url, request=request, retry={"schedule": ["50ms"] * 5}, **more
+    )
     async with running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service:
         for ask in ("plain", "busy", "bad", "gone", "last"):
             await send(service, f"e-{ask}", ask)
@@ -87,14 +97,13 @@ async def test_a_preset(preset: str, batched: bool, tmp_path: Path) -> None:
         shown = await service.text("/v1/dead-letters") + await service.text("/v1/attempts")
     assert "key-of-the-test" not in shown
     assert "/hook" not in shown  # the URL of such a webhook is a secret
-    assert all(not name.startswith("ce-") for request in target.received for name, _ in request.headers)
-    await target.stop()
+    sent = {name for request in target.received for name, _ in request.headers}
+    assert not any(name.startswith("ce-") for name in sent)
 
 
-async def test_a_request_of_its_own(tmp_path: Path) -> None:
+async def test_a_request_of_its_own(target: WebhookTarget, tmp_path: Path) -> None:
     """Method, path, query, headers and body by templates; secrets are sent, and shown nowhere."""
-    target = WebhookTarget(lambda _: status(500))
-    await target.start()
+    target.answer = lambda _: status(500)
     request = {
         "method": "PUT",
         "path": "/tickets/{pointer:/order/id}",
@@ -115,46 +124,48 @@ async def test_a_request_of_its_own(tmp_path: Path) -> None:
         shown = await service.text("/v1/attempts") + await service.text("/v1/subscriptions/oncall")
         shown += await service.text("/v1/config")
     (got,) = target.received
-    assert (got.method, got.path) == ("PUT", "/hook/tickets/o%2F1?origin=%2Ftest") or got.path.startswith("/hook/tickets/o%2F1?origin=")
+    assert got.method == "PUT"
+    assert got.path.startswith("/hook/tickets/o%2F1?origin=")
     assert got.header("x-order") == "o/1"
     assert got.body == (
         b'{"key":"sesame-of-{id}","amount":199.90,"details":{"order": {"id": "o/1"}, "total": 199.90}}'
     )
     assert "sesame" not in shown
-    await target.stop()
 
 
 @pytest.mark.parametrize(
-    ("answer", "causes"),
+    ("answer", "causes", "tries"),
     [
-        (b'{"ok": true}', {}),
-        (b'{"ok": false, "error": "channel_not_found"}', {"answer-refused": 1}),
-        (b'{"ok": false, "error": "fatal"}', {"schedule-exhausted": 1}),
+        (b'{"ok": true}', {}, 2),
+        (b'{"ok": false, "error": "channel_not_found"}', {"answer-refused": 1}, 2),
+        (b'{"ok": false, "error": "fatal"}', {"schedule-exhausted": 1}, 6),
     ],
 )
-async def test_success_by_the_answer(answer: bytes, causes: dict[str, int], tmp_path: Path) -> None:
+async def test_success_by_the_answer(
+    target: WebhookTarget, answer: bytes, causes: dict[str, int], tries: int, tmp_path: Path
+) -> None:
     """A 200 that reports a failure is no success, and no fault of the endpoint: the breaker stays closed."""
-    target = WebhookTarget(lambda _: status(200, "Content-Type: application/json", body=answer))
-    await target.start()
+    target.answer = lambda _: status(200, "Content-Type: application/json", body=answer)
     success = {
         "body": {"pointer": "/ok", "equals": True},
         "dead_letter_if": {"pointer": "/error", "in": ["channel_not_found"]},
     }
     one = subscription(
-        "room", target.url, request={"body": {"id": "{id}"}, "success": success}, retry={"schedule": ["10ms", "10ms"]}
+        "room",
+        target.url,
+        request={"body": {"id": "{id}"}, "success": success},
+        retry={"schedule": ["10ms", "10ms"]},
     )
     async with running(configuration(tmp_path, subscriptions=[one]), tmp_path) as service:
         await service.send("e1")
         await service.send("e2", type="t2", partitionkey="other")
 
+        await until(lambda: len(target.received) == tries)
+
         async def settled() -> bool:
-            status_ = await service.get("/v1/subscriptions/room/status")
-            return bool(status_["lag"] == 0) and sum((await service.letters()).values()) == 2 * len(causes)
+            return await service.letters() == {cause: 2 * count for cause, count in causes.items()}
 
         await until(settled)
         found = await service.letters()
     assert found == {cause: 2 * count for cause, count in causes.items()}
-    assert len(target.received) == {"answer-refused": 2, "schedule-exhausted": 6}.get(next(iter(causes), ""), 2)
-    await target.stop()
-
-
+    assert len(target.received) == tries

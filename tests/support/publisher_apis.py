@@ -67,10 +67,14 @@ def discord(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
     def answer(request: Received) -> bytes:
         message = json.loads(request.body)
         if message["allowed_mentions"] != {"parse": []} or not message["content"]:
-            return status(400, JSON, body=b'{"code":50006,"message":"Cannot send an empty message"}')
+            return status(
+                400, JSON, body=b'{"code":50006,"message":"Cannot send an empty message"}'
+            )
         match asked(message["content"]):
             case "busy":
-                return status(429, JSON, body=b'{"message":"limited","retry_after":0.4,"global":false}')
+                return status(
+                    429, JSON, body=b'{"message":"limited","retry_after":0.4,"global":false}'
+                )
             case "gone":
                 return status(404, JSON, body=b'{"message":"Unknown Webhook","code":10015}')
             case "bad":
@@ -110,7 +114,12 @@ def jira(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
             return status(422, JSON, body=b'{"message":"Message can not be empty."}')
         match asked(alert["message"]):
             case "busy":
-                return status(429, "Retry-After: 1", JSON, body=b'{"message":"You are making too many requests!"}')
+                return status(
+                    429,
+                    "Retry-After: 1",
+                    JSON,
+                    body=b'{"message":"You are making too many requests!"}',
+                )
             case "gone" | "bad":
                 return status(422, JSON, body=b'{"message":"Request body is not processable"}')
         return status(202, JSON, body=b'{"result":"Request will be processed"}')
@@ -126,20 +135,36 @@ def elasticsearch(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
         identity = action["create"]["_id"]
         match asked(json.dumps(document)):
             case "busy":
-                return {"create": {"_id": identity, "status": 429, "error": {"type": "es_rejected_execution_exception"}}}
+                return {
+                    "create": {
+                        "_id": identity,
+                        "status": 429,
+                        "error": {"type": "es_rejected_execution_exception"},
+                    }
+                }
             case "gone" | "bad":
-                return {"create": {"_id": identity, "status": 400, "error": {"type": "mapper_parsing_exception"}}}
+                return {
+                    "create": {
+                        "_id": identity,
+                        "status": 400,
+                        "error": {"type": "mapper_parsing_exception"},
+                    }
+                }
         created = identity not in documents
         documents.add(identity)
         return {"create": {"_id": identity, "status": 201 if created else 409}}
 
     def answer(request: Received) -> bytes:
-        if request.header("content-type") != "application/x-ndjson" or not request.body.endswith(b"\n"):
+        if request.header("content-type") != "application/x-ndjson" or not request.body.endswith(
+            b"\n"
+        ):
             return status(406)
         lines = [json.loads(line) for line in request.body.splitlines()]
         items = [item(*pair) for pair in zip(lines[::2], lines[1::2], strict=True)]
         errors = any(each["create"]["status"] >= 400 for each in items)
-        return status(200, JSON, body=json.dumps({"took": 1, "errors": errors, "items": items}).encode())
+        return status(
+            200, JSON, body=json.dumps({"took": 1, "errors": errors, "items": items}).encode()
+        )
 
     return answer
 
@@ -159,7 +184,9 @@ def splunk(asked: Callable[[str], str]) -> Callable[[Received], bytes]:
         if "busy" in wanted:
             return status(503, JSON, body=b'{"text":"Server is busy","code":9}')
         if wanted & {"gone", "bad"}:
-            return status(400, JSON, body=b'{"text":"Incorrect index","code":7,"invalid-event-number":0}')
+            return status(
+                400, JSON, body=b'{"text":"Incorrect index","code":7,"invalid-event-number":0}'
+            )
         return status(200, JSON, body=b'{"text":"Success","code":0}')
 
     return answer

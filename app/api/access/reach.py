@@ -47,6 +47,7 @@ from app.interfaces import (
 )
 from app.model.message import Message, Partition
 from app.model.metadata import LogMetadata
+from app.model.outlet import RequestTemplates
 from app.model.route import Exchange, Target
 from app.model.subscription import IGNORE, Subscription
 from app.model.subscription_status import SubscriptionStatus
@@ -152,13 +153,22 @@ class Reach:
         copies = wanted.dead_letter is not None and (
             before is None or wanted.dead_letter != before.dead_letter
         )
-        if copies or not isinstance(wanted.sink, str) or not named_by(targets, wanted.sink):
+        if copies or not wanted.webhook_url or not named_by(targets, _reached(wanted)):
             raise Refused(
                 403,
                 "target-not-configurable",
                 f"the token {self._caller.name} has no scope data, so its subscriptions may send only to"
                 f" webhooks.configurable_targets: {', '.join(targets) or 'none'}",
             )
+
+
+def _reached(subscription: Subscription) -> str:
+    """Return the URL of a webhook; with a path that ``request`` appends, a URL below that one."""
+    url = subscription.webhook_url
+    request = subscription.request
+    if request is None or (isinstance(request, RequestTemplates) and not request.path):
+        return url
+    return url.partition("?")[0].rstrip("/") + "/-"
 
 
 def _written(subscription: Subscription) -> Iterator[Target | Exchange]:

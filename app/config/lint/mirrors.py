@@ -6,8 +6,7 @@ from app.config.lint.reach import Ways, feeds, may_both_match
 from app.config.lint.report import Report
 from app.config.lint.routes import fits_broker
 from app.config.load.finding import Path
-from app.model.pull import Pull
-from app.model.route import Target
+from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
 from app.routing.places import is_fixed
 
@@ -20,7 +19,9 @@ def check_mirrors(report: Report) -> None:
     for n, subscription in enumerate(report.config.subscriptions):
         target = subscription.sink
         at: Path = ("subscriptions", n, "sink")
-        if isinstance(target, str | Pull) or not report.broker((*at, "broker"), target.broker):
+        if not isinstance(target, Target | Exchange) or not report.broker(
+            (*at, "broker"), target.broker
+        ):
             continue
         fits_broker(report, at, target)
         if isinstance(target, Target):

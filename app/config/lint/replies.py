@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from app.config.lint.reach import Ways, feeds
 from app.config.lint.report import Report
 from app.config.load.finding import Path, did_you_mean
-from app.model.pull import Pull
 from app.model.route import Exchange, Route, Target
 from app.model.subscription import IGNORE, Subscription
 
@@ -52,7 +51,7 @@ def _circle(report: Report, at: Path, way: list[Subscription] | None) -> None:
 
 def _written(subscription: Subscription, routes: dict[str, Route]) -> Iterator[Target | Exchange]:
     sink = subscription.sink
-    if not isinstance(sink, str | Pull):
+    if isinstance(sink, Target | Exchange):
         yield sink
     elif subscription.reply in routes:
         yield from routes[subscription.reply].to

@@ -28,8 +28,8 @@ def check_sinks(report: Report) -> None:
     for n, entry in enumerate(report.config.webhooks.allow_private):
         _entry(report, ("webhooks", "allow_private", n), entry)
     for n, subscription in enumerate(report.config.subscriptions):
-        if isinstance(subscription.sink, str):
-            check_target(report, ("subscriptions", n, "sink"), subscription.sink)
+        if subscription.webhook_url:
+            check_target(report, ("subscriptions", n, "sink"), subscription.webhook_url)
 
 
 def _entry(report: Report, path: Path, entry: str) -> None:
@@ -117,7 +117,7 @@ def check_webhooks(report: Report) -> None:
             path: Path = ("webhooks", "configurable_targets", n)
             check_host(report, path, entry.removesuffix("*"))
     for n, subscription in enumerate(report.config.subscriptions):
-        if isinstance(subscription.sink, str):
+        if subscription.webhook_url:
             at: Path = ("subscriptions", n)
             _strict(report, at, subscription)
             _signing(report, at, subscription)
@@ -129,7 +129,7 @@ def check_webhooks(report: Report) -> None:
 
 
 def _strict(report: Report, at: Path, subscription: Subscription) -> None:
-    if subscription.strict_webhook and not str(subscription.sink).startswith("https:"):
+    if subscription.strict_webhook and not subscription.webhook_url.startswith("https:"):
         report.error((*at, "sink"), "strict_webhook needs https (W1)", "use https")
 
 
@@ -160,7 +160,7 @@ def _tls(report: Report, at: Path, subscription: Subscription) -> None:
     tls = subscription.tls
     if tls is None:
         return
-    if str(subscription.sink).startswith("http:"):
+    if subscription.webhook_url.startswith("http:"):
         report.warning((*at, "tls"), "has no effect on plain http", "leave it out, or use https")
     check_tls_files(report, at, tls)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.config.load.document import Document
 from app.config.load.finding import Path, did_you_mean
-from app.model.secret import FileText
+from app.model.secret import FileSecret, FileText, MixedText
 from app.tls import mark_of, read_text
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
@@ -70,11 +70,26 @@ def _resolved(
                 document.wrong(path, *problem.args)
                 references[path] = value
                 return value
-            if _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", ""):
+            refers = _REFERENCE.sub("", value.replace("$$", "")) != value.replace("$$", "")
+            if refers:
                 references[path] = value
+            if refers and alone is None and text != value:
+                return MixedText(_pieces(value, read))
             return FileText(text, alone[1], mark) if alone is not None else text
         case _:
             return value
+
+
+def _pieces(text: str, read: Callable[[str], str]) -> tuple[str | FileSecret, ...]:
+    """Split a text at its references. Each reference becomes a secret with its value."""
+    pieces: list[str | FileSecret] = []
+    end = 0
+    for match in _REFERENCE.finditer(text):
+        if match[0] != "$$":
+            pieces += (read(text[end : match.start()]), FileSecret(read(match[0])))
+            end = match.end()
+    pieces.append(read(text[end:]))
+    return tuple([piece for piece in pieces if isinstance(piece, FileSecret) or piece])
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:

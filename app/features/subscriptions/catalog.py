@@ -21,6 +21,7 @@ from app.config.load.loader import Loaded
 from app.errors import SetupError, VersionConflict
 from app.features.component import Change, Component
 from app.interfaces import Clock, Halt, Store, StoredSubscription
+from app.model.outlet_rules import with_secret_sink
 from app.model.places import places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
@@ -308,6 +309,7 @@ def _as_written(loaded: Loaded, n: int, subscription: Subscription) -> Document:
     )
     if isinstance(written, str):  # an environment variable gives all of it
         return {name: inner if name == "id" else written for name, inner in document.items()}
+    document = dict(with_secret_sink(document))
     for at in places_of(FileSecret, subscription):
         text = value_at(document, at)
         if isinstance(text, str) and not _REFERENCES.fullmatch(text):

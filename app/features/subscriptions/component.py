@@ -228,7 +228,7 @@ def _rebuilds(change: Change, subscription: Subscription) -> bool:
     routes = (
         () if subscription.reply == IGNORE else taking(change.config.routes, subscription.reply)
     )
-    posts = isinstance(subscription.sink, str)
+    posts = bool(subscription.webhook_url)
     checked = change.rereads and any(route.data_schema for route in routes)
     replies = {route.name for route in routes}
     return posts and (checked or rebuilds(change.found.changes, posts=posts, replies=replies))

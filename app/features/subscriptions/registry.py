@@ -20,6 +20,7 @@ from app.config.check.candidate import Examined, examine
 from app.delivery.target_url import read_url
 from app.errors import Fault, SenderError, VersionConflict
 from app.features.subscriptions.catalog import SubscriptionCatalog
+from app.model.outlet_rules import with_secret_sink
 from app.model.places import Path, places_of, replaced, value_at
 from app.model.secret import HIDDEN, FileSecret
 from app.model.subscription import Subscription
@@ -61,7 +62,7 @@ class SubscriptionRegistry:
 
     async def make(self, document: Document, demand: Demand = anything) -> Entry:
         """Check and store a new subscription. If the document has no id, one is generated."""
-        named = {"id": f"sub-{secrets.token_hex(6)}", **document}
+        named = with_secret_sink({"id": f"sub-{secrets.token_hex(6)}", **document})
         async with self._making:
             await self._catalog.refresh()
             self._demand_room()
@@ -83,7 +84,7 @@ class SubscriptionRegistry:
             raise of_the_file(entry)
         if current is None or before is None:
             raise VersionConflict(f"{entry.id} was deleted", 0)
-        named = {**document, "id": entry.id}
+        named = with_secret_sink({**document, "id": entry.id})
         kept, faults = _with_kept_secrets(named, before, current.subscription)
         if faults:
             raise _invalid(faults)
@@ -187,7 +188,7 @@ def _with_kept_secrets(
     for at in places_of(FileSecret, subscription) if before else ():
         if value_at(document, at) != HIDDEN:
             continue
-        if at[0] != _UNSENT and _targets(document) != _targets(before):
+        if at[0] != _UNSENT and _targets(document, before) != _targets(before, before):
             faults.append(
                 _of_secret(
                     "other-target",
@@ -203,13 +204,18 @@ def _instead(value: object, _: object) -> object:
     return value
 
 
-def _targets(document: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return the addresses to which a document sends credentials."""
-    return _origin(document.get("sink")), value_at(document, ("auth", "token_endpoint"))
+def _targets(document: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return the addresses to which a document sends credentials. A hidden URL is the one of ``before``."""
+    sink = document.get("sink")
+    if isinstance(sink, dict) and sink.get("url") == HIDDEN:
+        sink = before.get("sink")
+    return _origin(sink), value_at(document, ("auth", "token_endpoint"))
 
 
 def _origin(sink: object) -> object:
     """Return scheme, host and port of a URL, or the sink itself if it is not a URL."""
+    if isinstance(sink, dict) and isinstance(sink.get("url"), str):
+        sink = sink["url"]
     if not isinstance(sink, str):
         return sink
     try:

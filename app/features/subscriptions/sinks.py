@@ -13,7 +13,7 @@ from app.features.tracing import traced
 from app.interfaces import Clock, Log, Sink
 from app.model.log_name import LogName
 from app.model.pull import Pull
-from app.model.route import log_of, taking
+from app.model.route import Exchange, Target, log_of, taking
 from app.model.subscription import IGNORE, Subscription
 from app.routing.plan import Router
 from app.routing.publications import NO_MANNERS, USUAL, Manner
@@ -101,7 +101,7 @@ def open_sink(
         SetupError: The broker or the route does not exist, or the place is invalid on the broker.
     """
     target = subscription.sink
-    if isinstance(target, str):
+    if not isinstance(target, Target | Exchange | Pull):
         counters = counters or Counters()
         replies = replies_for(subscription, config, logs, counters)
         webhook = webhook_for(subscription, config, clock, callbacks, replies, counters)

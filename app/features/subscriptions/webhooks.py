@@ -11,6 +11,7 @@ from app.interfaces import Clock
 from app.model.secret import FileSecret
 from app.model.subscription import Subscription
 from app.model.webhook import ApiKey, Auth, Basic, Bearer, OAuth2, SentIn
+from app.outlets.request import SPARE
 from app.sinks.credentials import (
     Credentials,
     Fixed,
@@ -28,6 +29,7 @@ from app.sinks.secrets import LiveSecret
 from app.sinks.signatures import Signatures
 from app.sinks.tls import TlsFiles
 from app.sinks.webhook import Telling, WebhookSink
+from app.sinks.webhook_requests import CloudEventRequests, RequestWriter, ShapedRequests
 from app.telemetry import Counters
 
 RENEW_BEFORE = 5.0  # seconds before expiry at which a token is renewed; an attempt takes less
@@ -50,6 +52,7 @@ def webhook_for(
     return WebhookSink(
         subscription,
         client,
+        requests=_requests(subscription, config),
         signatures=_signatures(subscription, clock),
         credentials=credentials,
         headers=headers,
@@ -57,6 +60,13 @@ def webhook_for(
         replies=replies,
         telling=Telling(config.store.attempts.keep == "all", config.store.attempts.bodies),
     )
+
+
+def _requests(subscription: Subscription, config: Config) -> RequestWriter:
+    """Return the writer of the requests: CloudEvents, or shaped by the setting ``request``."""
+    if subscription.request is None:
+        return CloudEventRequests(subscription)
+    return ShapedRequests(subscription, config.limits.body + SPARE)
 
 
 def client_for(subscription: Subscription, config: Config, counters: Counters) -> HttpClient:
@@ -142,10 +152,10 @@ def _handshake(
     callbacks: Callbacks | None,
 ) -> Handshake | None:
     """Return the handshake with the webhook, or None if it is off."""
-    if subscription.handshake == "off":
+    if subscription.handshake == "off" or subscription.request is not None:
         return None
     return Handshake(
-        str(subscription.sink),
+        subscription.webhook_url,
         client,
         origin=config.webhooks.origin or config.installation,
         rate=subscription.request_rate,

@@ -1,0 +1,60 @@
+"""Rules between ``request`` and the other settings of a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from app.bindings.forwarding import is_wanted
+from app.model.outlet import RequestTemplates
+from app.model.outlet_presets import BATCHED, PresetRequest
+from app.model.webhook import ApiKey
+
+if TYPE_CHECKING:
+    from app.model.subscription import Subscription
+
+_OF_CLOUDEVENTS = ("content_mode", "format", "specversion", "reply", "strict_webhook", "handshake")
+
+
+def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document of a subscription whose URL is marked as a secret if its request is that of a preset."""
+    request, sink = document.get("request"), document.get("sink")
+    preset = isinstance(request, Mapping) and request.get("preset") is not None
+    preset = preset or isinstance(request, PresetRequest)
+    if not preset or not isinstance(sink, str):
+        return document
+    return {**document, "sink": {"url": sink, "secret": True}}
+
+
+def contradictions(
+    request: RequestTemplates | PresetRequest, subscription: Subscription
+) -> Iterator[str]:
+    """Yield each setting that cannot be beside ``request``, with its cure."""
+    for name in _OF_CLOUDEVENTS:
+        if name in subscription.model_fields_set and not _is_off(name, getattr(subscription, name)):
+            yield f"{name} is for CloudEvents, and request sends none: leave out {name}"
+    if subscription.batch is not None and not isinstance(request, BATCHED):
+        yield "batch needs request.preset elasticsearch or splunk_hec: others take one event a request"
+    if isinstance(request, RequestTemplates):
+        yield from _repeated_headers(request, subscription)
+        both = sorted({*request.success.status} & {*subscription.retry.statuses})
+        if both:
+            listed = ", ".join(map(str, both))
+            yield (
+                f"request.success.status and retry.statuses both list {listed}: leave it out of one of them; "
+                "without retry.statuses, 404, 408, 409, 425 and 429 are retried"
+            )
+
+
+def _is_off(name: str, value: object) -> bool:
+    return (name == "handshake" and value == "off") or (name == "strict_webhook" and value is False)
+
+
+def _repeated_headers(request: RequestTemplates, subscription: Subscription) -> Iterator[str]:
+    for name in request.headers:
+        if name in subscription.headers:
+            yield f"request.headers: {name} is also in headers: leave it out of one of them"
+        if is_wanted(name, subscription.forwarded_names):
+            yield f"request.headers: {name} is also forwarded from the message: see forward_headers"
+        if isinstance(subscription.auth, ApiKey) and subscription.auth.header == name:
+            yield f"request.headers: {name} is the header of auth"
