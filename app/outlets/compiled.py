@@ -50,6 +50,11 @@ class Outlet:
         self.batched = batched
         self.judges = judge is not None or self._wait is not None
 
+    @property
+    def pointers(self) -> list[tuple[str, str]]:
+        """Return each pointer without a default, with its setting."""
+        return [(value.pointer, value.setting) for value in self._template.values if value.pointer]
+
     def shape(self, event: CloudEvent) -> ShapedRequest:
         """Return the request of one event. Raises Unshapeable."""
         return self._template.shape(event)

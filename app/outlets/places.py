@@ -54,11 +54,19 @@ class Optional(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A compiled placeholder: its text in the template, the setting that it is in, and what finds its value."""
+    """A compiled placeholder.
+
+    Attributes:
+        text: the placeholder in the template.
+        setting: the setting that has the template.
+        find: finds the value in an event.
+        pointer: the JSON Pointer that must have a value; empty for another placeholder, and with a default.
+    """
 
     text: str
     setting: str
     find: Find
+    pointer: str = ""
 
     def json(self, event: CloudEvent) -> bytes:
         """Return the value as JSON. Raises Absent."""
@@ -192,7 +200,9 @@ class Compiler:
                 if isinstance(part, str):
                     parts.append(part)
                 else:
-                    value = Value(part.text, setting, compile_value(part, setting))
+                    required = part.kind == "pointer" and part.default is None
+                    pointer = part.name if required else ""
+                    value = Value(part.text, setting, compile_value(part, setting), pointer)
                     self.values.append(value)
                     parts.append(value)
         if len(self.values) > MOST_PLACEHOLDERS:

@@ -46,6 +46,9 @@ class RequestTemplate:
         body: the body; None for none.
         compiler: the compiler of all these, which knows every placeholder.
         limit: most bytes of a request without its request line and HTTP's own headers.
+
+    Attributes:
+        values: all placeholders.
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class RequestTemplate:
         self._has_type = any(name == "content-type" for name, _ in headers)
         self._body = body
         self._omits = compiler.omits
-        self._values = tuple(compiler.values)
+        self.values = tuple(compiler.values)
         self._limit = limit
         fixed = isinstance(path, str) and all(isinstance(value, str) for _, value in query)
         self._target = self._target_of(_NO_EVENT) if fixed else None
@@ -89,7 +92,7 @@ class RequestTemplate:
                 if not self._has_type:
                     headers.insert(0, ("Content-Type", self._body.type_of(event)))
         except ValueAbsent as absent:
-            raise lacking(self._values, event, str(absent.args[0])) from None
+            raise lacking(self.values, event, str(absent.args[0])) from None
         size = len(body) + len(target) + sum(len(value) for _, value in headers)
         if size > self._limit:
             detail = f"The request would have {size} bytes; the most is {self._limit}."

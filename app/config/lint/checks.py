@@ -11,6 +11,7 @@ from app.config.lint.brokers import check_brokers
 from app.config.lint.intakes import check_intakes
 from app.config.lint.kafka_listeners import check_kafka_listeners
 from app.config.lint.mirrors import check_mirrors
+from app.config.lint.outlets import check_outlets
 from app.config.lint.producers import check_producers
 from app.config.lint.replies import check_replies
 from app.config.lint.report import Report
@@ -44,6 +45,7 @@ CHECKS = (
     check_filters,
     check_sinks,
     check_webhooks,
+    check_outlets,
     check_mirrors,
     check_replies,
     check_operator_events,
