@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from app.bindings.forwarding import is_wanted
 from app.model.outlet import RequestTemplates
 from app.model.outlet_presets import BATCHED, PresetRequest
 from app.model.webhook import ApiKey
 
-if TYPE_CHECKING:
-    from app.model.subscription import Subscription
-
 _OF_CLOUDEVENTS = ("content_mode", "format", "specversion", "reply", "strict_webhook", "handshake")
+
+
+class WebhookSettings(Protocol):
+    """The settings of a subscription that ``request`` may contradict."""
+
+    @property
+    def model_fields_set(self) -> set[str]: ...
+    @property
+    def batch(self) -> object: ...
+    @property
+    def headers(self) -> Mapping[str, object]: ...
+    @property
+    def auth(self) -> object: ...
+    @property
+    def forwarded_names(self) -> tuple[str, ...]: ...
+    @property
+    def retried_statuses(self) -> frozenset[int]: ...
 
 
 def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -27,7 +41,7 @@ def with_secret_sink(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def contradictions(
-    request: RequestTemplates | PresetRequest, subscription: Subscription
+    request: RequestTemplates | PresetRequest, subscription: WebhookSettings
 ) -> Iterator[str]:
     """Yield each setting that cannot be beside ``request``, with its cure."""
     for name in _OF_CLOUDEVENTS:
@@ -37,7 +51,7 @@ def contradictions(
         yield "batch needs request.preset elasticsearch or splunk_hec: others take one event a request"
     if isinstance(request, RequestTemplates):
         yield from _repeated_headers(request, subscription)
-        both = sorted({*request.success.status} & {*subscription.retry.statuses})
+        both = sorted({*request.success.status} & subscription.retried_statuses)
         if both:
             listed = ", ".join(map(str, both))
             yield (
@@ -50,7 +64,7 @@ def _is_off(name: str, value: object) -> bool:
     return (name == "handshake" and value == "off") or (name == "strict_webhook" and value is False)
 
 
-def _repeated_headers(request: RequestTemplates, subscription: Subscription) -> Iterator[str]:
+def _repeated_headers(request: RequestTemplates, subscription: WebhookSettings) -> Iterator[str]:
     for name in request.headers:
         if name in subscription.headers:
             yield f"request.headers: {name} is also in headers: leave it out of one of them"

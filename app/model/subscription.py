@@ -253,6 +253,11 @@ class Subscription(Strict):
         return TO_WEBHOOKS if self.forward_headers is None else self.forward_headers
 
     @property
+    def retried_statuses(self) -> frozenset[int]:
+        """Return the statuses of ``retry``."""
+        return frozenset(self.retry.statuses)
+
+    @property
     def sink_text(self) -> str:
         """Return the sink as text for people."""
         match self.sink:

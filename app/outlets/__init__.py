@@ -9,6 +9,7 @@ body        JSON bodies, forms, texts, and the data of the event as it came
 request     method, path, query, headers and body together: an ``Outlet`` of one subscription
 success     which answers mean that the target has taken the event
 presets     the requests and answers of Slack, Teams, Discord, PagerDuty, Jira, Elasticsearch, Splunk
+preview     the request that would be sent, with its secrets hidden
 compiled    the outlet of a subscription, ready to shape
 ==========  ==================================================================================
 """

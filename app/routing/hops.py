@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from app.bindings.record import Decoded, Record
 from app.bindings.table import BINDINGS
 from app.errors import SenderError
+from app.event.value import CloudEvent
 from app.filters.explain import Explainer, FilterVerdict, Work
 from app.model.route import Exchange, Target
 from app.model.subscription import Subscription
@@ -51,6 +52,24 @@ class Hop(msgspec.Struct, frozen=True, kw_only=True):
     untold: tuple[str, ...] = ()
 
 
+class ShapedPreview(msgspec.Struct, frozen=True):
+    """The request that a subscription with the setting ``request`` would send, with its secrets hidden."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: str
+
+
+Preview = Callable[[Subscription, CloudEvent], ShapedPreview | None]
+"""Return the shaped request of an event; None if the subscription sends CloudEvents. Raises SenderError."""
+
+
+def no_preview(_subscription: Subscription, _event: CloudEvent) -> ShapedPreview | None:
+    """Return None: show no requests."""
+    return None
+
+
 class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of one subscription on an event.
 
@@ -62,6 +81,7 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
         filters: The verdict of each filter.
         fault: Why the record is no event to the subscription, or cannot be copied. "" if neither is so.
         onward: The place to which a mirror copies the event. None if it does not.
+        request: The shaped request to the target. None if the subscription sends CloudEvents.
     """
 
     id: str
@@ -71,6 +91,7 @@ class SubscriptionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     filters: tuple[FilterVerdict, ...] = ()
     fault: str = ""
     onward: Hop | None = None
+    request: ShapedPreview | None = None
 
 
 class Follower:
@@ -85,6 +106,7 @@ class Follower:
         subscriptions: Sequence[Subscription],
         kinds: Mapping[str, str],
         manners: Mapping[str, Manner],
+        preview: Preview = no_preview,
     ) -> None:
         """Create a follower.
 
@@ -92,7 +114,9 @@ class Follower:
             subscriptions: The subscriptions in force.
             kinds: The kind of each broker, by name.
             manners: The Pulsar settings of brokers, by name.
+            preview: Shapes the request of a subscription.
         """
+        self._preview = preview
         self._subscriptions = tuple(subscriptions)
         self._kinds = kinds
         self._manners = manners
@@ -157,9 +181,10 @@ class Follower:
         explain_all = self._explain[subscription.id]
         filters = yield from explain_all.steps(decoded.event)
         wants = all(each.passes for each in filters)
-        onward, fault = None, ""
+        onward, request, fault = None, None, ""
         if wants:
             try:
+                request = self._preview(subscription, decoded.event)
                 onward = yield from self._onward(subscription, decoded, record, seen, turns)
             except SenderError as error:
                 fault = str(error)
@@ -171,6 +196,7 @@ class Follower:
             filters=filters,
             fault=fault,
             onward=onward,
+            request=request,
         )
 
     def _onward(

@@ -21,7 +21,7 @@ from app.filters.explain import Explainer, FilterVerdict
 from app.model.route import Exchange, OtherRoute, Route, Target
 from app.model.subscription import Subscription
 from app.routing.explained import ExplainedKey, explain
-from app.routing.hops import Follower, Hop, Steps
+from app.routing.hops import Follower, Hop, Preview, Steps, no_preview
 from app.routing.places import may_be_among
 from app.routing.plan import NO_KINDS, NO_RESOURCES, NoRoute, Resources, Router, UnknownRoute
 from app.routing.publications import NO_MANNERS, Manner
@@ -89,13 +89,14 @@ class Guide:
         resources: Resources = NO_RESOURCES,
         kinds: Mapping[str, str] = NO_KINDS,
         manners: Mapping[str, Manner] = NO_MANNERS,
+        preview: Preview = no_preview,
     ) -> None:
-        """Create a guide. Other parameters are those of ``Router``."""
+        """Create a guide. ``preview`` shapes requests of subscriptions; other parameters are those of ``Router``."""
         self._routes = {route.name: route for route in routes}
         self._subscriptions = tuple(subscriptions)
         self._mappers = resources.mappers
         self._kinds = kinds
-        self._follower = Follower(subscriptions, kinds, manners)
+        self._follower = Follower(subscriptions, kinds, manners, preview)
         self._written = tuple(_targets_of(routes, subscriptions))
         self._router = Router(routes, resources, kinds, manners)
         self._of_route = {route.name: Explainer(route.filters) for route in routes}

@@ -47,7 +47,7 @@ class DeliveryPolicy(DispatcherPart):
         super().__post_init__(shared)
         subscription, retry = shared.subscription, shared.subscription.retry
         self._policy = RetryPolicy(retry.schedule, retry.retry_after_max, retry.hold)
-        self._retried = frozenset(retry.statuses)
+        self._retried = subscription.retried_statuses
         if not subscription.webhook_url:
             self._retried |= AT_TOPICS
         self._ages = Ages(
