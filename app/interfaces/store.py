@@ -131,7 +131,7 @@ class ParkedMessages(Protocol):
         """Store steps, attempts, due time, cause and detail of a row. Raises StaleOwner."""
 
     async def count(self) -> Mapping[str, kept.ParkedCount]:
-        """Return the counts by subscription, with redriven rows."""
+        """Return the number of parked rows and keys by subscription, with redriven rows."""
 
     async def find(
         self,
@@ -150,7 +150,7 @@ class ParkedMessages(Protocol):
 
 
 class Attempts(Protocol):
-    """Attempts that are stored for people to look at."""
+    """The newest attempts of deliveries, stored for operators to look at."""
 
     async def add(
         self, attempts: Sequence[kept.Attempt], latest: Sequence[kept.Attempt] = ()
@@ -200,7 +200,7 @@ class SubscriptionRegistry(Protocol):
 
 
 class Halts(Protocol):
-    """Paused and disabled subscriptions."""
+    """The subscriptions that an operator paused, or that are disabled after an answer 410."""
 
     async def all(self) -> Mapping[str, kept.Halt]:
         """Return all halts by subscription."""
@@ -220,13 +220,13 @@ class Commands(Protocol):
     """Commands of the API to workers."""
 
     async def ask(self, command: kept.Command) -> int:
-        """Store a command, and return its id."""
+        """Store a command for the worker of its subscription, and return its id."""
 
     async def take(self, subscriptions: Collection[str], now_ms: int) -> list[kept.Command]:
         """Return commands for these subscriptions. Each command is given to one worker only."""
 
     async def answer(self, command: int, answer: bytes) -> None:
-        """Store the answer to a command."""
+        """Store the worker's answer to a command, by the id of the command."""
 
     async def get(self, command: int) -> kept.Command | None:
         """Return one command, or None."""
@@ -386,10 +386,10 @@ class Store(Protocol):
     audit: AuditTrail
 
     async def start(self) -> None:
-        """Open the database."""
+        """Open the database of the store."""
 
     async def stop(self) -> None:
-        """Close the database."""
+        """Close the database of the store."""
 
     async def health(self) -> Health:
-        """Return the health of the database."""
+        """Return the health of the store's database."""
