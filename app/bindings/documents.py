@@ -29,7 +29,7 @@ def write_document(decoded: Decoded, name: FormatName = "as_received") -> tuple[
 
     Raises:
         NotRepresentable: The format cannot hold the event (422).
-        SenderError: The library of the format is missing, or an opaque document cannot be converted (415).
+        SenderError: The library of the format is missing, or a document in an unknown format cannot be converted (415).
     """
     if decoded.opaque:
         return _unread_document(decoded, name)
@@ -53,7 +53,7 @@ def write_batch(batch: Sequence[Decoded], name: FormatName = "json") -> tuple[by
 
     Raises:
         InvalidEvent: The events have different versions, which a batch may not mix.
-        SenderError: The format has no batch, or an opaque document cannot join a batch (415).
+        SenderError: The format has no batch, or a document has an unknown format (415).
     """
     mixed = _mixed_versions(batch)
     if mixed:

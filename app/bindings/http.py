@@ -99,7 +99,7 @@ def decode(
 ) -> Sequence[Decoded]:
     """Return the events of one request: one event, or the events of a batch, of which there may be none.
 
-    A batch in an unknown format cannot be split and is one opaque document.
+    A batch in an unknown format cannot be split: it is returned as one document.
 
     Args:
         headers: Header pairs, with names as ``headers.FIELD_NAMES`` gives them.
@@ -157,7 +157,9 @@ def _layouts(forward: frozenset[bytes]) -> Memo[tuple[bytes, ...], Layout]:
 def _read_documents(
     headers: Pairs, wire: WireType, body: bytes, max_batch: int, unknown_formats: UnknownFormats
 ) -> Sequence[Decoded]:
-    """Return the events of a structured or batched request. Mirrored ``ce-`` headers are ignored."""
+    """Return the events of a structured or batched request. Copies of the attributes in ``ce-`` headers are
+    ignored.
+    """
     if is_readable(wire, body):
         batch = wire.mode is _BATCH
         if not body and not batch:  # an empty Protobuf batch has no bytes

@@ -82,14 +82,14 @@ def read_binary(
 
 
 def demand_media_type(wire: WireType) -> None:
-    """Raise InvalidEvent if the content type of an opaque document is malformed: the next reader would refuse it."""
+    """Raise InvalidEvent if the content type of a document in an unknown format is malformed."""
     if parse_media_type(wire.text) is None:
         detail = f"The content type {clip(wire.text)} is malformed."
         raise InvalidEvent([Fault("bad-media-type", detail, "header content-type", "RFC 2046")])
 
 
 def mirrored(headers: Pairs) -> CloudEvent:
-    """Return the attributes that ``ce-`` headers give next to an opaque document."""
+    """Return the attributes that ``ce-`` headers give next to a document in an unknown format."""
     read: list[tuple[str, str]] = []
     for header, value in headers:
         name = _NAMES[header] if header[:3] == b"ce-" else ""

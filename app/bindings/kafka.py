@@ -53,8 +53,8 @@ STRICT = strict(KafkaLeniency)
 
 
 def _spellings(leniency: KafkaLeniency) -> tuple[Spelling, ...]:
-    """Return the ways to name attributes in Kafka headers. Version 0.1, older than this binding, has its HTTP
-    names.
+    """Return the naming schemes of attributes in Kafka headers. Version 0.1, older than this binding, has its
+    HTTP names.
     """
     fold = leniency.any_case
     return (
@@ -170,7 +170,7 @@ def _binary_headers(event: CloudEvent) -> tuple[Header, ...]:
 
 
 def _mirrored_headers(opaque: Decoded) -> tuple[Header, ...]:
-    """Return the attributes that mirrored headers gave to an opaque document, as headers again."""
+    """Return the attributes that arrived in headers next to a document in an unknown format, as headers again."""
     return _binary_headers(opaque.event) if opaque.event.attributes else ()
 
 
@@ -196,5 +196,7 @@ def decode(record: Record, leniency: KafkaLeniency = LIBERAL, *, bound: int = CO
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
+    must decode it.
+    """
     return read_fast(record, LAYOUTS, record.body)

@@ -112,7 +112,8 @@ def layouts(
 def plain_attributes(
     layout: Layout, values: Values, content_type: str | None, allowed: bytes
 ) -> dict[str, str] | None:
-    """Return valid attributes from values that need no decoding, or None if the general reader must decide.
+    """Return valid attributes from values that need no decoding. None means that the general reader must decode
+    them.
 
     Args:
         layout: The layout of the message.
@@ -146,8 +147,8 @@ def read_fast(
     data: bytes | None,
     wire: WireType | None = None,
 ) -> Decoded | None:
-    """Return the event of a record that Skybridge wrote in binary mode, or None if the general reader must
-    decide.
+    """Return the event of a record that Skybridge wrote in binary mode. None means that ``reading.read`` must
+    decode it.
 
     Args:
         record: The record to read.

@@ -130,7 +130,7 @@ class Profile(msgspec.Struct, frozen=True):
     Attributes:
         words: The words and clauses that faults name.
         leniency: The accepted deviations.
-        spellings: The ways to name attributes, in the order in which they are tried.
+        spellings: The naming schemes of attributes, in the order in which they are tried.
         content_types: Tests whether a header gives the content type, the preferred names first. The record's
             own property comes before all of them.
         apart: The escaper of foreign headers.
@@ -160,7 +160,7 @@ def header_escaper(
     """Return the escaper of foreign headers for a broker whose most liberal reader knows these names.
 
     Args:
-        spellings: The ways to name attributes.
+        spellings: The naming schemes of attributes.
         content_types: Tests whether a header gives the content type.
         reserved: Names that Skybridge itself uses on this broker.
     """

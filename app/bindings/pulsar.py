@@ -86,7 +86,7 @@ _EXACT: Memo[str, str] = Memo(lambda header: _pulsar_attribute(header, any_case=
 
 
 def _spellings(leniency: PulsarLeniency) -> tuple[Spelling, ...]:
-    """Return the ways to name attributes in properties, the binding's own first, then those that the leniencies
+    """Return the naming schemes of attributes in properties, the binding's own first, then those that leniencies
     allow.
 
     In version 0.1 the names are those of the original Pulsar binding, such as ``CE-SchemaURI``.
@@ -264,5 +264,7 @@ def decode(record: Record, leniency: PulsarLeniency = LIBERAL, *, bound: int = C
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
+    must decode it.
+    """
     return read_fast(record, LAYOUTS, record.body or None)

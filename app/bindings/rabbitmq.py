@@ -60,7 +60,7 @@ STRICT = strict(RabbitmqLeniency)
 
 
 def _spellings(leniency: RabbitmqLeniency) -> tuple[Spelling, ...]:
-    """Return the ways to name attributes in AMQP headers, the binding's own first, then those that the
+    """Return the naming schemes of attributes in AMQP headers, the binding's own first, then those that
     leniencies allow.
     """
     fold = leniency.any_case
@@ -74,7 +74,9 @@ def _spellings(leniency: RabbitmqLeniency) -> tuple[Spelling, ...]:
 
 
 def _cloud_events(*, any_case: bool) -> Callable[[str], str | None]:
-    """Return the mapping of names under ``cloudEvents:`` and ``cloudEvents_``, which are one way and so must agree."""
+    """Return the mapping of names under ``cloudEvents:`` and ``cloudEvents_``: one naming scheme, so that values
+    must agree.
+    """
     prefix = "cloudevents" if any_case else "cloudEvents"
     colon = prefixed(f"{prefix}:", any_case=any_case)
     underscore = prefixed(f"{prefix}_", any_case=any_case)
@@ -202,7 +204,9 @@ def decode(
 
 
 def _read_plainly(record: Record) -> Decoded | None:
-    """Return the binary event of a record as Skybridge writes it, or None if the general reader must decide."""
+    """Return the binary event of a record as Skybridge writes it. None means that the slower ``reading.read``
+    must decode it.
+    """
     return read_fast(record, LAYOUTS, record.body or None, _property(record))
 
 

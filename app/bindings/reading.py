@@ -85,7 +85,7 @@ def read(record: Record, profile: Profile, bound: int = CONTENT) -> Decoded:
 def names_in(record: Record, profile: Profile) -> Mapping[str, str]:
     """Return id, source and type of a record that is no valid event, as far as it has them, for searches.
 
-    A document wins over mirrored headers, as it does for valid events.
+    A document wins over attributes in headers, as it does for valid events.
     """
     headers = _values(record)
     try:
@@ -148,9 +148,7 @@ def _unquoted(value: bytes, profile: Profile) -> bytes:
 
 
 def _read_document(record: Record, headers: Headers, wire: WireType, profile: Profile) -> Decoded:
-    """Return the event of a record in structured mode. Mirrored attribute headers are ignored, as all bindings
-    demand.
-    """
+    """Return the event of a record in structured mode. Copies of the attributes in headers are ignored."""
     body = record.body
     names = [name for name, value in headers if value is not None]
     claiming = [each for each in profile.spellings if each.claims]

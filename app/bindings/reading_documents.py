@@ -24,7 +24,9 @@ from app.formats.registry import BATCH_FORMATS, FORMATS
 
 BOM = b"\xef\xbb\xbf"
 JSON = frozenset({json.MEDIA_TYPE, json.BATCH_MEDIA_TYPE})
-NOTHING_MIRRORED = CloudEvent({})  # the event of an opaque document without mirrored headers
+NOTHING_MIRRORED = CloudEvent(
+    {}
+)  # no attributes in headers next to a document in an unknown format
 
 _AT = "header content-type"
 _STRUCTURED = ContentMode.STRUCTURED
@@ -112,7 +114,7 @@ def read_unnamed_document(body: bytes) -> Decoded:
 
 
 def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
-    """Return an event of the attributes that headers give next to an opaque document.
+    """Return an event of the attributes that headers give next to a document in an unknown format.
 
     Only attributes that can be written again are kept. Of a repeated one, the first counts.
     """
@@ -127,12 +129,12 @@ def mirrored_event(given: Iterable[tuple[str, str]]) -> CloudEvent:
 def unread(
     wire: WireType, body: bytes | None, event: CloudEvent = NOTHING_MIRRORED, at: str = _AT
 ) -> Decoded:
-    """Return the opaque event of a document in an unknown format, which is forwarded byte for byte.
+    """Return the event of a document in an unknown format, which is forwarded byte for byte.
 
     Args:
         wire: The content type of the document.
         body: The document.
-        event: The attributes that mirrored headers gave.
+        event: The attributes that headers gave next to the document.
         at: The place of the content type, for faults.
 
     Raises:

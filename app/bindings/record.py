@@ -69,7 +69,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
         foreign: Headers of the message that do not belong to the event, by their original names. They are
             forwarded next to the event, never in it.
         opaque: True if the document has a format that Skybridge does not read. It is forwarded byte for byte.
-            ``event`` then has the attributes of mirrored headers only, perhaps none.
+            ``event`` then has only the attributes that headers repeat, perhaps none.
         natives: Typed values of ``foreign``, by the same names, for a broker with typed headers. A table has
             null in ``foreign``, because it has no text (RabbitMQ).
     """
@@ -84,7 +84,7 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):  # an instance can be in n
 
     @property
     def own_attributes(self) -> Mapping[str, str]:
-        """Return the attributes of the event, or none if its document is opaque: headers next to an opaque
-        document prove nothing.
+        """Return the attributes of the event, or none if its document has an unknown format: headers next to it
+        prove nothing.
         """
         return NO_ATTRIBUTES if self.opaque else self.event.attributes

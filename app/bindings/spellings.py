@@ -1,7 +1,7 @@
-"""The ways in which producers name attributes in headers: the binding's own way first, then others.
+"""The naming schemes by which producers name attributes in headers: the binding's own scheme first, then others.
 
-A message is read in one way only, so that mirrored headers in another way cannot contradict it. Headers that
-this way does not claim are foreign.
+A message is read by one scheme only, so that copies of the attributes under other names cannot contradict it.
+Headers that this scheme does not claim are foreign.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _AS_NESTED = {own.lower(): own for own in _NESTED.rules}
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """One way to name attributes in headers.
+    """A scheme that names attributes in headers.
 
     Attributes:
         attribute: Map a header name to an attribute name, valid or not, or to None if the header is no
             attribute.
         exact: Map an attribute name to its exact header names. Other cases count only if no exact name is
             present.
-        needs: The attributes whose presence shows that a message uses this way.
+        needs: The attributes whose presence shows that a message uses this scheme.
         claims: True if the prefix alone shows that a header is meant as an attribute.
         nested: True for version 0.1, which distinguishes extension names by case.
     """
@@ -49,10 +49,13 @@ def spelling(
     *,
     claims: bool = True,
 ) -> Spelling:
-    """Return a way to name attributes.
+    """Return a naming scheme.
 
-    If a prefix claims headers, the attribute ``specversion`` shows that a message uses this way. Otherwise
-    all four required attributes must be present.
+    Args:
+        attribute: Map a header name to an attribute name, or to None.
+        exact: Map an attribute name to its exact header names.
+        claims: True if a prefix claims headers. The attribute ``specversion`` then shows that a message uses
+            the scheme; otherwise all four required attributes must be present.
     """
     names: Memo[str, str | None] = Memo(attribute)
     return Spelling(names, exact, frozenset({"specversion"}) if claims else REQUIRED, claims)
@@ -69,8 +72,8 @@ def prefixed(prefix: str, *, any_case: bool) -> Callable[[str], str | None]:
 
 
 def bare(*, any_case: bool) -> Spelling:
-    """Return the way without prefix: header names are attribute names. A name that no attribute can have is
-    foreign.
+    """Return the naming scheme without prefix: header names are attribute names. Names that no attribute can
+    have are foreign.
     """
 
     def attribute(header: str) -> str | None:
@@ -88,7 +91,8 @@ def nested(
     apart: str | None = None,
     capitals: bool = False,
 ) -> Spelling:
-    """Return the way of version 0.1: ``CE-EventID`` and ``CE-X-Name``, shown by ``CE-CloudEventsVersion``.
+    """Return the naming scheme of version 0.1: ``CE-EventID`` and ``CE-X-Name``, shown by
+    ``CE-CloudEventsVersion``.
 
     Args:
         prefixes: The prefixes that are read. The first one is written.
@@ -136,7 +140,7 @@ def prefix_of(version: Version, usual: str) -> str:
 
 
 def first_complete(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
-    """Return the first way in which a message has all needed attributes, or None."""
+    """Return the first naming scheme for which a message has all needed attributes, or None."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.needs <= {candidate.attribute[name] for name in names}:
@@ -145,7 +149,7 @@ def first_complete(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spe
 
 
 def first_claiming(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spelling | None:
-    """Return the first way that claims any header, or None. Such a message lacks its version."""
+    """Return the first naming scheme that claims any header, or None. A message found in this way has no version."""
     names = tuple(headers)
     for candidate in spellings:
         if candidate.claims and any(candidate.attribute[name] is not None for name in names):
@@ -156,7 +160,9 @@ def first_claiming(spellings: Sequence[Spelling], headers: Iterable[str]) -> Spe
 def select(
     chosen: Spelling, headers: Iterable[tuple[str, Value | None]]
 ) -> list[tuple[str, str, Value]]:
-    """Return header name, attribute name and value of each attribute header. A null value is unset and left out."""
+    """Return header name, attribute name and value of each attribute header, by the naming scheme. Null values
+    are left out.
+    """
     found = [
         (header, name, value)
         for header, value in headers

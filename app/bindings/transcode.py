@@ -47,8 +47,8 @@ PLAIN = Writing()
 def in_version(decoded: Decoded, version: str) -> Decoded:
     """Return the event in the version of that name, or unchanged for ``as_received``.
 
-    A conversion drops the document, which has another version, and keeps its format. An opaque document
-    cannot be converted and stays as it is.
+    A conversion drops the document, which has another version, and keeps its format. A document in an unknown
+    format cannot be converted and stays as it is.
     """
     if version == "as_received" or version == decoded.event.version or decoded.opaque:  # noqa: PLR1714 - hot
         return decoded
@@ -59,8 +59,8 @@ def in_version(decoded: Decoded, version: str) -> Decoded:
 def is_binary(decoded: Decoded, mode: Mode) -> bool:
     """Return True if the event leaves in binary mode.
 
-    An opaque document cannot. Nor can an event whose data has a CloudEvents media type, because a reader
-    would take the data for the event.
+    A document in an unknown format cannot. Nor can an event whose data has a CloudEvents media type, because
+    a reader would take the data for the event.
     """
     if mode == "structured" or (mode == "as_received" and decoded.mode is not _BINARY):
         return False
@@ -73,7 +73,7 @@ def as_document(decoded: Decoded, writing: Writing) -> tuple[bytes, str]:
 
     Raises:
         NotRepresentable: The format cannot hold the event (422).
-        SenderError: The options demand a format, and the document is opaque in another one (415).
+        SenderError: The options demand a format, and the document has another one that is unknown (415).
     """
     unpromised = decoded.opaque and writing.mode == "binary"
     return write_document(decoded, "as_received" if unpromised else writing.format)

@@ -36,8 +36,8 @@ def is_mask(pointer: str) -> bool:
 
 
 def compile_mask(pointers: Sequence[str]) -> Mask:
-    """Return the function that hides the values at these pointers. Without pointers it returns None, so no data
-    is shown.
+    """Return the function that hides the values at these pointers. With no pointers the function shows no data
+    at all.
     """
     tree: dict[str, Tree] = {}
     for steps in sorted(map(steps_of, pointers), key=len, reverse=True):

@@ -22,7 +22,7 @@ Bytes = bytes | bytearray | memoryview
 
 
 class Damaged(Exception):
-    """The data is not in the format of its codec."""
+    """The compressed data of a Kafka batch is not in the format of its codec."""
 
 
 def expand(codec: int, data: bytes, bound: int) -> Bytes:

@@ -1,4 +1,4 @@
-"""Protocols between the packages, and their values. No behaviour."""
+"""The protocols between packages, and the values that pass through them. No behaviour."""
 
 from app.interfaces.audit import AuditChoice, AuditEntry, AuditKind, AuditTrail
 from app.interfaces.clock import Clock

@@ -1,4 +1,4 @@
-"""The audit: what is written down of each use of the admin listener."""
+"""The audit trail: entries about each use of the admin API."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Literal, Protocol
 import msgspec
 
 AuditKind = Literal["change", "login", "look", "refusal"]
-FAILED = 400  # the lowest status of an answer to a request that failed
-FOLDED_MS = 3_600_000  # milliseconds from the first to the last use that one entry counts
+FAILED = 400  # the lowest status of an answer to a failed request
+FOLDED_MS = 3_600_000  # ms from the first to the last use that one entry counts
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One use of the admin listener, or several alike, without any data of events and without secrets.
+    """One use of the admin API, or several equal uses, without event data and secrets.
 
-    ``kind``       ``change``: something was to be changed; ``login``: a session began or ended;
-                   ``look``: event data was to be shown; ``refusal``: the token lacks the scope. Each kind
-                   has its own bound.
-    ``who``        name of the token; ``token``, ``loopback``, ``signal`` or ``file`` where it has none.
-    ``address``    of the caller; "" for a signal and for a change of the file.
-    ``operation``  of the API, by its operation id; ``target``: its object, "" where it has none.
-    ``status``     of the answer; None: none is known, the process ended in between.
-    ``detail``     how much was changed, in words of ours.
-    ``count``      how many uses the entry stands for; ``last_ms``: the time of the last one where it is
-                   more than one, while ``at_ms`` is that of the first.
-    ``id``         given by the store, in order of writing; 0 before.
+    Attributes:
+        kind: ``change`` (something was to be changed), ``login`` (a session began or ended), ``look`` (event
+            data was requested) or ``refusal`` (the token lacks the scope). Each kind has its own limit of
+            entries.
+        at_ms: The time of the first use in ms since 1970.
+        who: The name of the token, or ``token``, ``loopback``, ``signal`` or ``file`` without a named token.
+        address: The address of the caller. "" for a signal or a changed file.
+        operation: The operation id in the API.
+        target: The object of the operation, or "".
+        status: The status of the answer. None if the process ended before it was known.
+        detail: The extent of the change, in words of Skybridge.
+        count: The number of uses that the entry counts.
+        last_ms: The time of the last use, if there are several.
+        id: The number that the store assigns, in order of writing. 0 before that.
     """
 
     kind: AuditKind
@@ -41,20 +44,23 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def folds(self) -> bool:
-        """Return whether an entry that is alike counts in this one. A change that succeeded always has an entry of its own."""
+        """Return True if equal uses are counted in this entry. A successful change always has an entry of its own."""
         if self.status is None:
             return False
         return self.kind != "change" or self.status >= FAILED
 
     @property
     def alike(self) -> tuple[object, ...]:
-        """Return what entries have in common that are folded into one."""
+        """Return the values by which entries are equal, so that they are counted in one."""
         return self.kind, self.who, self.address, self.operation, self.target, self.status
 
 
 class AuditChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which entries are meant; what is left out chooses all. Times in milliseconds, ``since_ms`` included,
-    ``until_ms`` not; an entry that counts several uses is meant if its span touches them."""
+    """A filter of audit entries. Absent conditions match all.
+
+    ``since_ms`` is included in the range, ``until_ms`` is not. An entry for several uses matches if its time
+    span overlaps the range.
+    """
 
     kind: AuditKind | None = None
     who: str | None = None
@@ -65,17 +71,18 @@ class AuditChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditTrail(Protocol):
-    """The uses of the admin listener. Beyond the bound of its kind the oldest go; kinds never push out one
-    another. An entry that folds takes the count of the newest one alike, and its place, where that began less than
-    ``FOLDED_MS`` ago."""
+    """The store of audit entries. Each kind has its own limit, above which its oldest entries are deleted.
+
+    An entry that folds is added to the newest equal one, if that began less than ``FOLDED_MS`` ago.
+    """
 
     async def add(self, entry: AuditEntry) -> int:
-        """Its id."""
+        """Store an entry, and return its id."""
 
     async def conclude(self, entry: AuditEntry) -> None:
-        """Writes ``target``, ``status`` and ``detail`` into the row of its ``id``."""
+        """Store ``target``, ``status`` and ``detail`` of an entry that exists, by its ``id``."""
 
     async def find(
         self, choice: AuditChoice, limit: int = 100, before: int | None = None
     ) -> list[AuditEntry]:
-        """The newest first; ``before``: only entries with a lower id, for the next page."""
+        """Return matching entries, newest first. With ``before`` only those with a lower id, for the next page."""

@@ -1,4 +1,4 @@
-"""The only source of time in the shell."""
+"""The only source of time in packages that do I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The only source of time in the shell, so that tests can move it."""
+    """The only source of time in packages that do I/O, so that tests can control it."""
 
     def now(self) -> float:
-        """Wall clock, seconds since the epoch."""
+        """Return the wall-clock time in seconds since 1970."""
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for timers and leases."""
+        """Return seconds that never go backwards, for timers and leases."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Wait for a number of seconds."""

@@ -1,4 +1,4 @@
-"""What the store keeps, as values: one a row."""
+"""The values that the store holds, one class per kind of row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.model.message import Message, Partition
 
 
 class EventName(msgspec.Struct, frozen=True):
-    """By which an event is found again; empty texts for a record that is none."""
+    """The attributes by which people search for an event. They are empty for a record that is no event."""
 
     id: str = ""
     source: str = ""
@@ -19,7 +19,7 @@ class EventName(msgspec.Struct, frozen=True):
 
 
 def event_name(decoded: Decoded | None) -> EventName:
-    """Of a record that was read; None: it is no event."""
+    """Return the name of a decoded event, or an empty name for None."""
     if decoded is None:
         return EventName()
     named = decoded.event.attributes.get
@@ -27,14 +27,14 @@ def event_name(decoded: Decoded | None) -> EventName:
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that will not be delivered, with everything needed to redrive it.
+    """A message that Skybridge gave up, with everything needed to redrive it.
 
-    ``cause``    stable code (``status-415``, ``schedule-exhausted``, ``foreign``); counted by it.
-    ``detail``   for a person: the last answer, clipped.
-    ``lane``     what it was in line with, as ``Parked.lane``.
-    ``at_ms``    milliseconds since the epoch. ``epoch`` of the message: of the owner that writes; stale
-                 is refused.
-    ``id``       given by the store, in order of writing; 0 before.
+    Attributes:
+        message: The message. Its ``epoch`` is that of the owner who writes; a stale one is refused.
+        cause: A stable code, such as ``status-415``, ``schedule-exhausted`` or ``foreign``.
+        detail: The last answer in words, shortened.
+        lane: The lane, as in ``Parked``.
+        id: The number that the store assigns, in order of writing. 0 before that.
     """
 
     subscription: str
@@ -51,8 +51,11 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which dead letters are meant; what is left out chooses all. ``since`` and ``until`` in milliseconds,
-    the first included, the second not; ``type`` may end with ``*``. ``subscriptions``: of one of these."""
+    """A filter of dead letters. Absent conditions match all.
+
+    ``since_ms`` is included in the range, ``until_ms`` is not. ``type`` may end with ``*``. ``subscriptions``
+    matches any of these.
+    """
 
     subscription: str | None = None
     subscriptions: tuple[str, ...] = ()
@@ -66,15 +69,15 @@ class LetterChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that waits in the store for its turn (rules 4 and 5), or was given back (redrive).
+    """A message that waits in the store for its next attempt, or that a redrive put back.
 
-    ``lane``      the key it is in line with: rows of one lane leave in the order of their offsets,
-                  partition by partition.
-    ``redriven``  it came back from the dead letters: its order is past, later events do not wait for it.
-    ``letter``    id of the dead letter that it was; 0 of any other. Redriven rows of one lane leave in its order.
-    ``steps``     waits of the schedule that are used up; ``attempts`` counts all of them.
-    ``due_ms``    when it may be tried next, by the wall clock. ``at_ms``: since when it waits.
-    ``id``        given by the store; 0 before.
+    Attributes:
+        lane: The key that orders it. Rows of one lane leave in the order of their offsets, per partition.
+        redriven: True if it was a dead letter. Later events of its lane do not wait for it.
+        steps: The used waits of the schedule.
+        due_ms: The wall-clock time of the next attempt, in ms since 1970.
+        at_ms: The time since which it waits, in ms since 1970.
+        letter: The id of the dead letter that it was, or 0. Redriven rows of one lane leave in this order.
     """
 
     subscription: str
@@ -94,14 +97,16 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParkedLane(msgspec.Struct, frozen=True):
-    """A lane as the store has it: how many rows of one partition, and when the oldest may be tried."""
+    """The parked rows of one lane and partition: their number, and the time of the oldest one's next attempt in ms."""
 
     rows: int
     due_ms: int
 
 
 class ParkedCount(msgspec.Struct, frozen=True):
-    """Of one subscription: rows, keys, since when the oldest waits; how many of the rows are redriven."""
+    """The parked rows of one subscription: rows, lanes, the time since which the oldest waits (ms), and redriven
+    rows.
+    """
 
     rows: int
     lanes: int
@@ -110,7 +115,7 @@ class ParkedCount(msgspec.Struct, frozen=True):
 
 
 class ParkedKey(msgspec.Struct, frozen=True):
-    """What waits of one lane in one partition: rows, how many of them are redriven, and the oldest."""
+    """The parked rows of one lane and partition, with the oldest of them."""
 
     rows: int
     redriven: int
@@ -118,15 +123,16 @@ class ParkedKey(msgspec.Struct, frozen=True):
 
 
 Fields = tuple[tuple[str, str], ...]
-"""Headers of HTTP in their order."""
+"""HTTP header fields in order."""
 
 
 class HttpExchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """The request of one attempt and its answer, without secrets; the bodies may be clipped.
+    """The request of one attempt and its answer, without secrets. Bodies may be shortened.
 
-    ``size``         bytes of the whole body that was sent.
-    ``status_line``  of the answer; "" if none came.
-    ``answer_size``  bytes of the whole body that came; None if the answer was not read to its end.
+    Attributes:
+        size: The bytes of the whole request body.
+        status_line: The status line of the answer, or "" if none came.
+        answer_size: The bytes of the whole answer body. None if it was not read to its end.
     """
 
     line: str
@@ -139,14 +145,14 @@ class HttpExchange(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     answer_size: int | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """One try to deliver one message to one subscription, as it is logged, remembered, stored and shown.
+class Attempt(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+    """One attempt to deliver one message to one subscription.
 
-    ``number``       of the attempts of this message, from 1.
-    ``started_ms``   milliseconds since the epoch.
-    ``next_try_in``  seconds until the next attempt, as decided at this one; None where there is none.
-    ``together``     how many events the request had.
-    ``exchange``     None where nothing was sent, or it is not kept.
+    Attributes:
+        number: The number of this attempt among those of the message, from 1.
+        next_try_in: Seconds until the next attempt. None if there will be none.
+        together: The number of events in the request.
+        exchange: The request and its answer. None if nothing was sent or it is not stored.
     """
 
     subscription: str
@@ -165,7 +171,7 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
 
 
 class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """Which attempts are meant; what is left out chooses all. ``subscriptions``: of one of these."""
+    """A filter of attempts. Absent conditions match all. ``subscriptions`` matches any of these."""
 
     subscription: str | None = None
     subscriptions: tuple[str, ...] = ()
@@ -175,8 +181,12 @@ class AttemptChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """An event on its way that was not tried yet. ``behind``: the one of its key that is tried first;
-    None: it is that one. ``parked``: it waits in the store, else in memory."""
+    """An event that has not been attempted yet.
+
+    Attributes:
+        ``behind``: The event of the same key that is attempted first. None if it is this event.
+        parked: True if it waits in the store, False if it waits in memory.
+    """
 
     subscription: str
     partition: Partition
@@ -187,8 +197,12 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription made by the API. ``document``: JSON as it was given, its credentials encrypted.
-    ``version`` grows with each change: the ETag."""
+    """A subscription that was created by the API.
+
+    Attributes:
+        version: A number that grows with each change, used as ETag.
+        document: The JSON document as given, with encrypted credentials.
+    """
 
     id: str
     version: int
@@ -198,7 +212,9 @@ class StoredSubscription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Halt(msgspec.Struct, frozen=True):
-    """Why a subscription delivers nothing: a person paused it, or its target answered 410 (W5)."""
+    """The reason why a subscription delivers nothing: an operator paused it, or its target answered 410 and
+    disabled it.
+    """
 
     kind: Literal["paused", "disabled"]
     cause: str
@@ -206,8 +222,13 @@ class Halt(msgspec.Struct, frozen=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API asks of whichever worker runs the subscription. ``body`` and ``answer`` are JSON; a
-    command that nobody took within a minute is void."""
+    """A request of the API to the worker that runs a subscription. A command that no worker takes within a
+    minute is void.
+
+    Attributes:
+        body: The parameters, as JSON.
+        answer: The worker's answer, as JSON. None until it answers.
+    """
 
     subscription: str
     kind: Literal["test"]
@@ -218,9 +239,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """A range of one partition, to one subscription once more. ``next``: the first position that is not
-    known to be finished; ``until``: the first that is not wanted. ``rate``: events a second, 0 for
-    any."""
+    """A range of one partition that is delivered to one subscription again.
+
+    Attributes:
+        next: The first position that may be unfinished.
+        until: The first position after the range.
+        rate: Events per second; 0 for no limit.
+    """
 
     subscription: str
     broker: str
@@ -234,8 +259,16 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offered(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that waits to be pulled. ``deliveries``: how often it was handed out. ``token``: of the
-    lock it was handed out under, "" where it is free. ``consumer``: name of the caller it was handed out to last."""
+    """A message in a pull queue.
+
+    Attributes:
+        lane: The key that orders it.
+        deliveries: The number of times that consumers received it.
+        token: The lock token, or "" if it is not locked.
+        locked_until_ms: The end of the lock in ms since 1970.
+        at_ms: The time since which it waits, in ms since 1970.
+        consumer: The name of the caller that received it last.
+    """
 
     subscription: str
     broker: str
@@ -251,13 +284,17 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """Return the bytes of the body, as an estimate of the size."""
         return len(self.message.record.body or b"")
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """How far a group is in one partition: the lowest unfinished offset, and the finished runs above it as
-    ``FinishedRuns`` writes them."""
+    """The committed position of a group in one partition.
+
+    Attributes:
+        offset: The lowest unfinished offset.
+        metadata: The finished ranges above it, as ``FinishedRuns`` writes them.
+    """
 
     offset: int
     metadata: str = ""

@@ -1,7 +1,7 @@
-"""A broker, as the gateway, the worker and the API see it: the same for all.
+"""The interface of a broker for the gateway, the worker and the API, equal for every kind of broker.
 
-A driver owns partitioning, wire batching and reconnection and holds no policy; ``brokers.portable``
-bounds, times and wraps errors around it.
+A driver does partitioning, wire batching and reconnection, and decides no policy. ``brokers.portable`` adds
+limits, time-outs and error conversion.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from app.routing.identity import Identity
 _log = logging.getLogger(__name__)
 
 PublishResult = Receipt | BrokerError
-"""The fate of one record: stored, or why not. A fate is never raised, so that a request whose
-events meet different fates can say which."""
+"""The result of publishing one record: its receipt, or an error. It is returned, not raised, so that an answer
+can list different results of one request.
+"""
 
 
 Told = Callable[[PublishResult], None]
-"""Gets the fate of one record, once, on the event loop."""
+"""A function that receives the result of one record, once, on the event loop."""
 
 
 class ConsumerFilter(msgspec.Struct, frozen=True):
-    """The events that a consumer wants of its log, so that many consumers share the cost of reading.
+    """The filter by which a log selects messages for a consumer, so that consumers share the cost of reading.
 
-    ``selection``  its filters. They are not evaluated on a record that is no event: that is handed out.
-    ``decode``     reads a record, for all consumers of a partition alike. Raises SenderError for a record that is
-                   no event.
-    ``passed``     is called, now and then, with how many more messages were finished without being handed out:
-                   those that did not match, and those that did not match because an expression failed.
+    Attributes:
+        selection: The subscription's filters. A record that is no event is always handed out.
+        decode: Decode a record, once for all consumers of a partition. Raises SenderError if it is no event.
+        passed: Called now and then with two counts since the last call. The first is of messages finished
+            because they did not match, the second of those among them whose expression failed.
     """
 
     selection: Selection
@@ -50,78 +51,86 @@ class ConsumerFilter(msgspec.Struct, frozen=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """Where records may be that hold an event: partition and position of each. ``missed``: why not all of the log
-    was searched; "" where it was."""
+    """Positions of records that may hold an event.
+
+    Attributes:
+        places: The partition and position of each record.
+        missed: Why not all of the log was searched, or "".
+    """
 
     places: tuple[tuple[Partition, str], ...]
     missed: str = ""
 
 
 class Consumer(Protocol):
-    """One member of a group. Not safe for use by two tasks at once, but for ``pause``, ``resume`` and
-    ``nudge``.
+    """One member of a group.
+
+    Only one task may use it at a time, except for ``pause``, ``resume`` and ``nudge``.
     """
 
     def nudge(self) -> None:
-        """The poll that waits, or the next one, returns soon, with None where there is nothing."""
+        """Make the waiting ``poll``, or the next one, return soon, with None if there is nothing."""
 
     async def poll(self, wait: float) -> ConsumerEvent | None:
-        """The next batch of messages or change of ownership; None after ``wait`` seconds of neither.
+        """Return the next batch of messages or change of ownership, or None after ``wait`` seconds without
+        either.
 
-        Asking for the next item is also the sign that a ``Revoked`` just returned has been dealt
-        with: the driver then commits what is settled and lets the partitions go.
-        A position outside the log raises PositionOutOfRange (rule 10): the subscription stops.
+        The call after a ``Revoked`` means that the worker has handled it: the driver then commits what is
+        finished and gives the partitions up. Raises PositionOutOfRange if a position is outside of the log.
         """
 
     async def settle(self, messages: Collection[Message]) -> None:
-        """These messages are *finished* (rule 2). Idempotent. Finished ones may come in any order.
+        """Mark messages as finished, in any order. Repeated calls and messages of an older epoch have no effect.
 
-        A log that knows only positions commits the lowest unfinished one, with the finished runs
-        above it in the commit's metadata text; the commit itself may be deferred by up to the
-        driver's commit interval, and is made on revocation and close.
-        Messages of an older epoch are ignored.
+        A log with positions commits the lowest unfinished one, with the finished ranges above it in the
+        commit's metadata. That commit may be delayed by the driver's commit interval. It is made at
+        revocation and close.
         """
 
     def window(self, partition: Partition) -> int:
-        """Distance from the commit position to the newest message handed out (rule 4)."""
+        """Return the distance from the commit position to the newest message that was handed out."""
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Hand out nothing from these until ``resume``. Ownership is kept."""
+        """Hand out no messages of these partitions until ``resume``. Ownership is kept."""
 
-    def resume(self, partitions: Collection[Partition]) -> None: ...
+    def resume(self, partitions: Collection[Partition]) -> None:
+        """Hand out messages of these partitions again."""
 
     def holds(self, message: Message) -> bool:
-        """Whether this member still owns the message's partition under the message's epoch, by the
-        monotonic clock and without asking anybody: looked at before each attempt (rule 5).
+        """Return True if this member still owns the message's partition under the message's epoch.
+
+        It decides by the monotonic clock, without asking the broker. The worker calls it before each attempt.
         """
 
     async def commit(self) -> None:
-        """Commit what is settled now, rather than at the next interval."""
+        """Commit what is finished now, not at the next interval."""
 
     async def close(self) -> None:
-        """Commit what is settled, leave the group, give everything back."""
+        """Commit what is finished, leave the group and give up all partitions."""
 
 
 @runtime_checkable
 class Lacking(Protocol):
-    """A consumer that knows which parts of its topics no member of its group reads."""
+    """A consumer that knows which partitions of its topics no member of its group reads."""
 
     @property
     def trouble(self) -> str:
-        """Name the parts that are not read, why, and the cure; "" where all are."""
+        """Return which partitions are not read, why, and the cure, or "" if all are read."""
 
 
 class Log(Protocol):
-    """A broker, as the gateway, the worker and the API see it."""
+    """A broker, as the gateway, the worker and the API use it."""
 
     name: str
     capabilities: Capabilities
 
     async def start(self) -> None:
-        """Begin. Returns also when the broker is away: ``health`` tells, and it heals by itself."""
+        """Start the log. It returns even if the broker is unavailable: ``health`` reports that, and the driver
+        reconnects.
+        """
 
     async def stop(self) -> None:
-        """Finish what is in flight within the drain bound, then close."""
+        """Finish what is in flight within the drain limit, then close."""
 
     def submit(
         self,
@@ -129,18 +138,25 @@ class Log(Protocol):
         records: Sequence[Record],
         identities: Sequence[Identity | None] | None = None,
     ) -> asyncio.Future[list[PublishResult]]:
-        """Begin to publish; the future gets one result a record, in order, and never an exception.
+        """Start to publish records. The future gets one result per record, in order, and never an exception.
 
-        Records of one call and one key are stored in their order. A full bound, an unknown topic,
-        a time-out (``PublishUnknown``) are results. A record whose result is an error is never sent
-        again later by us (rule 9). ``identities``, one a record: a record with one is stored once within
-        its window, and a repeat gets the receipt of the first, marked ``duplicate``. Must be called on
-        the event loop.
+        Records of one call with the same key are stored in order. A full limit, an unknown topic and a
+        time-out (``PublishUnknown``) are results. A record with an error as result is never sent again later.
+
+        Call it on the event loop only.
+
+        Args:
+            topic: The topic, or the place as ``routing.places`` writes it.
+            records: The records.
+            identities: One per record. A record with an identity is stored once within its window, and a
+                repeat gets the first receipt, marked ``duplicate``.
         """
 
     def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
-        """``submit`` of one record without identity, for callers with very many: its fate where that is known at
-        once, otherwise None, and ``told`` gets it later. A log that has no shorter way need not define it.
+        """Publish one record without identity, for callers with very many records.
+
+        Returns the result if it is known at once. Otherwise returns None, and calls ``told`` with the result
+        later.
         """
         stored = self.submit(topic, (record,))
         if stored.done():
@@ -157,17 +173,30 @@ class Log(Protocol):
         client_id: str = "",
         wanted: ConsumerFilter | None = None,
     ) -> Consumer:
-        """Join ``group``. Where the group has no position, ``start`` is resolved and *committed*
-        before this returns or before the partition is first handed out (rule 10).
+        """Join a group, and return the consumer.
 
-        What is not ``wanted`` may be left out, as finished; a log that cannot look hands out all.
+        If the group has no position, ``start`` is resolved and committed before this returns or before the
+        partition is first handed out.
+
+        Args:
+            group: The group.
+            topics: The topics to read.
+            start: Where the group begins without a committed position.
+            client_id: The name of the client for the broker.
+            wanted: A filter. Messages that do not match may be left out as finished, if the log can decode
+                them.
         """
 
     def read(
         self, partition: Partition, start: str, until: str | None = None
     ) -> AsyncGenerator[Message, None]:
-        """Read without a group, from position ``start``, up to but not including ``until``; with
-        None, up to the end as it is at the call. For peek, tail, replay and pull.
+        """Read messages without a group, for peek, tail, replay and pull.
+
+        Args:
+            partition: The partition.
+            start: The first position.
+            until: The position after the last message. None means the end of the partition at the time of the
+                call.
         """
 
     async def locate(
@@ -176,45 +205,55 @@ class Log(Protocol):
         source: str | None,  # noqa: ARG002
         since_ms: int,  # noqa: ARG002
     ) -> Located | None:
-        """By an index of all topics; ``source`` None: of any. What is found must be read to be sure. None: the
-        log keeps no index."""
+        """Return the positions that the log's index has for an event id, or None if the log has no index.
+
+        A found record must be read to be sure.
+
+        Args:
+            event_id: The id of the event.
+            source: The source of the event, or None for any.
+            since_ms: The earliest time of the record in ms since 1970.
+        """
         return None
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
-        """Of the first record stored at ``time_ms`` (since the epoch) or later; where there is none,
-        that of the next record. The guide's Offset by time. Refused (``not-capable``) where the log
-        cannot seek by time.
+        """Return the position of the first record stored at ``time_ms`` (since 1970) or later, or of the next
+        record.
+
+        A log that cannot seek by time refuses it (``not-capable``).
         """
 
     async def position_back(self, partition: Partition, count: int) -> str:
-        """About ``count`` records before the end: fewer where numbers have gaps, more where one place
-        holds several records; the earliest where there are not so many.
+        """Return a position about ``count`` records before the end, or the earliest one.
+
+        It is fewer records if positions have gaps, and more if one position holds several records.
         """
 
     async def metadata(
         self, topics: Sequence[str] | None = None, groups: Sequence[str] = ()
     ) -> LogMetadata:
-        """Topics (None: all that are ours to see), and the lag of ``groups``."""
+        """Return the topics, and the lag of ``groups``. None means all topics that Skybridge may see."""
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; no error when it is already there."""
+        """Create a topic. An existing topic is no error."""
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:  # noqa: ARG002
-        """Topic to why nothing would keep what is published to it now, in words for an operator; empty
-        when all are good (rule 10). Makes nothing. Raises BrokerError when the broker does not tell.
+        """Return the topics that would not keep published records now, with the reason for an operator.
+
+        It creates nothing. Raises BrokerError if the broker does not answer.
         """
         return {}
 
-    async def health(self) -> Health: ...
+    async def health(self) -> Health:
+        """Return the health of the log."""
 
 
 def fates_of(stored: asyncio.Future[list[PublishResult]], count: int) -> Sequence[PublishResult]:
-    """The results of a submit of ``count`` records. A future that breaks its word has an unknown outcome
-    (rule 9)."""
+    """Return the results of a submit of ``count`` records. A future with an exception gives unknown results."""
     try:
         return stored.result()
     except asyncio.CancelledError:
         return (PublishUnknown("the log closed before it answered"),) * count
-    except Exception:  # noqa: BLE001 - whatever it was, the sender is owed an answer
+    except Exception:  # noqa: BLE001 - the sender needs an answer, whatever the error was
         _log.exception("a log raised instead of answering")
         return (PublishUnknown("the log failed while it stored the event"),) * count

@@ -1,5 +1,6 @@
-"""Word to the operator: what happened to a subscription, and what operators did, as events on a topic of one's
-choice."""
+"""Notify operators: events about subscriptions and about actions of operators, on a topic that the operator
+chooses.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +23,22 @@ AUDITED: Mapping[str, str] = MappingProxyType(
         "refusal": "audited-refusal",
     }
 )
-"""By ``AuditEntry.kind``."""
+"""The kind of the operator event for each ``AuditEntry.kind``."""
 
 
 class Notify(Protocol):
-    """Never waits and never raises: who calls it delivers events."""
+    """A function that reports to operators. It never waits and never raises, because its callers deliver events."""
 
     def __call__(self, kind: str, subject: str, detail: Mapping[str, object], /) -> None:
-        """``kind``: one of the words above. ``subject``: the subscription; of spools the route; of audited kinds the operation. ``detail``: members of the event's data, as JSON has them;
-        ``cause`` is told wherever there is one. Never anything of an event's data."""
+        """Report something to operators.
+
+        Args:
+            kind: One of the constants of this module.
+            subject: The subscription; for spools the route; for audit entries the operation.
+            detail: The members of the operator event's data, as JSON values. ``cause`` is included if there
+                is one; data of users' events never is.
+        """
 
 
 def silence(kind: str, subject: str, detail: Mapping[str, object], /) -> None:
-    """Where nobody wants to hear of it."""
+    """Report nothing, if no operator events are configured."""

@@ -1,4 +1,4 @@
-"""Where deliveries go: one attempt at a time."""
+"""The interface of sinks, to which events are delivered in single attempts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from app.interfaces.kept import HttpExchange
 from app.model.message import Message
 
 
-class Outgoing(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """One attempt: what the sink is to write in its own way and send.
+class Outgoing(msgspec.Struct, frozen=True, gc=False):  # an instance can be in no reference cycle
+    """The request of one attempt, which the sink writes in its own form.
 
-    ``message``  as it came from its log: the record's key goes on as it is (K11).
-    ``decoded``  the event in it; None for a record that is no CloudEvent and is to be copied.
-    ``timeout``  seconds in total, answer included.
-    ``lane``     the queue that it stands in: no other of it is under way.
+    Attributes:
+        message: The message from its log. The record key is kept.
+        decoded: The event. None for a record that is no CloudEvent and is copied.
+        timeout: The seconds for the whole attempt, with its answer.
+        lane: The lane. No other attempt of this lane is running.
     """
 
     message: Message
@@ -31,25 +32,25 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
 
 
 class SinkAnswer(msgspec.Struct, frozen=True):
-    """What came back; of a broker, what HTTP would have answered. ``status`` None: none came; ``fault`` then says what happened.
+    """The result of one attempt. The result of a broker is expressed as an HTTP status.
 
-    ``fault``        ``timeout``, ``dns``, ``connect``, ``tls``, ``reset``, ``blocked-address``,
-                     ``bad-request`` (the request itself cannot be sent), ``unwritable`` (the event
-                     cannot be written as it should be), ``token`` (no access token was granted),
-                     ``no-consent`` (the handshake is required), ``proxy``, ``reply`` (the event that it
-                     answered with could not be published), ``full`` and ``store`` (a queue to pull
-                     from takes nothing now), or "".
-    ``detail``       words of this side, which may be logged: nothing that the target said.
-    ``unsent``       no byte of the request was sent, where ``fault`` alone does not say so: a time-out may
-                     end a connection that is being made.
-    ``retry_after``  the raw header value, unparsed.
-    ``body``         what the target said, clipped to the response bound, without credentials of ours.
-    ``hold``         seconds that the sink itself asks to be left alone, for ``detail``: it is not held
-                     against the event.
-    ``exchange``     the request to a webhook and its answer, as they may be shown; None where they are not kept, which
-                     they are of a failure, or of all attempts.
-    ``headers``      of a webhook's answer, as they came. ``cut``: its body goes on beyond the response bound, or
-                     broke off.
+    Without a status, ``fault`` is ``timeout``, ``dns``, ``connect``, ``tls``, ``reset``, ``blocked-address``
+    or ``proxy``. Skybridge's own faults are ``bad-request`` (the request cannot be sent) and ``unwritable``
+    (the event cannot be encoded). Others are ``token`` (no access token), ``no-consent`` (the handshake is
+    required) and ``reply`` (the reply event could not be published). A pull queue that accepts nothing gives
+    ``full`` or ``store``.
+
+    Attributes:
+        status: The status of the answer. None if none came.
+        fault: The code of the failure, or "".
+        detail: The failure in words of Skybridge, safe to log, without text of the target.
+        retry_after: The raw header Retry-After.
+        body: The body of the answer, shortened to the response limit, without Skybridge's credentials.
+        hold: The seconds that the sink asks to wait. Such a wait does not count as a failure of the event.
+        headers: The headers of a webhook's answer.
+        cut: True if the answer's body was longer than the response limit, or broke off.
+        exchange: The request to a webhook and its answer. None if they are not stored.
+        unsent: True if no byte of the request was sent, for example if the time-out came while connecting.
     """
 
     status: int | None
@@ -68,54 +69,58 @@ class SinkAnswer(msgspec.Struct, frozen=True):
 
 
 Asking: TypeAlias = Coroutine[Any, Any, SinkAnswer]
-"""What is awaited for an answer."""
+"""An awaitable answer of a sink."""
 
 
 def unwritable(why: str) -> SinkAnswer:
-    """Of an event that cannot be written as its subscription wants: waiting will not change that."""
+    """Return the answer for an event that cannot be encoded as its subscription demands. A retry would not help."""
     return SinkAnswer(None, "unwritable", why)
 
 
 async def answered(answer: SinkAnswer) -> SinkAnswer:
-    """Where an answer is awaited that is known already."""
+    """Return an answer that is known already, for callers that await one."""
     return answer
 
 
 class Sink(Protocol):
-    """Sends one attempt. Holds no policy; never raises for what a target can do to it."""
+    """A target of deliveries. It decides no policy, and never raises for anything that a target can do."""
 
-    def send(self, outgoing: Outgoing) -> Asking: ...
+    def send(self, outgoing: Outgoing) -> Asking:
+        """Return the coroutine that makes one attempt."""
 
     def pace(self) -> float:
-        """Seconds until the target allows another attempt; 0 when it does now."""
+        """Return the seconds until the target's rate permits another attempt, or 0."""
         return 0.0
 
     def when_ready(self, ready: Callable[[], None]) -> None:  # noqa: ARG002 - most never call it
-        """``ready`` is to be called where what the sink asked to be left alone for (``hold``) ends before
-        its time."""
+        """Register a function to call if the wait that the sink requested (``hold``) ends early."""
         return
 
     def queued(self) -> int:
-        """Events that wait in it, as they were counted last; none where it sends them on."""
+        """Return the number of events that wait in the sink, as last counted. Only a pull queue has any."""
         return 0
 
     async def stop(self) -> None:
-        """What is its own ends; what it was given is its giver's."""
+        """Close what the sink created itself."""
         return
 
 
 class JoiningSink(Sink, Protocol):
-    """One that takes several events in one request (``batch``). ``send`` makes the same request of one."""
+    """A sink that can send several events in one request (setting ``batch``). ``send`` makes such a request with
+    one event.
+    """
 
     def piece(self, outgoing: Outgoing) -> Piece | None:
-        """The event as a part of such a request; None for one that has to go alone."""
+        """Return the event as a part of a batch request, or None if it must be sent alone."""
 
     def room(self) -> int:
-        """How many events such a request may have now; at least one."""
+        """Return the most events that a batch request may have now, at least one."""
         return sys.maxsize
 
     async def send_together(
         self, pieces: Sequence[Any], within: float, beside: Sequence[Header] = ()
     ) -> SinkAnswer:
-        """One answer for all of them, which ``piece`` made. ``within``: seconds in total. ``beside``: headers of the request, which
-        are of no event."""
+        """Send one request with several events within ``within`` seconds, and return its answer for all of them.
+
+        ``pieces`` are the results of ``piece``. The headers ``beside`` belong to the request and to no event.
+        """

@@ -1,7 +1,7 @@
-"""What must outlive a process beside the log: one protocol a concern, all of them on one ``Store``.
+"""The interface of the store: data that outlives a process and is not in the log, one protocol per purpose.
 
-Every write is durable when it returns and may be repeated. Times are an argument (``now_ms``), so that
-tests can move them. Raises StoreUnavailable when the store does not answer in time.
+Every write is durable when it returns, and may be repeated. Callers pass the time (``now_ms``), so that tests
+can control it. Methods raise StoreUnavailable if the store does not answer in time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.model.metadata import Health
 
 
 class Owners(Protocol):
-    """The owner of a partition, for the writes that are fenced by it (rule 5)."""
+    """The owners of partitions, by which the store refuses writes of an earlier owner."""
 
     async def own(
         self,
@@ -27,53 +27,72 @@ class Owners(Protocol):
         *,
         newest: bool = False,
     ) -> None:
-        """Called on assignment: from now on writes under any other epoch are stale. ``newest``: raises
-        StaleOwner where a greater epoch is noted, for logs whose epochs grow; else the last to ask owns."""
+        """Record the owner's epoch after an assignment: writes with any other epoch are refused from now on.
+
+        With ``newest``, for logs whose epochs grow, raises StaleOwner if a greater epoch is recorded.
+        """
 
 
 class DeadLetters(Protocol):
+    """Messages that Skybridge gave up."""
+
     async def add(self, letter: kept.DeadLetter, parked: int | None = None) -> None:
-        """Unique by (subscription, broker, topic, partition, position): a second write of the same is no
-        error and changes nothing. ``parked``: id of the row that it was until now, which goes in the
-        same step. A stale epoch raises StaleOwner, a full store StoreFull.
+        """Store a dead letter, unless one for the same subscription, partition and position exists.
+
+        Raises StaleOwner for an old epoch, and StoreFull.
+
+        Args:
+            letter: The dead letter.
+            parked: The id of its parked row, which is deleted in the same transaction.
         """
 
     async def find(
         self, choice: kept.LetterChoice, limit: int = 100, before: int | None = None
     ) -> list[kept.DeadLetter]:
-        """The newest first; ``before``: only those with a lower id, for the next page."""
+        """Return matching dead letters, newest first. With ``before`` only those with a lower id, for the next
+        page.
+        """
 
     async def count(self, choice: kept.LetterChoice) -> Mapping[tuple[str, str], int]:
-        """(subscription, cause) to count."""
+        """Return the number of dead letters by subscription and cause."""
 
     async def count_over_time(
         self, choice: kept.LetterChoice, every_ms: int
     ) -> Mapping[tuple[int, str], int]:
-        """(start of an interval of ``every_ms``, cause) to count, for intervals that have any. They are
-        counted from the epoch."""
+        """Return the number of dead letters by start of the interval (ms since 1970) and cause, without empty
+        intervals.
+        """
 
     async def discard(self, choice: kept.LetterChoice) -> int:
-        """How many are gone for good."""
+        """Delete matching dead letters, and return their number."""
 
     async def redrive(
         self, choice: kept.LetterChoice, *, rate: float, now_ms: int, limit: int
     ) -> int:
-        """The oldest ``limit`` of them become redriven rows, in one step, due one after the other at
-        ``rate`` a second (0: at once), behind those already on their way; how many there were. Their
-        attempts begin again at 1."""
+        """Move the oldest ``limit`` matching dead letters to redriven rows, in one transaction, and return their
+        number.
+
+        They become due one after the other at ``rate`` per second (0: at once), after earlier redriven rows.
+        Their attempts begin at 1 again.
+        """
 
 
 class ParkedMessages(Protocol):
-    async def park(self, rows: Sequence[kept.Parked], *, numbered: bool = False) -> None:
-        """All or none. A row that is there already stays as it is. StaleOwner, StoreFull.
+    """Messages that wait in the store for their next attempt."""
 
-        ``numbered``: the log has no lasting places, so the offset of each is the next number of its
-        partition, above all that were ever given there."""
+    async def park(self, rows: Sequence[kept.Parked], *, numbered: bool = False) -> None:
+        """Store all rows or none. An existing row stays unchanged. Raises StaleOwner or StoreFull.
+
+        Args:
+            rows: The rows.
+            numbered: The log has no lasting positions: each row gets the next free number of its partition as
+                offset.
+        """
 
     async def lanes(
         self, subscription: str, broker: str, partitions: Collection[Partition]
     ) -> Mapping[Partition, Mapping[bytes, kept.ParkedLane]]:
-        """Of those that were parked, not of those redriven."""
+        """Return the parked lanes of the partitions. Redriven rows are not counted."""
 
     async def rows(
         self,
@@ -86,8 +105,10 @@ class ParkedMessages(Protocol):
         limit: int,
         epoch: int | None = None,
     ) -> list[kept.Parked]:
-        """The oldest of a lane whose offset is above ``after`` (-1: any); none that was redriven.
-        ``epoch``: of the reader's ownership, which their messages then bear; None: that of the writer."""
+        """Return the oldest rows of a lane whose offset is above ``after`` (-1: any), without redriven ones.
+
+        Their messages get the epoch ``epoch`` of the reader, or keep that of the writer (None).
+        """
 
     async def redriven(
         self,
@@ -97,18 +118,20 @@ class ParkedMessages(Protocol):
         *,
         limit: int,
     ) -> list[kept.Parked]:
-        """Those of these partitions, also before they are due; the longest due first. A row is left out while an
-        earlier letter of its lane is due later. ``epochs``: of the reader's ownership of each, which their
-        messages then bear."""
+        """Return redriven rows of these partitions, due or not, in the order in which they are due.
+
+        A row is left out while an earlier dead letter of its lane is due later. The messages get the reader's
+        epochs.
+        """
 
     async def unpark(self, rows: Sequence[kept.Parked]) -> None:
-        """They are finished. ``message.epoch`` fences: StaleOwner."""
+        """Delete finished rows. Raises StaleOwner if the epoch of a message is old."""
 
     async def defer(self, row: kept.Parked) -> None:
-        """Its steps, attempts, due time, cause and detail are these now. StaleOwner."""
+        """Store steps, attempts, due time, cause and detail of a row. Raises StaleOwner."""
 
     async def count(self) -> Mapping[str, kept.ParkedCount]:
-        """By subscription, redriven ones included."""
+        """Return the number of parked rows and keys by subscription, with redriven rows."""
 
     async def find(
         self,
@@ -117,110 +140,144 @@ class ParkedMessages(Protocol):
         after: int = 0,
         event_id: str | None = None,
     ) -> list[kept.Parked]:
-        """In order of id, above ``after``."""
+        """Return rows with an id above ``after``, in order of id."""
 
     async def keys(self, subscription: str | None = None, limit: int = 100) -> list[kept.ParkedKey]:
-        """Return the keys whose oldest row was written first; redriven rows included. The oldest row of each has no
-        body: a thousand may have a MiB each."""
+        """Return the keys whose oldest row was written first, with redriven rows.
+
+        The oldest row of each key has no body, because a thousand bodies may have a MiB each.
+        """
 
 
 class Attempts(Protocol):
+    """The newest attempts of deliveries, stored for operators to look at."""
+
     async def add(
         self, attempts: Sequence[kept.Attempt], latest: Sequence[kept.Attempt] = ()
     ) -> None:
-        """``latest``: successes, each in the place of whatever success its subscription had."""
+        """Store attempts. Each of ``latest``, a success, replaces the previous success of its subscription."""
 
     async def find(self, choice: kept.AttemptChoice, limit: int = 100) -> list[kept.Attempt]:
-        """The newest first."""
+        """Return matching attempts, newest first."""
 
     async def trim(self, *, before_ms: int, most: int) -> int:
-        """Rows beyond the retention or the cap go, the oldest first; how many."""
+        """Delete the oldest attempts above the retention or the maximum, and return their number."""
 
 
 class SubscriptionRegistry(Protocol):
-    async def all(self) -> list[kept.StoredSubscription]: ...
+    """Subscriptions that were created by the API."""
 
-    async def get(self, subscription: str) -> kept.StoredSubscription | None: ...
+    async def all(self) -> list[kept.StoredSubscription]:
+        """Return all subscriptions."""
+
+    async def get(self, subscription: str) -> kept.StoredSubscription | None:
+        """Return one subscription, or None."""
 
     async def put(
         self, subscription: str, document: bytes, *, expected: int | None, now_ms: int
     ) -> kept.StoredSubscription:
-        """``expected``: the version that is replaced, 0 for one that is not there yet, None for
-        whichever is. VersionConflict otherwise."""
+        """Store a subscription. Raises VersionConflict if its version is not ``expected`` (0: new, None: any)."""
 
     async def delete(self, subscription: str, *, expected: int | None) -> bool:
-        """False: there was none. Its halt, commands, consents, replays, parked and offered rows go too; dead
-        letters stay until somebody discards them."""
+        """Delete a subscription with its halt, commands, consents, replays, parked and pulled rows. Dead letters
+        stay.
+
+        Returns False if there was none.
+        """
 
     async def clear(self, subscription: str) -> None:
-        """The same rows of a subscription that is not there, which its worker wrote until it had ended: one
-        that is made later under its id must not inherit them. Nothing of one that is there."""
+        """Delete such rows of a subscription that is already deleted, which its worker wrote until it ended.
+
+        A later subscription with the same id must not inherit them. An existing subscription is not changed.
+        """
 
     async def revision(self) -> int:
-        """Grows with every change of a subscription, a halt, a command, a replay or a redrive, and with a
-        consent: cheap to ask."""
+        """Return a number that grows with every change of subscriptions, halts, commands, replays, redrives and
+        consents.
+
+        It is cheap to ask for.
+        """
 
 
 class Halts(Protocol):
-    async def all(self) -> Mapping[str, kept.Halt]: ...
+    """The subscriptions that an operator paused, or that are disabled after an answer 410."""
+
+    async def all(self) -> Mapping[str, kept.Halt]:
+        """Return all halts by subscription."""
 
     async def halt(
         self, subscription: str, kind: Literal["paused", "disabled"], cause: str, now_ms: int
     ) -> None:
-        """Stays through restarts. A disabled one that is paused stays disabled."""
+        """Store that a subscription is paused or disabled, across restarts. A disabled one that is paused stays
+        disabled.
+        """
 
-    async def allow(self, subscription: str) -> None: ...
+    async def allow(self, subscription: str) -> None:
+        """Delete the halt of a subscription."""
 
 
 class Commands(Protocol):
+    """Commands of the API to workers."""
+
     async def ask(self, command: kept.Command) -> int:
-        """Its id."""
+        """Store a command for the worker of its subscription, and return its id."""
 
     async def take(self, subscriptions: Collection[str], now_ms: int) -> list[kept.Command]:
-        """Each is handed to one taker only."""
+        """Return commands for these subscriptions. Each command is given to one worker only."""
 
-    async def answer(self, command: int, answer: bytes) -> None: ...
+    async def answer(self, command: int, answer: bytes) -> None:
+        """Store the worker's answer to a command, by the id of the command."""
 
-    async def get(self, command: int) -> kept.Command | None: ...
+    async def get(self, command: int) -> kept.Command | None:
+        """Return one command, or None."""
 
 
 class Consents(Protocol):
-    """Addresses at which webhooks may consent later (spec 5.3), each under a digest of its key. Whichever
-    gateway is called, the process that asked the webhook learns of it."""
+    """Callback addresses at which webhooks may consent later, each under a digest of its key.
+
+    Any gateway may receive the call; the process that asked the webhook learns of it here.
+    """
 
     async def open(self, digest: bytes, subscription: str, *, until_ms: int, now_ms: int) -> None:
-        """It ends at ``until_ms``, when it is closed, or with its first call.
-        A second write of the same is no error and changes nothing."""
+        """Store an open address until ``until_ms``, its closing or its first call. A repeated write has no effect."""
 
     async def call(self, digest: bytes, rate: str | None, now_ms: int) -> bool:
-        """A webhook consents there; ``rate``: its raw ``WebHook-Allowed-Rate``. False: no such address
-        is open, and nothing was written."""
+        """Store the consent of a webhook with its raw ``WebHook-Allowed-Rate``. Returns False if no such address
+        is open.
+        """
 
     async def take(self, digests: Collection[bytes]) -> Mapping[bytes, str | None]:
-        """The rates of those that were called. Each is handed out once."""
+        """Return the rates of addresses that were called. Each is returned once."""
 
     async def close(self, digest: bytes) -> Mapping[bytes, str | None]:
-        """As ``take``, of one that ends now."""
+        """Close an address, and return its rate if it was called and not taken yet."""
 
 
 class Replays(Protocol):
-    async def ask(self, replays: Sequence[kept.Replay]) -> list[int]:
-        """Of one subscription. Their ids; none, and nothing kept, while it has others under way."""
+    """Ranges of partitions that are delivered again."""
 
-    async def all(self, subscription: str | None = None) -> list[kept.Replay]: ...
+    async def ask(self, replays: Sequence[kept.Replay]) -> list[int]:
+        """Store the replays of one subscription, and return their ids. Returns none, and stores nothing, while
+        it has others.
+        """
+
+    async def all(self, subscription: str | None = None) -> list[kept.Replay]:
+        """Return all replays, or those of one subscription."""
 
     async def save(self, replay: kept.Replay, epoch: int) -> None:
-        """Its ``next`` and ``done``. StaleOwner when the partition has a newer owner."""
+        """Store ``next`` and ``done`` of a replay. Raises StaleOwner if the partition has a newer owner."""
 
-    async def end(self, replay: int) -> None: ...
+    async def end(self, replay: int) -> None:
+        """Delete a replay."""
 
 
 class PullQueue(Protocol):
-    """Messages that wait to be pulled, with Event Grid's words. A lane hands out one at a time, its oldest;
-    a lock that ran out is free again."""
+    """Messages of pull queues. A lane gives out one message at a time, the oldest. An expired lock makes it free
+    again.
+    """
 
     async def offer(self, rows: Sequence[kept.Offered]) -> None:
-        """As ``ParkedMessages.park``."""
+        """Store all messages or none. An existing one stays unchanged. Raises StaleOwner or StoreFull."""
 
     async def receive(
         self,
@@ -232,77 +289,88 @@ class PullQueue(Protocol):
         now_ms: int,
         consumer: str = "",
     ) -> list[kept.Offered]:
-        """The oldest that are free, each under a token of its own. The one that goes beyond
-        ``most_bytes``, of bodies and headers, is the last."""
+        """Lock and return the oldest free messages, each with a lock token of its own.
+
+        The message that exceeds ``most_bytes`` (bodies and headers) is the last one.
+        """
 
     async def at(
         self, subscription: str, broker: str, partition: Partition, position: str
     ) -> kept.Offered | None:
-        """The row of one message, by an index."""
+        """Return the row of one message by its position, or None."""
 
     async def named(self, event_id: str, most: int) -> list[kept.Offered]:
-        """Of an event with this id, among the newest ``most`` rows, which are walked."""
+        """Return the rows with this event id among the newest ``most`` rows."""
 
     async def locked(
         self, subscription: str, tokens: Sequence[str], now_ms: int
     ) -> list[kept.Offered]:
-        """Those whose token holds."""
+        """Return the rows whose lock tokens are valid."""
 
     async def acknowledge(
         self, subscription: str, tokens: Sequence[str], now_ms: int
     ) -> Mapping[str, bool]:
-        """Finished. False for a token whose lock ran out or that there is none of."""
+        """Delete the rows of these tokens. Each token maps to False if its lock expired or it does not exist."""
 
     async def release(
         self, subscription: str, tokens: Sequence[str], *, delay_ms: int, now_ms: int
     ) -> Mapping[str, bool]:
-        """Free again after ``delay_ms``."""
+        """Unlock the rows of these tokens, free again after ``delay_ms``. Each token maps to False if it is not
+        valid.
+        """
 
     async def renew(
         self, subscription: str, tokens: Sequence[str], *, lock_ms: int, now_ms: int
-    ) -> Mapping[str, bool]: ...
+    ) -> Mapping[str, bool]:
+        """Extend the locks of these tokens. Each token maps to False if it is not valid."""
 
     async def bury(self, letters: Mapping[str, kept.DeadLetter], now_ms: int) -> Mapping[str, bool]:
-        """By token: rejected ones become dead letters in one step."""
+        """Move the rows of these tokens to dead letters in one transaction. Each token maps to False if it is
+        not valid.
+        """
 
     async def worn_out(
         self, subscription: str, *, most_deliveries: int, now_ms: int
     ) -> list[kept.Offered]:
-        """Free ones that were handed out so often, locked under a token of the caller's to be buried."""
+        """Lock and return free rows with at least ``most_deliveries`` deliveries, for the caller to make dead
+        letters of.
+        """
 
     async def count(self, subscription: str) -> int:
-        """How many wait, locked or not."""
+        """Return the number of messages in the queue, locked or not."""
 
 
 class OffsetStore(Protocol):
-    """Where groups are in logs that keep no places for them (streams of RabbitMQ). Every write is durable
-    when it returns, and fenced by the epoch of the ownership under which it is made (rule 5).
-    StoreUnavailable when nothing is known of it.
+    """Committed positions of groups, for logs that store none (streams of RabbitMQ).
+
+    Every write is durable when it returns, and is refused under the epoch of an earlier owner.
     """
 
     async def offsets(
         self, broker: str, group: str, partitions: Collection[Partition]
     ) -> Mapping[Partition, kept.Commit]:
-        """Those that the group has."""
+        """Return the committed positions of a group."""
 
     async def start_offsets(
         self, broker: str, group: str, commits: Mapping[Partition, kept.Commit]
     ) -> None:
-        """Where the group begins in partitions where it has no place yet; the others stay."""
+        """Store the first position of a group in partitions without a committed one."""
 
     async def own_offsets(
         self, broker: str, group: str, epoch: int, partitions: Collection[Partition]
     ) -> Mapping[Partition, kept.Commit]:
-        """As ``offsets``, and from now on this epoch owns these, whatever was noted before."""
+        """Record this epoch as the owner of the partitions, and return their committed positions."""
 
     async def save_offsets(
         self, broker: str, group: str, epoch: int, commits: Mapping[Partition, kept.Commit]
     ) -> None:
-        """StaleOwner when some have another owner: those stay as they are, the others are saved."""
+        """Store committed positions. Raises StaleOwner if some partitions have another owner; the others are
+        stored.
+        """
 
 
 class Store(Protocol):
-    """All of it, in one database."""
+    """All protocols of the store, in one database."""
 
     owners: Owners
     letters: DeadLetters
@@ -317,6 +385,11 @@ class Store(Protocol):
     offsets: OffsetStore
     audit: AuditTrail
 
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def health(self) -> Health: ...
+    async def start(self) -> None:
+        """Open the database of the store."""
+
+    async def stop(self) -> None:
+        """Close the database of the store."""
+
+    async def health(self) -> Health:
+        """Return the health of the store's database."""

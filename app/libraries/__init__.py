@@ -1,5 +1,7 @@
-"""Shell. Libraries whose undocumented names are used: which versions are known, and the cure for another (ADR 0046).
+"""Shell. Adapters of libraries whose undocumented names are used. Each knows which versions it was tested with
+(ADR 0046).
 
-``versions`` the guard of every adapter · ``httpx_client`` httpx without its command line. The other adapters stand
-where their library is at home: ``brokers.aiokafka_adapter``, ``gateway.uvicorn_adapter``, ``pipeline.spark_adapter``.
+``versions`` checks the version for every adapter, and ``httpx_client`` imports httpx without its command
+line. Other adapters are in the package that uses their library: ``brokers.aiokafka_adapter``,
+``gateway.uvicorn_adapter``, ``pipeline.spark_adapter``.
 """

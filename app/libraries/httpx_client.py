@@ -1,13 +1,13 @@
-"""httpx without its own command line, which it imports where it can: rich and pygments with it.
+"""Import httpx without its own command line, which would load rich and pygments.
 
 ================ =================================================================================================
 undocumented     gain
 ================ =================================================================================================
-``httpx._main``  220 ms of CPU of each command that asks a service (122 against 343 ms for the import alone)
+``httpx._main``  220 ms of CPU in each command that asks a service (122 against 343 ms for the import alone)
 ================ =================================================================================================
 
-The public alternative is a plain ``import httpx``. Nothing stays patched: the command line is out of reach while
-httpx is imported, and then no more. A version without ``httpx._main`` needs no cure: it is only slower to import.
+The public alternative is a plain ``import httpx``. The command line is hidden only while httpx is imported. A
+version without ``httpx._main`` works too, and is only slower to import.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 _COMMAND_LINE = "httpx._main"
 
 if "httpx" not in sys.modules:
-    sys.modules[_COMMAND_LINE] = None  # type: ignore[assignment]  # an ImportError, which httpx expects
+    sys.modules[_COMMAND_LINE] = None  # type: ignore[assignment]  # makes the import fail, which httpx expects
 
 import httpx  # noqa: E402
 

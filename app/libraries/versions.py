@@ -1,4 +1,4 @@
-"""The guard of an adapter: a library of another version than the known ones may lack what the adapter uses."""
+"""Check that a library has a version with which its adapter was tested."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from app.errors import SetupError
 
 
 def demand(package: str, known: tuple[str, ...], adapter: str) -> None:
-    """Raise SetupError if the installed ``package`` is of another version.
+    """Raise SetupError if the installed ``package`` has another version than the tested ones.
 
     Args:
-        package: name of the distribution.
-        known: beginnings of the versions that the adapter was tested with, such as ``0.14``.
-        adapter: file that holds the undocumented names.
+        package: The name of the distribution.
+        known: Prefixes of the tested versions, such as ``0.14``.
+        adapter: The file with the undocumented names.
     """
     found = version(package)
     if not any(f"{found}.".startswith(f"{each}.") for each in known):

@@ -59,7 +59,9 @@ class Identity(msgspec.Struct, frozen=True, gc=False):  # an instance can be in 
 
 
 Identify = Callable[[CloudEvent, str], Identity | None]
-"""A function from an event and its producer's name to the identity. None for an opaque document without attributes."""
+"""A function from an event and its producer's name to the identity. None for a document whose attributes are
+unknown.
+"""
 
 
 def compile_identity(route: Route) -> Identify | None:

@@ -83,7 +83,7 @@ class Rules(Generic[T]):
         self._by_type: dict[str | None, tuple[tuple[Predicate, T], ...]] = {}
 
     def first(self, event: CloudEvent) -> T:
-        """Return the value of the first matching route. Raises NoRoute."""
+        """Return the compiled value of the first matching route. Raises NoRoute."""
         ordered = self._ordered
         if len(ordered) > FEW:
             kind = event.attributes.get("type")
@@ -95,13 +95,15 @@ class Rules(Generic[T]):
         raise NoRoute(event)
 
     def first_of_all(self, run: Run) -> T | None:
-        """Return the route that all events of a batch take, or None if it may differ between them."""
+        """Return the compiled value of the route that all events of a batch take, or None if it may differ
+        between them.
+        """
         if self._read is None or not run.has_one(self._read):
             return None
         return self.first(run[0].event)
 
     def named(self, name: str, event: CloudEvent | None = None) -> T:
-        """Return the value of the route with this name.
+        """Return the compiled value of the route with this name.
 
         Its filters are evaluated only if ``event`` is given, for a producer with limited rights. Raises
         UnknownRoute or NoRoute.
@@ -131,5 +133,5 @@ class Rules(Generic[T]):
         return bool(self._ordered)
 
     def __iter__(self) -> Iterator[T]:
-        """Return an iterator over the values of all routes."""
+        """Return an iterator over the compiled values of all routes."""
         return (made for _, made in self._ordered)

@@ -34,7 +34,7 @@ Evaluator = Callable[[CloudEvent], T]
 
 
 def compile_node(node: nodes.ExpressionNode) -> Evaluator[Value]:
-    """Return the evaluator of an expression."""
+    """Return the evaluator of an expression: a function from an event to its value."""
     match node:
         case nodes.Constant():
             return _constant(node.value)

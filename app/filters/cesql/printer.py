@@ -10,7 +10,7 @@ from app.filters.cesql.values import Value, to_text
 
 
 def node_text(node: nodes.ExpressionNode) -> str:
-    """Return the text of an expression."""
+    """Return the text of an expression tree."""
     match node:
         case nodes.Constant():
             return _constant(node.value)
