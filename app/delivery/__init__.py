@@ -1,10 +1,12 @@
-"""Pure. Decides about a message on its way out; never sends, waits or reads a clock.
+"""Pure. Decides about a message on its way out, without sending, waiting or reading a clock.
 
-``lanes`` says who may be sent next, ``parked_lanes`` which keys wait in the store and ``lane_id`` under
-what name, ``outcomes`` what an answer means, ``backoff`` how long to wait, ``event_age`` what is too old,
-``endpoint`` whether the target may be sent to at all, ``plan`` draws the conclusion, ``offsets`` says
-how far a partition is finished, ``fair_share`` who may take how much, ``expiry`` whether a pause lasts too
-long, ``address_guard`` which addresses a webhook may have. ``signing`` and ``verifying`` are the two
-sides of a signature, ``handshake`` what consent is and ``rate`` how it is kept to.
-Moments are seconds on whatever clock the caller uses throughout; chance is an argument in [0, 1).
-"""
+``lanes`` decides which event is sent next. ``parked_lanes`` has the keys that wait in the store, and ``lane_id``
+makes their ids. ``outcomes`` classifies an answer, and ``plan`` decides what follows from it. ``backoff`` computes
+waits, and ``event_age`` finds events that are too old. ``endpoint`` is the circuit breaker of a target.
+
+``offsets`` has the finished messages of a partition. ``fair_share`` divides bounds between subscriptions.
+``expiry`` warns when a pause lasts too long. ``address_guard`` checks the addresses of webhooks. ``signing`` and
+``verifying`` are the two sides of a signature. ``handshake`` reads the consent of a webhook, and ``rate`` keeps its
+rate.
+
+Times are seconds on the clock of the caller. Random numbers are arguments in [0, 1)."""

@@ -1,12 +1,11 @@
-"""Which addresses a webhook may have. Read after the name was resolved, for every connection.
+"""Check which addresses a webhook may have. The sinks call this for each connection, after the name was resolved.
 
-``ipaddress.is_global`` is not enough: it calls NAT64 and 6to4 forms of loopback and metadata
-addresses global (reliability 4.3), so what is forbidden is listed here. An IPv6 address must be
-global unicast and nothing of the list; an IPv4 address inside an IPv6 one is judged as itself.
+The attribute is_global of ipaddress is not enough, because NAT64 and 6to4 forms of loopback and metadata addresses
+are global for it. So the forbidden networks are listed here. An IPv6 address must be global unicast and not listed. An IPv4
+address inside an IPv6 address is checked as IPv4.
 
-``allow_private`` names what is allowed all the same: networks (``127.0.0.0/8``, ``fd00::/8``) and
-hosts (``hooks.internal``, ``*.svc.cluster.local``). Plain http goes only to what it names.
-"""
+``allow_private`` names exceptions: networks (``127.0.0.0/8``, ``fd00::/8``) and hosts (``hooks.internal``,
+``*.svc.cluster.local``). Plain http is allowed only to these."""
 
 from __future__ import annotations
 
@@ -60,13 +59,21 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class _Named(msgspec.Struct, frozen=True):
+    """The parsed entries of ``allow_private``."""
+
     networks: tuple[IPv4Network | IPv6Network, ...]
     hosts: tuple[str, ...]
 
 
 def allowed(address: str, host: str, allow_private: Sequence[str], *, plain: bool = False) -> bool:
-    """Whether a connection to ``address``, found for ``host``, may be made. ``plain``: by http
-    rather than https, which only what ``allow_private`` names may have."""
+    """Return True if a connection to an address may be made.
+
+    Args:
+        address: the address to which ``host`` was resolved.
+        host: the host of the URL.
+        allow_private: networks and hosts that are allowed although private, or by http.
+        plain: whether the URL is http, which only hosts in ``allow_private`` may have.
+    """
     if _host_named(host, _parse(tuple(allow_private)).hosts):
         return True
     judged = _judged(address)
@@ -81,18 +88,18 @@ def allowed(address: str, host: str, allow_private: Sequence[str], *, plain: boo
 def may_reach(
     host: str, allow_private: Sequence[str], *, plain: bool, proxied: bool = False
 ) -> bool | None:
-    """Return whether a target may be reached, as far as its host tells before any look-up.
+    """Return whether a target may be reached, as far as its host shows before name resolution.
 
-    ``check`` and the API ask this at the desk, and the sinks before they connect, so both refuse the same.
+    ``check``, the API and the sinks all call this, so that they refuse the same targets.
 
     Args:
-        host: as ``read_url`` returns it.
+        host: the host as ``read_url`` returns it.
         allow_private: networks and hosts that may be reached although private, or by http.
-        plain: by http rather than https.
-        proxied: a proxy finds the addresses of names.
+        plain: whether the URL is http rather than https.
+        proxied: whether a proxy resolves names.
 
     Returns:
-        None where the addresses that the name has will decide.
+        None if the addresses of the name will decide.
     """
     if is_literal(host):
         return not host.endswith(".") and allowed(host, host, allow_private, plain=plain)
@@ -104,8 +111,10 @@ def may_reach(
 
 
 def is_literal(host: str) -> bool:
-    """Return True for an address rather than a name, also in the spellings that only resolvers know (``127.1``,
-    ``0x7f000001``, ``2130706433``): the guard refuses what it cannot read, and a full stop at the end."""
+    """Return True if the host is an address rather than a name.
+
+    This includes spellings that only resolvers read (``127.1``, ``0x7f000001``, ``2130706433``), also with a final
+    full stop. The guard refuses spellings that it cannot read."""
     if is_address(host):
         return True
     last = host.rstrip(".").rpartition(".")[2]
@@ -113,13 +122,14 @@ def is_literal(host: str) -> bool:
 
 
 def is_address(host: str) -> bool:
-    """Return True for an address in a spelling that the guard reads."""
+    """Return True if the host is an address in a spelling that the guard reads."""
     return _judged(host) is not None
 
 
 def host_allowed(host: str, entries: Iterable[str]) -> bool:
-    """Whether ``entries`` name this host: by a pattern, or, for a literal address, by a network.
-    For a name whose addresses are still to be found, False says only "not by its name"."""
+    """Return True if an entry names this host, by a host pattern or by a network for a literal address.
+
+    For a name, False means only that no pattern matches. Its resolved addresses may still be allowed."""
     named = _parse(tuple(entries))
     judged = _judged(host)
     return _host_named(host, named.hosts) or (
@@ -133,7 +143,7 @@ def _host_named(host: str, patterns: Iterable[str]) -> bool:
 
 
 def _judged(address: str) -> IPv4Address | IPv6Address | None:
-    """The address that traffic would really reach; None for what is no address."""
+    """Return the address that traffic would reach, or None if the text is not an address."""
     text = _bare(address)
     try:
         parsed = ip_address(text.partition("%")[0] if ":" in text else text)
@@ -159,7 +169,7 @@ def _bare(host: str) -> str:
 
 
 def _label(label: str) -> str:
-    """Return a label of a host or pattern as requests have it: IDNA."""
+    """Return one label of a host or pattern in IDNA form, as requests have it."""
     if label.isascii():
         return label
     try:

@@ -1,4 +1,4 @@
-"""How long to wait: the schedule with full jitter, and Retry-After as the target wrote it."""
+"""Compute waits: the retry schedule with full jitter, and the time of a Retry-After header."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from email.utils import parsedate_tz
 
 
 def scheduled_wait(schedule: Sequence[float], step: int, jitter: float) -> float | None:
-    """Seconds before the attempt after ``step`` earlier failures; None when the schedule is spent.
+    """Return the seconds to wait after ``step`` earlier failures, or None if the schedule is used up.
 
-    Full jitter: anything from nothing up to the step's wait, so that events that failed together
-    do not come back together. ``jitter`` is in [0, 1).
-    """
+    The wait is between 0 and the step's wait (full jitter), so that events that failed together do not return
+    together. ``jitter`` is in [0, 1)."""
     return schedule[step] * jitter if step < len(schedule) else None
 
 
 def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -> str:
-    """What becomes of events that wait when its schedule is another, in words for a person; empty unless
-    waits go: an event that has used all that are left is given up at its next failure."""
+    """Return a warning for ``plan`` if a shorter schedule makes waiting events dead letters, else "".
+
+    An event whose failures use up the new schedule becomes a dead letter at its next failure."""
     if len(new) >= len(old):
         return ""
     return (
@@ -27,25 +27,27 @@ def shortened(subscription: str, old: Sequence[object], new: Sequence[object]) -
     )
 
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries at a store or topic that refuses
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds between tries of a store or topic that refuses
 
 
 def try_again_in(failures: int, jitter: float) -> float:
-    """Seconds until a store or topic is asked again, that has refused so often in a row."""
+    """Return the seconds until the next try of a store or topic that has refused ``failures`` times in a row."""
     return doubling(FIRST_WAIT, LONGEST_WAIT, failures, jitter)
 
 
 def doubling(first: float, longest: float, failures: int, jitter: float) -> float:
-    """Seconds after the ``failures``-th failure in a row: doubled each time up to ``longest``, then
-    between half and all of it."""
+    """Return an exponential backoff in seconds after the ``failures``-th failure in a row.
+
+    The ceiling doubles from ``first`` up to ``longest``. The result is between half of it and all of it, by
+    ``jitter`` in [0, 1)."""
     ceiling: float = min(longest, first * 2.0 ** min(failures - 1, 32))
     return ceiling * (1 + jitter) / 2
 
 
 def retry_after(value: str, now: float) -> float | None:
-    """The moment that a Retry-After header names, never before ``now`` (wall clock, seconds since
-    the epoch); None when it says nothing that can be read. Both forms of RFC 9110 10.2.3 (W6).
-    """
+    """Return the time that a Retry-After header names, in seconds since the epoch and never before ``now``.
+
+    Both forms of RFC 9110 10.2.3 are read. Return None if the value is neither."""
     text = value.strip()
     if text.isascii() and text.isdecimal():
         return now + float(text)
@@ -54,5 +56,8 @@ def retry_after(value: str, now: float) -> float | None:
         return None
     try:
         return max(now, float(timegm(date[:6]) - (date[9] or 0)))
-    except (ValueError, OverflowError):  # a 40th of May, an offset of hundreds of digits
+    except (
+        ValueError,
+        OverflowError,
+    ):  # such as the 40th of May, or an offset of hundreds of digits
         return None

@@ -1,4 +1,4 @@
-"""Many of the same told as few: the first at once, the others counted until a window is over."""
+"""Coalesce repeated notifications: the first is sent at once, the others are counted until a window ends."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _Window:
 
 
 class Coalescer(Generic[K]):
-    """At most one word about a key in ``seconds``; every occurrence is in one of them."""
+    """Counts occurrences by key, and reports each key at most once in ``seconds``. Every occurrence is reported."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._windows: dict[K, _Window] = {}
 
     def add(self, key: K, now: float) -> int:
-        """How many to tell of now: 1 for the first in long, 0 while its window is open."""
+        """Count an occurrence. Return the number to report now: 1 if no window of the key is open, else 0."""
         window = self._windows.get(key)
         if window is None:
             self._windows[key] = _Window(now + self._seconds)
@@ -33,16 +33,18 @@ class Coalescer(Generic[K]):
         return 0
 
     def due(self, now: float) -> dict[K, int]:
-        """Keys whose window is over, with what came in it. Each of them has a new one; a key that was
-        quiet has none."""
+        """Return the keys whose window has ended, with their counts.
+
+        Each returned key gets a new window. A key without occurrences in its window is removed."""
         over = [key for key, window in self._windows.items() if window.until <= now]
         return self._close(over, now)
 
     def rest(self, now: float) -> dict[K, int]:
-        """All that was not told yet, windows over or not."""
+        """Return all counts that were not reported yet, also those of open windows."""
         return self._close(list(self._windows), now)
 
     def next_due(self) -> float | None:
+        """Return when the next window ends, or None without open windows."""
         return min((window.until for window in self._windows.values()), default=None)
 
     def _close(self, keys: list[K], now: float) -> dict[K, int]:

@@ -1,33 +1,29 @@
-"""Whether the target of a subscription may be sent to at all (rule 6 of delivery).
+"""The circuit breaker of one webhook endpoint.
 
 ::
 
               most attempts fail, Retry-After, unreachable   the time is over
     FLOWING ───────────────────────────────────► PAUSED ──────────────────────► PROBING
-       ▲                                           ▲                               │ one attempt
-       │                 answered                  │    failed: a longer pause     │
+       ▲                                           ▲                               | one attempt
+       |                 answered                  |    failed: a longer pause     |
        └───────────────────────────────────────────┴──────────────────────────────┘
 
-While it does not flow nothing is consumed and nothing is copied: the log is the buffer. Attempts
-that end in a pause take no step of any event's schedule, so that an outage of the endpoint does not
-turn into dead letters. *Most attempts* needs several keys: one event that always fails is that
-event's trouble, goes through its own schedule, and never stops the others.
+While the breaker is not flowing, nothing is consumed or copied: the log is the buffer. Attempts that end in a pause
+use no step of any event's schedule, so an outage causes no dead letters. *Most attempts* needs several keys. One
+event that always fails goes through its own schedule and never stops the others.
 
-A target that cannot be reached pauses at once: no byte of a request was sent, so no event can be at fault.
-While other attempts are answered it can be reached, and only part of what is behind it is gone: then the
-caller lets the one lane wait, and nothing is noted here.
+An unreachable target pauses at once. No byte of a request was sent, so no event can be at fault. While other
+attempts are answered, only a part of the target is unreachable. Then the caller lets one lane wait and the breaker
+does not change.
 
-Some events may fail wherever the target stands, and be all that is held: then only an event that was
-never tried can tell. Once a few probes have failed in a row it is ``doubtful``, and where none such is
-held, some are taken.
+Some events may fail at any endpoint, and all held events may be of this kind. After a few failed probes in a row
+the endpoint is ``doubtful``. Then some events that were never tried are consumed, if none is held.
 
-A Retry-After is honoured to the second; a pause the breaker chose starts at 1 s and doubles up to
-60 s while probes fail.
+A Retry-After is honoured to the second. A pause that the breaker chose starts at 1 s and doubles up to 60 s while
+probes fail.
 
-After a pause that an answered probe ended it starts slowly: one attempt at a time, and twice as many
-each time that so many were answered, until the caller's own cap is reached. A target that just came
-back is not met by all that waited for it.
-"""
+After an answered probe the endpoint starts slowly. One attempt is in flight at first, then twice as many after each
+full round of answers, up to the caller's own bound. So a recovering target does not get all events at once."""
 
 from __future__ import annotations
 
@@ -37,49 +33,57 @@ from collections.abc import Hashable
 
 from app.delivery.backoff import doubling
 
-RECENT = 20  # attempts that are looked back on
-FEWEST = 10  # attempts before anything is concluded from them
-MOST = 0.8  # share of them that failed
-KEYS = 3  # different keys among the failed
+RECENT = 20  # attempts that are considered
+FEWEST = 10  # attempts before the share of failures counts
+MOST = 0.8  # share of failed attempts that opens the breaker
+KEYS = 3  # different keys among the failed attempts
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds
 
 
 class BreakerState(enum.Enum):
+    """The states of the circuit breaker."""
+
     FLOWING = "flowing"
     PAUSED = "paused"
     PROBING = "probing"
 
 
 class Endpoint:
-    """The breaker of one subscription. ``now`` is monotonic seconds, ``jitter`` in [0, 1). ``most``:
-    attempts at a time at which the slow start is over."""
+    """Circuit breaker of one webhook endpoint. Times are monotonic seconds, and ``jitter`` is in [0, 1).
+
+    ``flow`` is the state. ``until`` is the end of the pause, and ``cause`` its reason. ``allowed`` is the number of
+    attempts in flight during the slow start, else None.
+
+    Args:
+        most: the number of attempts in flight at which the slow start ends.
+    """
 
     def __init__(self, most: int = 64) -> None:
         self._most = most
-        self._recent: deque[Hashable | None] = deque(maxlen=RECENT)  # failed key, None: answered
+        self._recent: deque[Hashable | None] = deque(
+            maxlen=RECENT
+        )  # key of a failure; None: answered
         self._failures_in_a_row = 0
         self._probes_failed = 0  # in a row
         self.flow = BreakerState.FLOWING
         self.until = 0.0
-        self._not_before = (
-            0.0  # moment until which the target asks to wait, or the breaker chose to
-        )
+        self._not_before = 0.0  # end of the pause that the target asked for or the breaker chose
         self.cause = ""
-        self.allowed: int | None = None  # attempts at a time while it starts slowly; None: any
+        self.allowed: int | None = None  # attempts in flight during the slow start; None: any
         self._answered = 0  # since ``allowed`` grew
 
     @property
     def doubtful(self) -> bool:
-        """Whether what failed may be the events that were tried, rather than the target."""
+        """Return True if the failures may be caused by the tried events rather than by the target."""
         return self._probes_failed >= KEYS
 
     @property
     def waits_for_sink(self) -> bool:
-        """Whether only the sink asks to wait: the target is not at fault."""
+        """Return True if only the sink asked to wait, and the target is not at fault."""
         return self.flow is not BreakerState.FLOWING and self.until > self._not_before
 
     def answered(self, *, probe: bool) -> None:
-        """The target dealt with a request, whether it liked the event or not."""
+        """Note that the target processed a request, whatever it decided about the event. A probe ends the pause."""
         self._recent.append(None)
         if probe:
             self._recent.clear()
@@ -90,8 +94,16 @@ class Endpoint:
             self._grow(self.allowed)
 
     def failed(self, key: Hashable, code: str, now: float, jitter: float, *, probe: bool) -> bool:
-        """The target is at fault. True: it is paused now, and this attempt is not held against the
-        event."""
+        """Note a failed attempt. Return True if the endpoint is paused, so that the attempt uses no step of the
+        event.
+
+        Args:
+            key: the key of the lane.
+            code: the code of the failure, for the cause.
+            now: the monotonic time in seconds.
+            jitter: a random number in [0, 1).
+            probe: whether the attempt was the probe.
+        """
         self._recent.append(key)
         self._probes_failed += probe
         if not probe and self.flow is BreakerState.FLOWING and not self._most_failed():
@@ -104,8 +116,7 @@ class Endpoint:
         return True
 
     def unreached(self, cause: str, now: float, jitter: float, *, probe: bool) -> float:
-        """Pause, because an attempt ended before the first byte of its request. Return when the pause is
-        over. The events that were tried are not in doubt."""
+        """Pause, because an attempt ended before the first byte of its request. Return the end of the pause."""
         if probe or self.flow is BreakerState.FLOWING:
             self._failures_in_a_row += 1
             pause = doubling(FIRST_PAUSE, LONGEST_PAUSE, self._failures_in_a_row, jitter)
@@ -114,32 +125,32 @@ class Endpoint:
         return self.until
 
     def asked_to_wait(self, until: float, cause: str, *, by_sink: bool = False) -> None:
-        """By Retry-After (W6), or by the sink: nobody sends before ``until``."""
-        if not by_sink:  # it says nothing about the events that were tried
+        """Pause until ``until``, because the target (Retry-After) or the sink asked for it."""
+        if not by_sink:  # a pause of the sink has no meaning for the tried events
             self._probes_failed += self.flow is BreakerState.PROBING
             self._not_before = max(self._not_before, until)
         if self.flow is not BreakerState.PAUSED or until > self.until:
             self._pause(until, cause)
 
     def sink_is_ready(self, now: float) -> None:
-        """What the sink waited for is there: of its pauses nothing is left."""
+        """End the pause that the sink requested."""
         if self.flow is BreakerState.PAUSED:
             self.until = max(now, min(self.until, self._not_before))
 
     def probe_if_due(self, now: float) -> bool:
-        """True: the pause is over, and exactly one attempt may be made now, with ``probe=True``."""
+        """Return True if the pause is over, and expect exactly one attempt with ``probe=True``."""
         if self.flow is not BreakerState.PAUSED or now < self.until:
             return False
         self.flow = BreakerState.PROBING
         return True
 
     def probe_came_to_nothing(self, until: float) -> None:
-        """The attempt never reached the target: another may be made at ``until``."""
+        """Pause until ``until``, because the probe did not reach the target."""
         self._pause(until, self.cause)
 
     def nothing_to_probe(self) -> None:
-        """No event is held that could be sent: consume again. The look back stays, so that a few
-        more failures pause it at once."""
+        """Resume consumption, because no held event can be sent as a probe. A few more failures pause again at
+        once."""
         self.flow, self.cause = BreakerState.FLOWING, ""
 
     def _grow(self, allowed: int) -> None:

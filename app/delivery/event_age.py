@@ -1,11 +1,11 @@
-"""Whether an event is too old to be tried at all; looked at before each attempt.
+"""Decide whether an event is too old for another attempt. Checked before each attempt.
 
 =====================================  ==================================  ========================
-of the event                           and the subscription says           then
+event                                  setting of the subscription         result
 =====================================  ==================================  ========================
-its ``expirytime`` is over             ``expirytime: honour``              finished, ``expired``
-it came into its log too long ago      ``max_age``                         dead letter ``max-age``
-it waits in the store for too long     ``parked.retention``                ``parked-too-long``
+expired: its ``expirytime`` is over    ``expirytime: honour``              finished, ``expired``.
+old: entered its log too long ago      ``max_age``                         dead letter ``max-age``.
+parked too long                        ``parked.retention``                ``parked-too-long``.
 =====================================  ==================================  ========================
 """
 
@@ -19,7 +19,7 @@ MAX_AGE, PARKED_TOO_LONG = "max-age", "parked-too-long"
 
 
 class Ages(msgspec.Struct, frozen=True):
-    """What a subscription says of age, in seconds. ``honour``: the event's own ``expirytime``."""
+    """The age limits of a subscription, in seconds. ``honour`` is True if the event's own ``expirytime`` applies."""
 
     retention: float
     max_age: float | None = None
@@ -27,11 +27,13 @@ class Ages(msgspec.Struct, frozen=True):
 
     @property
     def matters(self) -> bool:
-        """Whether the age of an event that does not wait in the store is looked at."""
+        """Return True if an event outside the store can be too old."""
         return self.honour or self.max_age is not None
 
     def expired(self, expirytime: str | None, now: float) -> bool:
-        """``expirytime`` is RFC 3339; one that cannot be read, or has no zone, expires nothing."""
+        """Return True if the event's ``expirytime`` (RFC 3339) is over.
+
+        A value that cannot be read or has no time zone never expires."""
         if not self.honour or expirytime is None:
             return False
         try:
@@ -41,8 +43,13 @@ class Ages(msgspec.Struct, frozen=True):
         return moment.tzinfo is not None and moment.timestamp() <= now
 
     def too_old(self, came_ms: int, parked_ms: int | None, now: float) -> str:
-        """The cause of its dead letter, or "". ``came_ms``: when it came into its log; ``parked_ms``: since
-        when it waits in the store, None where it does not."""
+        """Return the cause of the dead letter for an event that is too old, else "".
+
+        Args:
+            came_ms: when the event entered its log, in ms since the epoch.
+            parked_ms: when it was parked, in ms since the epoch; None if it is not in the store.
+            now: the wall clock, in seconds.
+        """
         if self.max_age is not None and now - came_ms / 1000 > self.max_age:
             return MAX_AGE
         if parked_ms is not None and now - parked_ms / 1000 > self.retention:

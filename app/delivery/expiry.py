@@ -1,10 +1,8 @@
-"""Whether a pause will outlast what the log keeps (rule 6), although no log says for how long it keeps.
+"""Detect that a pause will outlast the retention of a log, although logs do not report their retention.
 
-The rule needs no setting: *since the pause began the log has dropped at least as much as it still keeps
-before our place.* If it goes on like that, our events begin to expire after as long again as the pause
-has lasted already; so there is as much time left to act as there was warning. A log that dropped
-nothing, or whose positions are no numbers, gives no reason for alarm.
-"""
+There is no setting. The alarm is raised when the log has dropped, since the pause began, at least as much as it
+still keeps before the subscription's position. At that rate, events of the subscription begin to expire after as
+long again as the pause has lasted. A log that dropped nothing, or whose positions are not numbers, raises no alarm."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from app.model.message import Partition
 
 
 class RetainedExtent(msgspec.Struct, frozen=True):
-    """Of one partition: the earliest position that the log has, and the first that we have not finished."""
+    """The earliest position that a partition has, and the first position that the subscription has not finished."""
 
     earliest: int
     committed: int
@@ -25,8 +23,14 @@ class RetainedExtent(msgspec.Struct, frozen=True):
 def expiring(
     begun: Mapping[Partition, RetainedExtent], now: Mapping[Partition, RetainedExtent]
 ) -> list[tuple[Partition, int]]:
-    """The partitions whose events expire soon, with how many are left before the first of ours; 0 or
-    less: some did already. ``begun``: as it was when the pause began."""
+    """Return the partitions whose events expire soon, with the number of positions before the first unfinished one.
+
+    The number is 0 or less if events have expired already.
+
+    Args:
+        begun: the extents when the pause began.
+        now: the extents now.
+    """
     found = []
     for partition, extent in now.items():
         if partition not in begun:

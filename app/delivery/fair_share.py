@@ -1,15 +1,13 @@
-"""A bound of the process, shared fairly between its subscriptions: attempts in flight, bytes held.
+"""Share a bound of the process fairly between its subscriptions: attempts in flight, or held bytes.
 
-Half of it is divided evenly: that is each one's *own* part, always there for it, whatever the others
-do. The other half, and what nobody uses of the own parts beyond that, is lent to the first that asks.
-So one target that hangs takes at most half of all from the others, and the bound holds at any
-moment::
+Half of the bound is divided evenly. This *own* part of each subscription is always available to it. The other half,
+and unused units, go to the first subscription that asks. So one slow target takes at most half from the others, and
+the bound holds at any moment::
 
     taken by one beyond its own part   ≤   bound - taken by all - own parts not used by the others
 
-One unit is always granted where none is held: an event larger than a part must be delivered too.
-All steps are O(1) but for ``join`` and ``leave``, which are O(members).
-"""
+A subscription that holds nothing may always take one unit, because an event larger than a part must be delivered
+too. All steps are O(1), except ``join`` and ``leave`` in O(members)."""
 
 from __future__ import annotations
 
@@ -17,34 +15,37 @@ from collections.abc import Hashable
 
 
 class FairShares:
-    """``bound``: units for all together."""
+    """Units of one bound, shared fairly between members. ``bound`` is the number of units of all members together."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._taken: dict[Hashable, int] = {}
         self._total = 0
-        self._unused = 0  # of the own parts, over all members
-        self.own = bound  # the part of each member
+        self._unused = 0  # units of the own parts of all members
+        self.own = bound  # units of the own part of each member
 
     @property
     def total(self) -> int:
+        """Return the units that all members have taken."""
         return self._total
 
     def rebound(self, bound: int) -> None:
-        """What is taken beyond it is given back in its own time."""
+        """Set a new bound. Units beyond it stay taken until the members give them back."""
         self._bound = bound
         self._share_out()
 
     def join(self, member: Hashable) -> None:
+        """Add a member, which makes the own part of each member smaller."""
         self._taken.setdefault(member, 0)
         self._share_out()
 
     def leave(self, member: Hashable) -> None:
+        """Remove a member and give back its units."""
         self._total -= self._taken.pop(member, 0)
         self._share_out()
 
     def may(self, member: Hashable, units: int = 1) -> bool:
-        """Whether ``member`` may take so many now."""
+        """Return True if the member may take this number of units now."""
         taken = self._taken.get(member)
         if taken is None:
             return False
@@ -55,13 +56,14 @@ class FairShares:
         return self._total + units + others <= self._bound
 
     def take(self, member: Hashable, units: int = 1) -> None:
+        """Count units that the member takes, or gives back if negative."""
         taken = self._taken.get(member)
-        if taken is None:  # it left already
+        if taken is None:  # the member has left
             return
         own, after = self.own, taken + units
         self._taken[member] = after
         self._total += units
-        if taken < own and after < own:  # as nearly always
+        if taken < own and after < own:  # the usual case
             self._unused -= units
         else:
             self._unused += max(0, own - after) - max(0, own - taken)

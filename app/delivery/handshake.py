@@ -1,9 +1,7 @@
-"""The abuse protection of the webhook specification, as a sender (spec 5.3): what is asked, and
-whether an answer is consent.
+"""The abuse protection of the webhook specification, for the sender: request headers and consent.
 
-Consent is ``WebHook-Allowed-Origin`` with ``*`` or exactly the name that was asked for, and nothing
-else: neither a status nor a header of CORS, nor a name that merely begins like ours.
-"""
+Consent is ``WebHook-Allowed-Origin`` with ``*`` or exactly the requested name. A status, a CORS header, or a name
+that only begins with the requested one is no consent."""
 
 from __future__ import annotations
 
@@ -18,23 +16,29 @@ ALLOWED_ORIGIN = "WebHook-Allowed-Origin"
 ALLOWED_RATE = "WebHook-Allowed-Rate"
 _ANY = "*"
 _REDIRECT = 3  # hundreds of a status
-_DIGITS = 9  # of a rate; more is no rate that anybody reaches
+_DIGITS = 9  # of a rate; a longer rate has no effect
 
 
 class Consent(msgspec.Struct, frozen=True):
-    """``rate``: deliveries a minute; None for as many as we like."""
+    """The consent of a webhook. ``rate`` is the allowed number of deliveries per minute, or None without a limit."""
 
     rate: int | None = None
 
 
 class ConsentRefusal(msgspec.Struct, frozen=True):
-    """``why``: for people."""
+    """The answer of a webhook that is no consent. ``why`` is the reason, for an operator."""
 
     why: str
 
 
 def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, str], ...]:
-    """The headers of the OPTIONS request. ``callback``: URL, or "" for none."""
+    """Return the headers of the OPTIONS request.
+
+    Args:
+        origin: the DNS name of the sender.
+        rate: the requested deliveries per minute, or None.
+        callback: the URL at which the target may consent later, or "".
+    """
     asked = [(ORIGIN, origin)]
     if rate is not None:
         asked.append((RATE, str(rate)))
@@ -46,8 +50,14 @@ def questions(origin: str, rate: int | None, callback: str) -> tuple[tuple[str, 
 def consent(
     status: int, headers: Mapping[str, str], origin: str, asked_rate: int | None
 ) -> Consent | ConsentRefusal:
-    """What the answer grants. ``headers``: their names in lower case. Without a rate the one that
-    was asked for applies, the letter's own relaxation."""
+    """Return the consent that an answer grants, or why it grants none.
+
+    Args:
+        status: the status of the answer.
+        headers: the headers by names in lower case.
+        origin: the requested name.
+        asked_rate: the requested rate, which applies if the answer has none.
+    """
     if status // 100 == _REDIRECT:
         return ConsentRefusal(f"status {status}: a redirect is no consent")
     allowed = headers.get(ALLOWED_ORIGIN.lower(), "").strip()
@@ -57,8 +67,10 @@ def consent(
 
 
 def granted(rate: str | None, asked: int | None) -> Consent | ConsentRefusal:
-    """By the text of a rate, where the origin is allowed. One that is no positive number says that something is
-    wrong there: it is no consent."""
+    """Return the consent with the given rate, for an allowed origin.
+
+    A rate that is not a positive number is no consent, because the target must be misconfigured. Without a rate the
+    requested one applies."""
     if rate is None:
         return Consent(asked)
     rate = rate.strip()
@@ -67,5 +79,5 @@ def granted(rate: str | None, asked: int | None) -> Consent | ConsentRefusal:
     if not (rate.isascii() and rate.isdecimal() and rate.strip("0")):
         return ConsentRefusal(
             f"{ALLOWED_RATE} is not a positive number"
-        )  # what it is may be an echo
+        )  # the value is not repeated: it may be an echo of the request
     return Consent(int(rate) if len(rate) <= _DIGITS else None)

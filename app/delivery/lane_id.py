@@ -1,15 +1,14 @@
-"""What a message is in line with, as bytes that the store keeps: the same in every process and release.
+"""Lane ids: bytes that identify the queue of a message. The store keeps them, so they never change.
 
-One character for the kind, then what tells lanes of that kind apart. Topics and numbers come before
-the key, the topic with its length, so that no two lanes share a text::
+The first character is the kind. The topic precedes the key with its length, so that no two lanes have the same id::
 
-    k<number>:<bytes of topic>:<topic>:<key>     the record key, within its partition
-    a<value>                                     the value of ``order_by``, wherever it comes from
+    k<number>:<bytes of topic>:<topic>:<key>     the record key, within its partition.
+    a<value>                                     the value of ``order_by``, from any partition.
     p<number>:<bytes of topic>:<topic>:<bytes of producer>:<producer>:<key>
-                                                 the record key of one producer
-    q<bytes of producer>:<producer>:<value>      the value of ``order_by`` of one producer
-    o<number>:<bytes of topic>:<topic>:<position>  no order: a lane of its own
-    d<digest>                                    of one of these that is longer than an index takes
+                                                 the record key of one producer.
+    q<bytes of producer>:<producer>:<value>      the value of ``order_by`` of one producer.
+    o<number>:<bytes of topic>:<topic>:<position>  no order: a lane of its own.
+    d<digest>                                    any of these that is too long for an index
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from hashlib import sha256
 
 from app.model.message import Partition
 
-LONGEST = 1_000  # bytes; PostgreSQL has no index over more than 2,700, its other columns included
+LONGEST = 1_000  # bytes; an index entry of PostgreSQL has at most 2,700, other columns included
 
 
 def lane_id(
@@ -29,10 +28,18 @@ def lane_id(
     position: str,
     producer: bytes | None = None,
 ) -> bytes:
-    """Rule 3 of delivery. ``attribute``: the value, of an attribute or in the data, that the subscription orders by, which then is all
-    that counts; ``key``: of the record. With neither, each message stands alone: by its position, which no other message has; offsets of
-    RabbitMQ begin again in each channel. An empty key is a key. ``producer``: where each producer has lanes of its own, its name; empty
-    where it is not known."""
+    """Return the id of the lane of a message.
+
+    A message without key and value has no order. Its position identifies its lane, because offsets of RabbitMQ are
+    not unique.
+
+    Args:
+        key: the key of the record, or None. An empty key is a key.
+        attribute: the value of ``order_by``, which has precedence over the key, or None.
+        partition: the partition of the message.
+        position: the position of the message.
+        producer: the producer's name if each producer has lanes of its own, empty if unknown; else None.
+    """
     owner = None if producer is None else b"%d:%b:" % (len(producer), producer)
     if attribute is not None:
         value = attribute.encode("utf-8", "surrogatepass")

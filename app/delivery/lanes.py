@@ -1,11 +1,11 @@
-"""What may be sent next: one in flight per key, many keys at once (rule 3 of delivery).
+"""The queues of events by key: one event in flight per key, many keys at once.
 
-A lane is the queue of one key. It is *ready*, *in flight* (its head is being sent, in one request with
-it perhaps a few of those behind) or *waiting* (its head is to be tried again later), never two of
-these, which is the whole guarantee of order.
-Ready lanes take turns, so that a key with many events cannot starve the others. All steps are O(1)
-but for waits, which cost O(log waiting), and ``oldest``, ``holding`` and ``drop``, which walk the lanes.
-"""
+A lane is the queue of one key. It is *ready*, *in flight* or *waiting* (for the next attempt of its head). It is
+never in two of these states, which guarantees the order. A request in flight has the head of the lane, and may have
+some of the events that follow the head.
+
+Ready lanes take turns, so that a key with many events cannot starve the others. All steps are O(1), except waits in
+O(log waiting), and ``oldest``, ``holding`` and ``drop`` in O(lanes)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READY, _IN_FLIGHT, _WAITING = "ready", "in flight", "waiting"
 
 
 class Lane(Generic[Item]):
-    """The queue of one key; its head is the event being delivered. Only ``Lanes`` changes it."""
+    """The queue of one key; its head is the next event to deliver. Only ``Lanes`` changes it."""
 
     __slots__ = ("items", "key", "ready_at", "sending", "since", "state", "until", "wait")
 
@@ -28,14 +28,15 @@ class Lane(Generic[Item]):
         self.key = key
         self.items: deque[Item] = deque()
         self.state = _READY
-        self.since = since  # the turn at which it was last tried, or made
-        self.wait = 0  # which of the waits is its own; 0: none
-        self.until = 0.0  # when that wait is over
-        self.sending = 0  # how many of its first items are on the wire, in one request
-        self.ready_at: float | None = None  # when it was first seen ready; only ``stamp`` fills it
+        self.since = since  # the turn of the last try, or of the creation
+        self.wait = 0  # the number of the current wait; 0: none
+        self.until = 0.0  # the end of the wait, in monotonic seconds
+        self.sending = 0  # how many of the first items are in flight, in one request
+        self.ready_at: float | None = None  # set by ``stamp`` only, in monotonic seconds
 
     @property
     def head(self) -> Item:
+        """Return the first item, which is delivered next."""
         return self.items[0]
 
 
@@ -53,8 +54,7 @@ class Lanes(Generic[Item]):
         self._turn = 0
 
     def add(self, key: Hashable, item: Item, before: Callable[[Item], bool] | None = None) -> None:
-        """Queue ``item`` behind the others of its key. ``before``: and before the first of these that is not on the
-        wire."""
+        """Queue an item at the end of its lane, or before the first unsent item for which ``before`` returns True."""
         lane = self._lanes.get(key)
         if lane is None:
             self._turn += 1
@@ -67,17 +67,19 @@ class Lanes(Generic[Item]):
         self._held += 1
 
     def take(self) -> Lane[Item] | None:
-        """The lane whose turn it is, now in flight; None when none is ready or the cap is reached."""
+        """Return the lane whose turn it is, now in flight. Return None if none is ready or the bound is reached."""
         if not self._ready or len(self._in_flight) >= self._concurrency:
             return None
         return self._begin_sending(self._ready.popleft())
 
     def oldest(self, among: Callable[[Item], bool] | None = None) -> Lane[Item] | None:
-        """The lane not tried for the longest time, ready or waiting: what a probe should send.
-        ``among``: only those with such a head.
+        """Return the ready or waiting lane that was tried longest ago, which a probe should send.
 
-        Longest untried rather than lowest position, so that one event that always fails cannot be
-        the only probe there ever is.
+        The lane tried longest ago is chosen, not the lowest position, so that one failing event cannot be every
+        probe.
+
+        Args:
+            among: selects lanes by their head; None selects all.
         """
         still = [lane for lane in self._lanes.values() if lane.state != _IN_FLIGHT]
         if among is not None:
@@ -87,7 +89,7 @@ class Lanes(Generic[Item]):
         return min(still, key=lambda lane: lane.since)
 
     def take_lane(self, lane: Lane[Item]) -> Lane[Item]:
-        """Out of its turn, and whatever it waits for; it must not be in flight."""
+        """Take a ready or waiting lane before its turn."""
         if lane.state == _READY:
             self._ready.remove(lane)
         else:
@@ -95,47 +97,46 @@ class Lanes(Generic[Item]):
         return self._begin_sending(lane)
 
     def find(self, key: Hashable) -> Lane[Item] | None:
-        """The lane of ``key`` if it is ready or waiting."""
+        """Return the lane of ``key`` if it is ready or waiting, else None."""
         lane = self._lanes.get(key)
         return None if lane is None or lane.state == _IN_FLIGHT else lane
 
     def take_next_of(self, lane: Lane[Item]) -> Item | None:
-        """The next item of a lane in flight, to be sent in the same request; None when it has no more."""
+        """Add the next item of a lane in flight to its request and return it, or None if the lane has no more."""
         if lane.sending >= len(lane.items):
             return None
         lane.sending += 1
         return lane.items[lane.sending - 1]
 
     def undo_take(self, lane: Lane[Item]) -> None:
-        """Undo the last ``take_next_of``: it does not fit."""
+        """Undo the last ``take_next_of``, because the item does not fit the request."""
         lane.sending -= 1
 
     def sent_items(self, lane: Lane[Item]) -> list[Item]:
-        """The items of a lane in flight that are being sent."""
+        """Return the items of a lane that are in flight."""
         return [lane.items[0]] if lane.sending == 1 else list(islice(lane.items, lane.sending))
 
     def head_only(self, lane: Lane[Item]) -> None:
-        """Those behind the head are on the wire no more."""
+        """Count only the head as in flight. The other items of the request are queued again."""
         lane.sending = 1
 
     def stamp(self, now: float) -> None:
-        """Note when lanes became ready: those without a moment stand behind those with one. O(those that
-        did since the last time)."""
+        """Set ``ready_at`` of the lanes that became ready since the last call, in O(new ready lanes)."""
         for lane in reversed(self._ready):
             if lane.ready_at is not None:
                 return
             lane.ready_at = now
 
     def next_ready(self) -> Lane[Item] | None:
-        """Whose turn it is: the one ready for longest."""
+        """Return the lane whose turn it is, without taking it, or None."""
         return self._ready[0] if self._ready else None
 
     def ready_lanes(self) -> Iterable[Lane[Item]]:
-        """In the order of their turns."""
+        """Return the ready lanes in the order of their turns."""
         return self._ready
 
     def drop_sent(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        """Forget those on the wire that are ``gone``; the lane stays in flight."""
+        """Remove the items in flight for which ``gone`` returns True, and return them. The lane stays in flight."""
         sending = [lane.items.popleft() for _ in range(lane.sending)]
         kept = [item for item in sending if not gone(item)]
         lane.items.extendleft(reversed(kept))
@@ -144,8 +145,7 @@ class Lanes(Generic[Item]):
         return [item for item in sending if gone(item)]
 
     def finish(self, lane: Lane[Item]) -> list[Item]:
-        """What is on the wire of it, which is done with; the next of its key may follow when its turn
-        comes."""
+        """Remove and return the items in flight of a lane. Its next item becomes ready."""
         items, count = lane.items, lane.sending
         self._end_sending(lane)
         done = [items.popleft() for _ in range(count)] if count != 1 else [items.popleft()]
@@ -157,19 +157,23 @@ class Lanes(Generic[Item]):
         return done
 
     def remove(self, lane: Lane[Item]) -> list[Item]:
-        """All of a lane in flight, whose head has come down; the key has none any more."""
+        """Remove a lane in flight, and return all its items."""
         self._end_sending(lane)
         del self._lanes[lane.key]
         self._held -= len(lane.items)
         return list(lane.items)
 
     def holding(self) -> list[Lane[Item]]:
-        """The lanes that wait."""
+        """Return the waiting lanes."""
         return [lane for lane in self._lanes.values() if lane.state == _WAITING]
 
     def give_back(self, lane: Lane[Item], *, first: bool = False) -> None:
-        """The head was not finished and may be sent again as soon as its turn comes. ``first``: it was not
-        tried, so its turn is the next."""
+        """Make a lane in flight ready again with its head unfinished.
+
+        Args:
+            lane: the lane.
+            first: whether its turn is next, because the head was not tried.
+        """
         self._end_sending(lane)
         if first:
             lane.state = _READY
@@ -179,7 +183,7 @@ class Lanes(Generic[Item]):
             self._make_ready(lane)
 
     def hold(self, lane: Lane[Item], until: float) -> None:
-        """The head is to be tried again at ``until``; its lane waits, the others go on."""
+        """Let a lane in flight wait until ``until`` (monotonic seconds), when its head is tried again."""
         self._end_sending(lane)
         lane.state = _WAITING
         lane.since = lane.wait = self.next_turn()
@@ -188,7 +192,7 @@ class Lanes(Generic[Item]):
         heapq.heappush(self._waits, (until, lane.wait, lane))
 
     def wake(self, now: float) -> int:
-        """Make ready the lanes whose wait is over; how many there were."""
+        """Make the lanes ready whose wait is over at ``now``, and return their number."""
         woken = 0
         while (due := self.next_due()) is not None and due <= now:
             lane = heapq.heappop(self._waits)[2]
@@ -198,13 +202,13 @@ class Lanes(Generic[Item]):
         return woken
 
     def next_due(self) -> float | None:
-        """When the next wait is over; None when nothing waits."""
+        """Return when the next wait ends (monotonic seconds), or None if no lane waits."""
         while self._waits and self._waits[0][1] != self._waits[0][2].wait:
             heapq.heappop(self._waits)  # ended early, by a probe or a drop
         return self._waits[0][0] if self._waits else None
 
     def drop(self, gone: Callable[[Item], bool]) -> list[Item]:
-        """Forget the items that are ``gone``, but for heads in flight, which land by themselves."""
+        """Remove and return the items for which ``gone`` returns True, except those in flight."""
         dropped: list[Item] = []
         for lane in tuple(self._lanes.values()):
             dropped += self._drop_from(lane, gone)
@@ -213,38 +217,41 @@ class Lanes(Generic[Item]):
         return dropped
 
     def drop_behind(self, lane: Lane[Item], gone: Callable[[Item], bool]) -> list[Item]:
-        """Forget the items of a lane in flight that are ``gone``, but for those on the wire."""
+        """Remove and return the unsent items of a lane in flight for which ``gone`` returns True."""
         dropped = self._drop_from(lane, gone)
         self._held -= len(dropped)
         return dropped
 
     def in_flight(self) -> Iterable[Item]:
-        """The items being sent at this moment."""
+        """Return the items that are in flight."""
         return [item for lane in self._in_flight for item in islice(lane.items, lane.sending)]
 
     def heads(self) -> Iterable[Item]:
-        """The first of every lane: the oldest that is held is among them."""
+        """Return the head of every lane. The oldest held item is among them."""
         return (lane.head for lane in self._lanes.values())
 
     def queues(self) -> Iterable[Iterable[Item]]:
-        """All that is held, by lane, its head first."""
+        """Return the items of every lane, each lane from its head on."""
         return (lane.items for lane in self._lanes.values())
 
     @property
     def sending(self) -> int:
+        """Return the number of lanes in flight."""
         return len(self._in_flight)
 
     @property
     def ready(self) -> int:
+        """Return the number of ready lanes."""
         return len(self._ready)
 
     @property
     def waiting(self) -> int:
+        """Return the number of waiting lanes."""
         return self._waiting
 
     @property
     def held(self) -> int:
-        """All items not yet finished."""
+        """Return the number of unfinished items."""
         return self._held
 
     @staticmethod
@@ -275,7 +282,7 @@ class Lanes(Generic[Item]):
         return lane
 
     def _end_sending(self, lane: Lane[Item]) -> None:
-        self._in_flight.remove(lane)  # KeyError: concluded twice, which is a bug
+        self._in_flight.remove(lane)  # a KeyError means that the lane was concluded twice
         lane.sending = 0
 
     def _make_ready(self, lane: Lane[Item]) -> None:
@@ -288,6 +295,6 @@ class Lanes(Generic[Item]):
         self._waiting -= 1
 
     def next_turn(self) -> int:
-        """Turns grow: who was tried at a lower one was tried longer ago."""
+        """Return the number of a new turn. A lane with a lower number was tried longer ago."""
         self._turn += 1
         return self._turn

@@ -1,8 +1,7 @@
-"""Which messages of one partition are finished, and therefore how far it may be committed (rule 2).
+"""The finished messages of one partition, and the position up to which it may be committed.
 
-A log that knows only positions gets the lowest unfinished one as its commit, and the finished runs
-above it as text in the commit's metadata, so that a restart repeats only what was really open.
-"""
+A log that knows only positions gets the lowest unfinished position as its commit. The finished offsets above it are
+text in the metadata of the commit, so that a restart repeats only unfinished messages."""
 
 from __future__ import annotations
 
@@ -13,14 +12,13 @@ METADATA_BOUND = 3_500  # bytes; Kafka's default offset.metadata.max.bytes is 4,
 _VERSION = "f1:"
 
 Run = tuple[int, int]
-"""First and last finished offset, both included."""
+"""The first and the last offset of a run of finished messages, both included."""
 
 
 class FinishedRuns:
-    """The open and the finished messages of one partition, from its commit position upwards.
+    """The unfinished and the finished messages of one partition from its commit position on.
 
-    Offsets are taken in rising order, with gaps where the log has them, and finished in any order.
-    """
+    Offsets are taken in rising order, perhaps with gaps, and are finished in any order."""
 
     def __init__(self, committed: int, finished_above: Iterable[Run] = ()) -> None:
         self._taken: deque[int] = deque()
@@ -30,11 +28,13 @@ class FinishedRuns:
 
     @classmethod
     def restore(cls, committed: int, metadata: str) -> FinishedRuns:
-        """From a commit. Metadata that is not ours is no error: it only costs repeats."""
+        """Read the runs from a commit. Metadata in another format is ignored, which only causes repeated
+        deliveries."""
         return cls(committed, decode_runs(committed, metadata))
 
     def take(self, offset: int) -> bool:
-        """Note that ``offset`` was read. False: it was finished before a restart, do not deliver it."""
+        """Note that ``offset`` was read. Return False if it was finished before a restart and must not be
+        delivered."""
         self._next = offset + 1
         self._taken.append(offset)
         if not self._was_finished(offset):
@@ -43,15 +43,15 @@ class FinishedRuns:
         return False
 
     def pass_over(self, position: int) -> None:
-        """Whatever lies before ``position`` and was not taken concerns nobody: it was filtered out
-        unseen. Read again after a restart, it is filtered out again."""
+        """Note that the messages before ``position`` that were not taken were filtered out by the log.
+
+        A restart reads and filters them again."""
         self._next = max(self._next, position)
         while self._restored and self._restored[0][1] < self._next:
             self._restored.popleft()
 
     def finish(self, offset: int) -> None:
-        """Idempotent. An offset below the commit position is nothing new; one that was not taken yet
-        says nothing about the message that will be there."""
+        """Note that the message at ``offset`` is finished. A repeated, committed or untaken offset is ignored."""
         if not self._taken or not self._taken[0] <= offset < self._next:
             return
         self._finished.add(offset)
@@ -60,26 +60,26 @@ class FinishedRuns:
 
     @property
     def commit(self) -> int:
-        """The lowest unfinished position; the next one to read when all is finished."""
+        """Return the lowest unfinished position, or the next one to read if all are finished."""
         return self._taken[0] if self._taken else self._next
 
     @property
     def window(self) -> int:
-        """Distance from the commit position to the newest one taken (rule 4)."""
+        """Return the distance from the commit position to the position after the newest taken one."""
         return self._next - self.commit
 
     @property
     def open(self) -> bool:
-        """Whether a message that was taken is not finished."""
+        """Return True if a taken message is unfinished."""
         return bool(self._taken)
 
     @property
     def next(self) -> int:
-        """The position after the newest one taken."""
+        """Return the position after the newest one that was taken."""
         return self._next
 
     def metadata(self) -> str:
-        """The finished runs above the commit position, as text for the commit."""
+        """Return the finished runs above the commit position, as text for the metadata of the commit."""
         return encode_runs(self.commit, self._runs())
 
     def _runs(self) -> Iterator[Run]:
@@ -97,7 +97,7 @@ class FinishedRuns:
                     break
         if first is not None:
             yield first, last
-        for start, end in self._restored:  # the newest one taken may lie within a run
+        for start, end in self._restored:  # the newest taken offset may be within a run
             if end >= self._next:
                 yield max(start, self._next), end
 
@@ -108,8 +108,9 @@ class FinishedRuns:
 
 
 def encode_runs(committed: int, runs: Iterable[Run]) -> str:
-    """``f1:2-4,7`` for offsets committed+2 to +4 and +7. What does not fit the bound is left out:
-    the events beyond it are delivered again after a restart, none is lost."""
+    """Return the runs as text: ``f1:2-4,7`` for the offsets committed+2 to +4 and +7.
+
+    Runs beyond 3,500 bytes are left out. Their messages are delivered again after a restart."""
     parts: list[str] = []
     size = len(_VERSION)
     for first, last in runs:
@@ -124,7 +125,7 @@ def encode_runs(committed: int, runs: Iterable[Run]) -> str:
 
 
 def decode_runs(committed: int, metadata: str) -> list[Run]:
-    """The runs of ``encode_runs``; an empty list for text that is not ours."""
+    """Return the runs that ``encode_runs`` wrote, or an empty list for any other text."""
     if not metadata.startswith(_VERSION):
         return []
     runs: list[Run] = []

@@ -1,23 +1,23 @@
-"""What operators are told, as CloudEvents of our own.
+"""Operator events: CloudEvents about Skybridge itself.
 
 ==============  ==========================================  ==========================================
 kind            type                                        when
 ==============  ==========================================  ==========================================
-disabled        dev.skybridge.subscription.disabled         its target answered 410 (W5)
-enabled         dev.skybridge.subscription.enabled          a person let it deliver again
-paused          dev.skybridge.subscription.paused           its endpoint is at fault, or a person halts it
-lagging         dev.skybridge.subscription.lagging          what it has not delivered grows old
+disabled        dev.skybridge.subscription.disabled         the target answered 410
+enabled         dev.skybridge.subscription.enabled          an operator resumed it
+paused          dev.skybridge.subscription.paused           the endpoint is at fault, or paused
+                                                            by an operator
+lagging         dev.skybridge.subscription.lagging          undelivered events are old
 dead-lettered   dev.skybridge.delivery.dead_lettered        messages were given up, counted by cause
 spooling        dev.skybridge.route.spooling                events of a route begin to wait in its spool
-spooled         dev.skybridge.route.spooled                 its spool is empty again
-audited-change  dev.skybridge.audit.change                  an operator changed something, or tried to; logins
-audited-look    dev.skybridge.audit.look                    an operator was shown event data
+spooled         dev.skybridge.route.spooled                 the spool is empty again.
+audited-change  dev.skybridge.audit.change                  a change, or a try of one, and logins.
+audited-look    dev.skybridge.audit.look                    an operator was shown event data.
 audited-refusal dev.skybridge.audit.refusal                 a token lacked the scope of a request
 ==============  ==========================================  ==========================================
 
-``subject`` is the subscription, the route of a spool, or the audited operation. It is also the partition key: what is told of one
-stays in order.
-"""
+``subject`` is the subscription, the route of a spool, or the audited operation. It is also the partition key, so
+the events of one subject stay in order."""
 
 from __future__ import annotations
 
@@ -47,7 +47,19 @@ _OF_OPERATIONS, _OF_ROUTES = "audited-", "spool"
 def make(
     kind: str, subject: str, detail: Mapping[str, object], *, id_: str, source: str, time: str
 ) -> CloudEvent:
-    """``time``: RFC 3339. Raises InvalidEvent for what is none, as for anybody else's event."""
+    """Return an operator event.
+
+    Args:
+        kind: a key of ``TYPES``.
+        subject: the subscription, route or operation.
+        detail: further members of the data.
+        id_: the id of the event.
+        source: the source of the event.
+        time: the time of the event, as RFC 3339.
+
+    Raises:
+        InvalidEvent: an attribute is not valid.
+    """
     attributes = {
         "specversion": "1.0",
         "id": id_,

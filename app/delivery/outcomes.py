@@ -1,29 +1,29 @@
-"""What an answer of a sink means. Everything that reads a status code on the way out is here. A topic
-answers as HTTP would (``sinks.topic``); its 403 is a right that is missing for every event, so it is
-listed for topics, which are retried until somebody has mended it.
+"""Classify the answer of a sink. All code that reads a status on the way out is here.
+
+A topic answers like HTTP (``sinks.topic``). Its 403 is a missing right for all events, so topics retry it until an
+operator grants the right.
 
 ==================================  ===========  ==============  =====================================
-answer                              fate         endpoint fault  clause
+answer                              fate         endpoint fault  reason
 ==================================  ===========  ==============  =====================================
-2xx                                 delivered    no              W4, 202 included
-listed in ``retry.statuses``        retry        403 404 408 429 rule 7; default 404 408 409 425 429
-410                                 disable      no              W5, rule 7: its event stays unfinished
-3xx                                 dead-letter  no              W3, rule 7: never followed, and the
-                                                                 same request meets the same redirect
-415 and every other 4xx             dead-letter  no              W7, rule 7
-5xx, and what HTTP does not define  retry        yes             rule 7
-time-out of the answer, reset       retry        yes             rule 7
-name, address guard, connect, TLS,  retry, not   yes             rule 6: nothing was sent, so no step is
-proxy, token, consent, paced        sent                         used and the target is left alone
-its reply could not be published    retry        no              rule 2: delivered is when it is stored
-request that cannot be sent         dead-letter  no              reliability 4.6: never a retry storm
-event that cannot be written        dead-letter  no              4.7: in that format, version or broker
+2xx                                 delivered    no              webhook specification 2.2, 202 too
+listed in ``retry.statuses``        retry        403 404 408 429 default list: 404 408 409 425 429
+410                                 disable      no              webhook specification 2.2: the event
+                                                                 stays unfinished
+3xx                                 dead-letter  no              redirects are never followed.
+415 and every other 4xx             dead-letter  no              webhook specification 2.2.
+5xx, and what HTTP does not define  retry        yes             a fault of the server
+time-out of the answer, reset       retry        yes             the server may have the event
+name, address guard, connect, TLS,  retry, not   yes             no byte was sent, so no step is used
+proxy, token, consent, paced        sent                         and the target is left alone
+its reply could not be published    retry        no              delivered means the reply is stored
+request that cannot be sent         dead-letter  no              a retry would fail again
+event that cannot be written        dead-letter  no              not in that format, version or broker
 ==================================  ===========  ==============  =====================================
 
-*Endpoint fault* says that the answer counts against the endpoint as a whole (``endpoint``, rule 6);
-409 and 425 speak of one event. *Not sent*: the attempt
-ended before the first byte of its request (``UNSENT``, or ``SinkAnswer.unsent`` for a time-out). A listed status wins over its own row, 410 and 415 included.
-"""
+*Endpoint fault* means that the answer counts against the endpoint as a whole (``endpoint``). The statuses 409 and
+425 concern one event. *Not sent* means that the attempt ended before the first byte of its request (``UNSENT``, or
+``SinkAnswer.unsent`` for a time-out). A listed status has precedence over its own row, also 410 and 415."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ import msgspec
 
 
 class Fate(enum.Enum):
-    """What becomes of the message by the answer alone, before the schedule has its say."""
+    """The meaning of an answer for its message, before the retry schedule is applied."""
 
     DELIVERED = "delivered"
     RETRY = "retry"
     DEAD_LETTER = "dead-letter"
     DISABLE = "disable"
-    UNSENT = (
-        "unsent"  # of an attempt that sent nothing; the message is retried, and no step is used
-    )
+    UNSENT = "unsent"  # the attempt sent nothing; the message is retried and no step is used
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True):
-    """``code`` is stable: the cause of a dead letter (``status-415``, ``timeout``). ``label`` is the
-    same with few values (``4xx``), for counters. ``reached``: False when nothing was sent at all."""
+    """The classification of an answer.
+
+    ``code`` is the stable cause of a dead letter (``status-415``, ``timeout``). ``label`` is the same with few
+    values (``4xx``), for counters. ``reached`` is False if nothing was sent."""
 
     fate: Fate
     code: str
@@ -57,7 +57,7 @@ class AttemptOutcome(msgspec.Struct, frozen=True):
 
     @property
     def unsent(self) -> bool:
-        """Whether the same request can be sent later, because no byte of it was sent now."""
+        """Return True if no byte of the request was sent, so the same request can be sent later."""
         return not self.reached and self.fate is Fate.RETRY
 
 
@@ -75,7 +75,7 @@ _STATUSES = (
     _Row(range(10_000), Fate.RETRY, endpoint_fault=True),
 )
 _ENDPOINT_STATUSES = frozenset({403, 404, 408, 429})
-AT_TOPICS = frozenset({403})  # beside the subscription's own list
+AT_TOPICS = frozenset({403})  # retried by topics in addition to the subscription's list
 _SERVER_ERRORS = range(500, 600)
 REPLY = "reply"
 UNSENT = frozenset(
@@ -89,8 +89,14 @@ _UNSENDABLE = frozenset({"bad-request", "unwritable"})
 def judge(
     status: int | None, fault: str, retried: frozenset[int], *, unsent: bool = False
 ) -> AttemptOutcome:
-    """Return the row of the table above. ``fault`` counts only where there is no status; ``retried`` is
-    the subscription's own list. ``unsent``: the sink knows that it sent no byte of the request."""
+    """Return the classification of an answer by the table of this module.
+
+    Args:
+        status: the HTTP status, or None without an answer.
+        fault: the fault of the attempt; it counts only without a status.
+        retried: the statuses that the subscription retries.
+        unsent: whether the sink knows that it sent no byte of the request.
+    """
     if status is None:
         return _judge_fault(fault, unsent=unsent)
     code, label = f"status-{status}", f"{status // 100}xx"

@@ -1,16 +1,16 @@
-"""Which lanes are parked, and which of them may be tried when (rules 4 and 5). Their events are rows of
-the store; here is one small entry a lane, so that very many may wait.
+"""The parked lanes of a subscription, and when each may be tried.
+
+Their events are rows of the store. Memory has one small entry per lane, so that very many lanes may wait.
 
 ::
 
                 parks                its head is due             its rows are gone
     (live) ──────────────► WAITING ───────────────────► DRAINED ──────────────────► (live)
-                              ▲                            │
+                              ▲                            |
                               └────────────────────────────┘
-                        its head failed again, or it is others' turn
+                    its head failed, or other lanes have a turn
 
-While a lane is here, what arrives for it goes behind its rows, never past them.
-"""
+New events of a parked lane are queued after its rows, so that none overtakes them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,21 @@ from collections.abc import Iterator
 from app.model.message import Partition
 
 START = -1  # before the first offset
-OWED = 0  # the turn of lanes that somebody parked before us: nobody was tried longer ago
+OWED = 0  # the turn of lanes that an earlier owner parked: they count as tried longest ago
 
 
 class ParkedLaneState:
-    """One lane. Only ``ParkedLanes`` changes ``places``, ``due``, ``since``, ``wait`` and ``gone``.
+    """One parked lane. Only ``ParkedLanes`` changes ``places``, ``due``, ``since``, ``wait`` and ``gone``.
 
-    ``places``   partitions it has rows in: one, but where an attribute orders across partitions.
-    ``rows``     how many there are, as far as we know: a write that was repeated counts twice.
-    ``due``      when its head may be tried, monotonic seconds.
-    ``since``    the turn at which it was last tried (``lanes``).
-    ``wait``     which of the waits is its own; 0: it is drained, not waiting.
-    ``after``    the offset of the last row that was read, in ``places[0]``; START: none was.
-    ``open``     rows that were read and are not gone from the store, nor given back to it.
-    ``writing``  rows being written at this moment.
-    ``ending``   it is being asked whether it has rows left: nothing is written meanwhile.
-    ``gone``     its partitions are others' now: whatever comes of it concerns them.
-    """
+    ``places`` are the partitions with rows of the lane: one, unless an attribute orders across partitions. ``rows``
+    is the known number of rows; a repeated write counts twice. ``due`` is when the head may be tried, in monotonic
+    seconds. ``since`` is the turn of the last try (``lanes``). ``wait`` identifies the current wait; 0 means that
+    the lane is being drained.
+
+    ``after`` is the offset of the last row that was read in ``places[0]``, or START. ``open`` counts rows that were
+    read and are neither deleted nor returned to the store. ``writing`` counts rows that are being written. While
+    ``ending`` is True, the store is asked for remaining rows and none is written. ``gone`` is True after all
+    partitions of the lane were lost."""
 
     __slots__ = (
         *("after", "due", "ending", "gone", "key", "open", "places", "rows", "since"),
@@ -58,7 +56,7 @@ class ParkedLaneState:
 
 
 class ParkedLanes:
-    """The parked lanes of one subscription, of the partitions that this process owns."""
+    """The parked lanes of one subscription in the partitions that this process owns."""
 
     def __init__(self) -> None:
         self._lanes: dict[bytes, ParkedLaneState] = {}
@@ -73,10 +71,12 @@ class ParkedLanes:
         return iter(self._lanes.values())
 
     def find(self, key: bytes) -> ParkedLaneState | None:
+        """Return the parked lane of ``key``, or None."""
         return self._lanes.get(key)
 
     def park(self, key: bytes, place: Partition, due: float, since: int = OWED) -> ParkedLaneState:
-        """The lane of ``key``, which waits from now on if it was not parked before."""
+        """Return the lane of ``key``. A lane that was not parked is added and waits until ``due`` (monotonic
+        seconds)."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = ParkedLaneState(key, place)
@@ -86,13 +86,13 @@ class ParkedLanes:
         return lane
 
     def count(self, lane: ParkedLaneState, rows: int) -> None:
-        """So many rows more, or fewer."""
+        """Add a positive or negative number of rows to the lane and the total."""
         if not lane.gone:
             lane.rows += rows
             self.rows += rows
 
     def wait(self, lane: ParkedLaneState, due: float, since: int) -> None:
-        """It is to be tried at ``due``, for the last time it was at turn ``since``."""
+        """Let the lane wait until ``due`` (monotonic seconds); ``since`` is the turn of its last try."""
         if lane.gone:
             return
         self._wait += 1
@@ -100,34 +100,36 @@ class ParkedLanes:
         heapq.heappush(self._waits, (due, lane.wait, lane))
 
     def take_due(self, now: float) -> ParkedLaneState | None:
-        """The lane that is due for longest; drained from now on, until it waits again or is live."""
+        """Take the lane that has been due for longest, or None if none is due at ``now``.
+
+        The lane is being drained until it waits again or becomes live."""
         due = self.next_due()
         if due is None or due > now:
             return None
         return self.take_lane(self._waits[0][2])
 
     def oldest(self) -> ParkedLaneState | None:
-        """The lane that waits and was not tried for the longest time: what a probe should send."""
+        """Return the waiting lane that was tried longest ago, which a probe should send, or None."""
         waiting = (lane for lane in self._lanes.values() if lane.wait)
         return min(waiting, key=lambda lane: (lane.since, lane.due), default=None)
 
     def take_lane(self, lane: ParkedLaneState) -> ParkedLaneState:
-        """Out of its turn."""
+        """Take this lane before its turn."""
         lane.wait = 0
         return lane
 
     def next_due(self) -> float | None:
-        """When the next wait is over; None when nothing waits."""
+        """Return when the next wait ends (monotonic seconds), or None if no lane waits."""
         while self._waits and self._waits[0][1] != self._waits[0][2].wait:
             heapq.heappop(self._waits)
         return self._waits[0][0] if self._waits else None
 
     def make_live(self, lane: ParkedLaneState) -> None:
-        """It has no rows any more: what arrives for it is held in memory again."""
+        """Remove a lane without rows, so that its new events are held in memory again."""
         self._forget(lane)
 
     def drop(self, partitions: set[Partition]) -> list[ParkedLaneState]:
-        """Forget what is in these partitions; the lanes that are gone with them."""
+        """Remove these partitions from all lanes. Return the lanes that have no other partitions."""
         dropped = []
         for lane in tuple(self._lanes.values()):
             left = tuple(place for place in lane.places if place not in partitions)

@@ -1,29 +1,27 @@
-"""The conclusion of an attempt: what to do with its message now. Tested as a table, no sleeping.
+"""Decide what to do with a message after an attempt. Pure, so that it is tested as a table.
 
 =============  ==============================================  ====================================
 fate           and                                             decision
 =============  ==============================================  ====================================
 delivered                                                      Settle
-dead-letter                                                    DeadLetter(code of the answer)
+dead-letter                                                    DeadLetterIt(code of the answer)
 disable                                                        Disable: the event stays unfinished
 retry          Retry-After later than now                      PauseEndpoint until then, no step
-retry          nothing was sent (``wait_unsent``)              RetryAt or Park, no step; or the endpoint
-                                                               pauses (``endpoint``)
-retry          the schedule is used up                         DeadLetter(``schedule-exhausted``)
-retry          it is parked already                            Park until then, one step taken
-retry          it may not park                                 RetryAt, one step taken
-retry          ``hold`` steps are used, or the window is half  Park until then, one step taken
-               used
-retry          otherwise                                       RetryAt, one step taken
+retry          nothing was sent (``wait_unsent``)              RetryAt or Park, no step; or the
+                                                               endpoint pauses (``endpoint``)
+retry          the schedule is used up                         DeadLetterIt(``schedule-exhausted``)
+retry          parked already                                  Park until then, one step used
+retry          may not park                                    RetryAt, one step used
+retry          ``hold`` steps are used, or half the window     Park until then, one step used
+retry          otherwise                                       RetryAt, one step used
 =============  ==============================================  ====================================
 
-RetryAt holds the lane: the events behind it wait in memory, and the partition pauses at the window
-bound. Park moves the wait, and the lane with it, to the store, and the partition goes on without them
-(rule 4). A subscription whose whole schedule holds never parks; nor does any while its endpoint is at
-fault (rule 6), or its parked rows are at their bound (rule 5): a lane that is beyond ``hold`` then parks
-afterwards.
-A dead letter by 429 honours its Retry-After too: the endpoint asked, not the event (W6).
-"""
+RetryAt holds the lane: the later events of the lane wait in memory, and the partition pauses when its window is full.
+Park moves the wait and the lane to the store, and the partition goes on.
+
+A lane does not park if the whole schedule holds it, the endpoint is at fault, or the store is at its row bound. A
+lane beyond ``hold`` then parks afterwards. The Retry-After of a 429 is honoured also if the
+event becomes a dead letter, because the endpoint asked for it."""
 
 from __future__ import annotations
 
@@ -40,43 +38,46 @@ FIRST_UNSENT, LONGEST_UNSENT = 1.0, 60.0  # seconds between attempts that send n
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """Finished: delivered."""
+    """The decision to finish a delivered message."""
 
 
 class Expire(msgspec.Struct, frozen=True):
-    """Finished without an attempt: its own ``expirytime`` is over (``event_age``)."""
+    """The decision to finish a message without an attempt, because its ``expirytime`` is over (``event_age``)."""
 
 
 class RetryAt(msgspec.Struct, frozen=True):
-    """Try again at this moment. ``step``: a step of the schedule is taken."""
+    """The decision to try again at ``at`` (monotonic seconds). ``step`` is True if a step of the schedule is used."""
 
     at: float
     step: bool = True
 
 
 class Park(msgspec.Struct, frozen=True):
-    """Its place until this moment is the store, and that of its followers too. ``step`` as of RetryAt."""
+    """The decision to store the event and its followers, and to try again at ``at`` (monotonic seconds).
+
+    ``step`` is True if a step of the schedule is used."""
 
     at: float
     step: bool = True
 
 
 class DeadLetterIt(msgspec.Struct, frozen=True):
-    """Finished once its dead letter is stored. ``cause`` is a stable code."""
+    """The decision to store a dead letter, which finishes the message. ``cause`` is a stable code."""
 
     cause: str
 
 
 class PauseEndpoint(msgspec.Struct, frozen=True):
-    """Nothing is sent to this endpoint before ``until``; the event's schedule does not move. ``sent``: False
-    where the sink did not try the event, so that it keeps its turn."""
+    """The decision to send nothing to this endpoint before ``until`` (monotonic seconds), using no step.
+
+    ``sent`` is False if the sink did not try the event, which then keeps its turn."""
 
     until: float
     sent: bool = True
 
 
 class Disable(msgspec.Struct, frozen=True):
-    """The target is gone for good (W5): the subscription stops until a person enables it."""
+    """The decision to stop the subscription until an operator resumes it, because the target answered 410."""
 
     cause: str
 
@@ -86,8 +87,7 @@ SETTLE = Settle()
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """The part of a subscription's ``retry`` that decides; waits in seconds. ``hold``: how many of them
-    hold the lane."""
+    """The settings of ``retry`` that decide, with waits in seconds. ``hold`` is how many of them hold the lane."""
 
     schedule: Sequence[float]
     retry_after_max: float
@@ -95,11 +95,12 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     @property
     def parks(self) -> bool:
+        """Return True if some waits of the schedule are beyond ``hold``, so that keys may park."""
         return self.hold < len(self.schedule)
 
 
 class WaitPlace(enum.Enum):
-    """Where the event waits now, and may wait next."""
+    """The place where an event waits now, with the places where it may wait next."""
 
     LANE = "its lane, and beyond hold the store"
     CROWDED = "its lane, but half of the window is used: next is the store"
@@ -117,8 +118,16 @@ def conclude(
     policy: RetryPolicy,
     place: WaitPlace = WaitPlace.LANE,
 ) -> Decision:
-    """``steps``: earlier failures that took one. ``asked``: the seconds a Retry-After asks for, None
-    without one. ``now``: the moment on the clock that the decision's moments are to be read on.
+    """Decide what to do with a message after an attempt.
+
+    Args:
+        outcome: the classification of the answer.
+        steps: the number of earlier failures that used a step.
+        asked: the seconds that Retry-After asks for; None without one.
+        now: the monotonic time in seconds.
+        jitter: a random number in [0, 1).
+        policy: the retry settings.
+        place: where the event waits now and may wait next.
     """
     match outcome.fate:
         case Fate.DELIVERED:
@@ -139,7 +148,7 @@ def _again(
     policy: RetryPolicy,
     place: WaitPlace,
 ) -> Decision:
-    if asked:  # a wait of nothing asks for nothing: the schedule spreads the attempts
+    if asked:  # Retry-After of 0 s asks for nothing, so the schedule applies
         return PauseEndpoint(now + asked)
     seconds = scheduled_wait(policy.schedule, steps, jitter)
     if seconds is None:
@@ -148,8 +157,16 @@ def _again(
 
 
 def wait_unsent(failures: int, now: float, jitter: float, place: WaitPlace) -> RetryAt | Park:
-    """Return the wait of a lane whose last ``failures`` attempts sent nothing while other attempts were
-    answered. No step is taken: the schedule counts what the target was asked."""
+    """Return the wait of a lane whose last attempts sent nothing while other attempts were answered.
+
+    No step is used, because the schedule counts requests that were sent.
+
+    Args:
+        failures: the number of such attempts in a row.
+        now: the monotonic time in seconds.
+        jitter: a random number in [0, 1).
+        place: where the event waits now.
+    """
     at = now + doubling(FIRST_UNSENT, LONGEST_UNSENT, failures, jitter)
     return Park(at, step=False) if place is WaitPlace.STORE else RetryAt(at, step=False)
 
@@ -163,7 +180,12 @@ def _parks(steps: int, policy: RetryPolicy, place: WaitPlace) -> bool:
 
 
 def retry_after_wait(header: str | None, wall: float, policy: RetryPolicy) -> float | None:
-    """The seconds that a Retry-After header asks for, at most ``retry_after_max``; ``wall`` is the
-    wall clock, which its second form is written against."""
+    """Return the seconds that a Retry-After header asks for, at most ``retry_after_max``, or None.
+
+    Args:
+        header: the value of the header.
+        wall: the wall clock in seconds, for the date form of the header.
+        policy: the retry settings.
+    """
     until = None if header is None else retry_after(header, wall)
     return None if until is None else min(until - wall, policy.retry_after_max)

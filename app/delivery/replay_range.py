@@ -1,4 +1,4 @@
-"""How far a range that is read again is: which of its messages are finished, and where to go on."""
+"""The progress of a replay: which messages are finished, and where to continue."""
 
 from __future__ import annotations
 
@@ -6,47 +6,46 @@ from collections import deque
 
 
 class ReplayRange:
-    """``next``  the first position that is not known to be finished: where to go on after a crash.
-    ``done``  how many are finished, or were not wanted.
-    """
+    """The progress of one replay. ``done`` counts the messages that are finished or not wanted."""
 
     def __init__(self, begin: str, done: int = 0) -> None:
         self._taken: deque[tuple[int, str]] = deque()
         self._finished: set[int] = set()
-        self._behind = begin  # where to go on when all that was taken is finished
+        self._resume_at = begin  # where to continue if all taken messages are finished
         self.done = done
 
     def restart(self) -> None:
-        """It is read again from ``next``: what was open then is taken again."""
-        self._behind = self.next
+        """Prepare to read again from ``next``, so that unfinished messages are taken again."""
+        self._resume_at = self.next
         self._taken.clear()
         self._finished.clear()
 
     def take(self, offset: int, position: str) -> None:
-        """The next message that was read, in rising order."""
+        """Add the next message that was read, in rising order of offsets."""
         self._taken.append((offset, position))
 
     def finish(self, offset: int) -> None:
-        """In any order. One that is not open any more is nothing new."""
+        """Mark the offset as done in the replay, in any order. An offset that is not open is ignored."""
         if not self._taken or not self._taken[0][0] <= offset <= self._taken[-1][0]:
             return
         self._finished.add(offset)
         while self._taken and self._taken[0][0] in self._finished:
             first, position = self._taken.popleft()
             self._finished.remove(first)
-            self._behind = _behind(position)
+            self._resume_at = _position_after(position)
             self.done += 1
 
     @property
     def is_finished(self) -> bool:
-        """Whether all that was taken is."""
+        """Return True if all taken messages are finished."""
         return not self._taken
 
     @property
     def next(self) -> str:
-        return self._taken[0][1] if self._taken else self._behind
+        """Return the position of the first unfinished message, where the replay continues after a crash."""
+        return self._taken[0][1] if self._taken else self._resume_at
 
 
-def _behind(position: str) -> str:
-    """The position after it where positions are numbers; elsewhere itself, which is then read again."""
+def _position_after(position: str) -> str:
+    """Return the next position if positions are numbers, else the same position, which is then read again."""
     return str(int(position) + 1) if position.isdecimal() else position

@@ -1,10 +1,8 @@
-"""Which events leave in one request, and when (``batch`` of a subscription).
+"""Choose the events of one request, and its time (``batch`` of a subscription).
 
-Heads of lanes first, in their turns, then more of the same lanes, one of each in turn: a busy key
-takes what is left, never another's place. Those of one lane stand in their order, and are settled in
-it. While a request gathers nothing is taken: its lanes are *ready* as any others, so that whatever
-happens meanwhile happens to them as always.
-"""
+The heads of ready lanes come first, in their turns. Then each of these lanes adds one more event in turn, so that a
+busy key does not displace others. The events of a lane keep their order. A lane is taken only when its event is
+added, so other lanes stay ready."""
 
 from __future__ import annotations
 
@@ -18,18 +16,18 @@ from app.bindings.record import Decoded
 from app.delivery.lanes import Lane, Lanes
 
 FRAME = 2  # bytes around the events of a request
-JOINT = 6  # bytes beside each, at most: a comma in JSON, a tag and a length in Protobuf
+JOINT = 6  # extra bytes per event at most: a comma in JSON, a tag and a length in Protobuf
 
 
 class Piece(Protocol):
-    """An event as a part of a request of several. ``size``: bytes in it."""
+    """An event as a part of a batch request. ``size`` is its number of bytes in the request."""
 
     @property
     def size(self) -> int: ...
 
 
-class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # it can be in no cycle
-    """An event as it stands in a document of several. ``key``: of its record."""
+class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # cannot be part of a reference cycle
+    """An event as a document in a batch document. ``key`` is the key of its record."""
 
     decoded: Decoded
     document: bytes
@@ -41,7 +39,7 @@ class DocumentPiece(msgspec.Struct, frozen=True, gc=False):  # it can be in no c
 
 
 class BatchLimits(msgspec.Struct, frozen=True):
-    """Of one request: most events, most bytes; ``wait``: seconds that the first may wait for others."""
+    """The limits of one request: events, bytes, and the seconds that the first event may wait for others."""
 
     events: int
     bytes: int
@@ -49,12 +47,11 @@ class BatchLimits(msgspec.Struct, frozen=True):
 
 
 class Batchable(Protocol):
-    """What is gathered.
+    """An item that may be sent in a batch request.
 
-    ``most``      events of the largest request that it may be in: halved when one was refused.
-    ``attempts``  made so far: what was tried before waits for nobody.
-    ``size``      bytes, about.
-    """
+    ``max_batch`` is the number of items of the largest request that may contain it; it is halved after a refusal.
+    ``attempts`` counts its attempts so far; a retried item does not wait for others. ``size`` is its approximate
+    number of bytes."""
 
     @property
     def max_batch(self) -> int: ...
@@ -68,8 +65,9 @@ Item = TypeVar("Item", bound=Batchable)
 
 
 def next_request_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
-    """The moment at which the next request is to leave, perhaps past; None while nothing is ready.
-    The lanes have been stamped."""
+    """Return when the next request is due (monotonic seconds), perhaps in the past; None if no lane is ready.
+
+    The caller has stamped the lanes with ``Lanes.stamp``."""
     first = lanes.next_ready()
     if first is None or first.ready_at is None:
         return None
@@ -79,7 +77,7 @@ def next_request_at(lanes: Lanes[Item], bounds: BatchLimits) -> float | None:
 
 
 def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
-    """Whether there is enough for a whole request. Walks no further than that."""
+    """Return True if the ready lanes fill a whole request. Stops as soon as that is known."""
     events = size = 0
     for lane in lanes.ready_lanes():
         for item in islice(lane.items, bounds.events - events):
@@ -91,9 +89,12 @@ def _is_full(lanes: Lanes[Item], bounds: BatchLimits) -> bool:
 
 
 class BatchBuilder(Generic[Item]):
-    """One request that takes what may go along.
+    """Builds one request from the ready lanes.
 
-    ``piece``  of an item as a part of such a request; None for one that goes alone.
+    Args:
+        lanes: the lanes of the subscription.
+        bounds: the limits of the request.
+        piece: returns an item as a part of the request, or None for an item that is sent alone.
     """
 
     def __init__(
@@ -111,14 +112,14 @@ class BatchBuilder(Generic[Item]):
         self.items: list[Item] = []
 
     def begin(self, lane: Lane[Item], piece: Piece) -> None:
-        """With the head of a lane in flight, however large it is."""
+        """Begin with the head of a lane in flight, whatever its size, and add all items that fit."""
         self._add(lane.head, piece)
         self.lanes.append(lane)
         self._add_heads()
         self._add_more()
 
     def _add_heads(self) -> None:
-        """The first that does not fit ends it: nobody passes it by."""
+        """Add heads of ready lanes until one does not fit, because none may overtake it."""
         while (lane := self._lanes.next_ready()) is not None:
             piece = self._fitting(lane.head)
             if piece is None or self._lanes.take() is None:

@@ -1,9 +1,7 @@
-"""Signatures of webhooks after Standard Webhooks 1.0: v1 (HMAC-SHA256) and v1a (ed25519).
+"""Sign webhooks by Standard Webhooks 1.0: v1 (HMAC-SHA256) and v1a (ed25519).
 
-What is signed is the identity, the time of the attempt and the body, joined by dots: the headers of an
-event in binary mode are not covered, which is why signed subscriptions write documents unless they
-say otherwise (ADR 0015).
-"""
+The signed content is the id, the time of the attempt and the body, joined by full stops. The headers of an event in
+binary mode are not covered. Therefore signed subscriptions use structured mode by default (ADR 0015)."""
 
 from __future__ import annotations
 
@@ -16,19 +14,23 @@ from app.event.memo import Memo
 from app.model.signing_key import KeyKind, SigningKey
 
 NAMES = ID, TIMESTAMP, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
-"""Of the headers of a signature, in the order of their values."""
+"""The names of the signature headers, in the order of their values."""
 
 Signer = Callable[[bytes, bytes], str]
-"""From what is signed before the body, and the body, to one signature as the header holds it: ``v1,<base64>``."""
+"""A function that signs a prefix and a body, and returns one signature as the header has it: ``v1,<base64>``."""
 
-_BLOCK = 64  # bytes of SHA-256, and the most of a secret
+_BLOCK = 64  # bytes of a SHA-256 block, and of the longest secret
 _PADS = (0x36, 0x5C)  # RFC 2104 2
-_SEED = 32  # bytes of a private key; what stands behind them is its public half
-_DIGITS = 32  # of the identity, 128 bits
+_SEED = 32  # bytes of a private key; its public half may follow
+_DIGITS = 32  # hexadecimal digits of an id, 128 bits
 
 
 def signer(key: SigningKey) -> Signer:
-    """Raises ValueError for a public key, which signs nothing, and for halves that do not belong together."""
+    """Return the signing function of a key.
+
+    Raises:
+        ValueError: the key is public, or the halves of a private key do not belong together.
+    """
     raw = key.raw
     if key.kind is KeyKind.SECRET:
         return _keyed(raw)
@@ -50,7 +52,7 @@ def _private(raw: bytes) -> Signer:
 
 
 def _keyed(raw: bytes) -> Signer:
-    """HMAC-SHA256 with the key digested once: ``hmac.digest`` digests it for each content."""
+    """Return an HMAC-SHA256 signer that hashes the key once, where ``hmac.digest`` hashes it for each content."""
     key = raw.ljust(_BLOCK, b"\0")
     inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in key)) for pad in _PADS)
 
@@ -67,9 +69,15 @@ def _keyed(raw: bytes) -> Signer:
 def signature_values(
     signers: Sequence[Signer], identity: str, at: str, body: bytes
 ) -> tuple[str, str, str]:
-    """The headers ``NAMES``. One signature a key, so that receivers may have the old one or the new one.
+    """Return the values of the headers ``NAMES``, with one signature per key.
 
-    ``at``  seconds since the epoch, of this attempt.
+    Several keys let a receiver have the old key or the new one.
+
+    Args:
+        signers: the signing functions of the keys.
+        identity: the id of the delivery.
+        at: the time of this attempt, in seconds since the epoch.
+        body: the body of the request.
     """
     before = signed_before(identity, at)
     if len(signers) == 1:
@@ -78,16 +86,15 @@ def signature_values(
 
 
 def signed_before(identity: str, at: str) -> bytes:
-    """What stands before the body in what is signed."""
+    """Return the signed content that precedes the body: the id and the time."""
     return f"{identity}.{at}.".encode()
 
 
 def webhook_id(decoded: Decoded) -> str:
-    """Equal on every attempt and after every restart: a digest of source and id, which only together
-    name an event (core 1.1). Without a dot, which the signed content is joined by.
+    """Return the id of a delivery, the same on each attempt and after a restart.
 
-    A document that nobody here reads is named by its own bytes.
-    """
+    It is a digest of source and id, which together identify an event (CloudEvents core 1.1). It has no full stop,
+    because full stops separate the signed content. A document without source and id is identified by its bytes."""
     attributes = decoded.event.attributes
     source, identity = attributes.get("source"), attributes.get("id")
     if source is None or identity is None:
@@ -96,8 +103,10 @@ def webhook_id(decoded: Decoded) -> str:
 
 
 def joint_id(identities: Sequence[str]) -> str:
-    """Of a request of several events, in their order. A receiver that tells repetitions by it alone sees none when
-    the same events come in other company: their own source and id do."""
+    """Return the id of a batch request, made of the ids of its events in their order.
+
+    A receiver that deduplicates by this id alone misses events that are sent again in another batch. It should use
+    source and id."""
     if len(identities) == 1:
         return identities[0]
     return _identity(_TOGETHER, "\n".join(identities).encode())
@@ -110,12 +119,12 @@ def _identity(begun: hashlib._Hash, rest: bytes) -> str:
 
 
 def _named(source: str) -> hashlib._Hash:
-    """Of a source, with its length, so that none runs into an id."""
+    """Return a hash of the source with its length, so that source and id cannot be confused."""
     name = source.encode()
     return hashlib.sha256(b"%d:%b" % (len(name), name))
 
 
-# A copy of a digest that was begun costs half of a new one: OpenSSL looks for the algorithm each time.
+# Copying a started digest costs half of a new one, for which OpenSSL looks up the algorithm.
 _SOURCES = Memo(_named)
 _DOCUMENT, _TOGETHER = hashlib.sha256(b"document:"), hashlib.sha256(b"together:")
 

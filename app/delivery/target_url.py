@@ -1,9 +1,8 @@
-"""URLs that requests go to. The target of a request line is what was written, character for character.
+"""URLs of requests. The target in the request line has the characters of the configured URL.
 
-A reserved character and its percent code are not equivalent (RFC 3986 2.2): a target that signs its URL, or reads
-``%2F`` as data, refuses a URL that was normalised on the way. So nothing is decoded, no dot segment is removed,
-and an empty query keeps its mark. Only what RFC 3986 does not allow is encoded; ``check`` warns of it.
-"""
+A reserved character and its percent code are not equivalent (RFC 3986 2.2). A target that signs its URL, or reads
+``%2F`` as data, refuses a URL that was normalised. So nothing is decoded, no dot segment is removed, and an empty
+query keeps its question mark. Only characters that RFC 3986 does not allow are encoded; ``check`` warns of them."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from yarl import URL
 
 from app.delivery.address_guard import host_allowed, is_address, is_literal
 
-_HOST = re.compile(r"[!-~]+")  # a space or NUL would be one in the head
+_HOST = re.compile(r"[!-~]+")  # a space or NUL would break the request head
 _NO_CODE = "%(?![0-9A-Fa-f]{2})"
 _LABEL = re.compile(r"[-A-Za-z0-9_]+")
 _LONGEST_NAME, _LONGEST_LABEL = 253, 63
@@ -25,20 +24,18 @@ _PATH_TAKES = "-A-Za-z0-9._~!$&'()*+,;=:@/%"
 _FOREIGN_PATH = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}]+")
 _FOREIGN_QUERY = re.compile(f"{_NO_CODE}|[^{_PATH_TAKES}?]+")
 _FOREIGN_AUTHORITY = re.compile(rf"{_NO_CODE}|[^-A-Za-z0-9._~!$&'()*+,;=:@%\[\]\x80-\U0010ffff]+")
-_ZONE = re.compile(r"%[^\]]*(?=\])")  # of an IPv6 address: no target is shown it (RFC 6874 3)
+_ZONE = re.compile(r"%[^\]]*(?=\])")  # the zone of an IPv6 address is not sent (RFC 6874 3)
 _DOTS = re.compile(r"/\.\.?(/|$)")
-_DROPPED = str.maketrans("", "", "\t\r\n")  # as every reader of URLs does
-_LEADING = "".join(map(chr, range(0x21)))  # likewise
+_DROPPED = str.maketrans("", "", "\t\r\n")  # every URL parser drops these
+_LEADING = "".join(map(chr, range(0x21)))  # every URL parser strips these at the start
 
 
 class TargetUrl(msgspec.Struct, frozen=True):
     """A URL as a request uses it.
 
-    ``host``       name or address to connect to: IDNA, lower case, without brackets.
-    ``authority``  value of ``Host`` (RFC 9110 7.2).
-    ``target``     path and query of the request line; the path is never empty.
-    ``login``      user and password before the host, joined by a colon; None without them.
-    """
+    ``host`` is the name or address to connect to: IDNA, lower case, without brackets. ``authority`` is the value of
+    ``Host`` (RFC 9110 7.2). ``target`` is the path and query of the request line; its path is never empty.
+    ``login`` has the user and the password of the URL, joined by a colon, or None."""
 
     scheme: str
     host: str
@@ -49,18 +46,22 @@ class TargetUrl(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The absolute form (RFC 9112 3.2.2)."""
+        """Return the absolute form of the request target (RFC 9112 3.2.2)."""
         return f"{self.scheme}://{self.authority}{self.target}"
 
 
 class BadHost(ValueError):
-    """The host is no address, and no name that could be looked up. ``args[0]``: why."""
+    """The host of a URL is neither an address nor a name that can be resolved. ``args[0]`` is the reason."""
 
 
 @lru_cache(maxsize=64)
 def read_url(text: str) -> TargetUrl:
-    """Read an http or https URL. Raises ValueError in words that repeat nothing of it: it may hold a secret. Raises
-    BadHost for a host that no request could be sent to, whatever a name server says."""
+    """Read an http or https URL.
+
+    Raises:
+        ValueError: the text is not such a URL. The message repeats none of the text, which may hold a secret.
+        BadHost: no request could be sent to the host, whatever a name server answers.
+    """
     try:
         url = URL(text)
         port = url.port
@@ -83,11 +84,11 @@ def read_url(text: str) -> TargetUrl:
 
 
 def _fault_of_host(host: str, *, bracketed: bool) -> str:
-    """Return why a host is neither an address nor a name of DNS (RFC 1035 2.3.4); empty if it may be one."""
+    """Return why a host is neither an address nor a DNS name (RFC 1035 2.3.4), or "" if it may be one."""
     if bracketed or ":" in host:
         return "" if is_address(host) and ":" in host else "it is no IPv6 address"
     if is_literal(host):
-        return ""  # the guard judges its spelling
+        return ""  # the address guard checks its spelling
     name = host.removesuffix(".")
     if len(name) > _LONGEST_NAME:
         return f"it has more than {_LONGEST_NAME} characters"
@@ -102,9 +103,9 @@ def _fault_of_host(host: str, *, bracketed: bool) -> str:
 
 
 def foreign_characters(text: str) -> str:
-    """Return the characters of an http or https URL that RFC 3986 does not allow where they are, each once.
+    """Return each character of an http or https URL that RFC 3986 does not allow at its place, once.
 
-    A fragment is not looked at, for it is not sent; nor is a host of other scripts, which IDNA writes."""
+    A fragment is ignored, because it is not sent. A host in another script is allowed, because IDNA encodes it."""
     _, authority, path, query = _split(text, keep=True)
     found = (
         *_FOREIGN_AUTHORITY.findall(authority),
@@ -115,8 +116,10 @@ def foreign_characters(text: str) -> str:
 
 
 def named_by(entries: Iterable[str], url: str) -> bool:
-    """Return True if an entry names this URL: by its host or network, as an origin, as a whole URL, or by the beginning
-    of its path with ``*`` behind it. A path with dot segments is named by no beginning: its target may resolve them."""
+    """Return True if an entry names this URL: by host or network, origin, whole URL, or path prefix with a final
+    ``*``.
+
+    A prefix never names a path with dot segments, because the target may resolve them."""
     read = read_url(url)
     for entry in entries:
         if "://" not in entry:
@@ -125,7 +128,7 @@ def named_by(entries: Iterable[str], url: str) -> bool:
             continue
         try:
             named = read_url(entry.removesuffix("*"))
-        except ValueError:  # ``check`` has told
+        except ValueError:  # ``check`` reports the entry
             continue
         if read.text == named.text and not entry.endswith("*"):
             return True
@@ -137,23 +140,28 @@ def named_by(entries: Iterable[str], url: str) -> bool:
 
 
 def with_parameter(url: str, name: str, value: str) -> str:
-    """Return the URL without its fragment and with one more parameter, whose value is written as it is."""
+    """Return the URL without its fragment and with one more query parameter. The value is not encoded."""
     whole = url.partition("#")[0]
     sign = "?" if "?" not in whole else "" if whole.endswith(("?", "&")) else "&"
     return f"{whole}{sign}{name}={value}"
 
 
 def target_extension(url: str) -> dict[str, bytes]:
-    """Return the extension by which httpx sends the target as written: by itself it removes dot segments.
+    """Return the httpx extension that sends the target as written, because httpx removes dot segments by default.
 
-    It is left out where httpx keeps the target anyway, and for characters that httpx has to encode."""
+    It is empty if httpx keeps the target anyway, or if the URL has characters that httpx has to encode."""
     if not _DOTS.search(_split(url)[2]) or foreign_characters(url):
         return {}
     return {"target": read_url(url).target.encode()}
 
 
 def _split(text: str, *, keep: bool = False) -> tuple[str | None, str, str, str]:
-    """User and password, host and port, path, query with its mark. ``keep``: also what readers drop."""
+    """Return user and password, host and port, path, and query with its question mark.
+
+    Args:
+        text: the URL.
+        keep: whether to keep the characters that URL parsers drop.
+    """
     if not keep:
         text = text.lstrip(_LEADING).translate(_DROPPED)
     rest = text.partition("#")[0].partition("://")[2]

@@ -1,7 +1,6 @@
-"""Whether a request bears a signature of ours: the receiver's side of ``signing`` (reliability 4.4).
+"""Verify the signature of a webhook request: the receiver's side of ``signing``.
 
-Every signature is compared with every key, each in constant time, whatever was found before.
-"""
+Every signature is compared with every key in constant time, even after a match."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from app.model.signing_key import KeyKind, SigningKey
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-TOLERANCE = 300.0  # seconds that clocks may differ by, either way
+TOLERANCE = 300.0  # seconds by which clocks may differ in either direction
 MOST_SIGNATURES = 32
 NO_MATCH = "no signature matches: the key is another one, or the body was changed"
 _LONGEST_ID = 512
@@ -29,7 +28,7 @@ _Check = Callable[[bytes, bytes], bool]  # signature, content
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """``why`` says, for a person, what was found or what is wrong; ``code``, for a program, what is wrong."""
+    """The result of a verification. ``why`` is the explanation for a person, and ``code`` the reason for a program."""
 
     valid: bool
     why: str
@@ -42,7 +41,7 @@ MISSING, MALFORMED, WRONG, UNTIMELY = (
 
 
 class VerificationFailed(Exception):
-    """``why`` and ``code`` of a verdict."""
+    """The request has no valid signature. The message is the explanation, and ``code`` the reason for a program."""
 
     def __init__(self, code: str, why: str) -> None:
         super().__init__(why)
@@ -56,8 +55,15 @@ def verify(
     now: float,
     tolerance: float = TOLERANCE,
 ) -> Verification:
-    """``headers`` as they came, names in any case; ``body`` the bytes as they came. ``now``: the wall
-    clock. A private key counts as its public one."""
+    """Verify the signature of a request.
+
+    Args:
+        headers: the headers as received, with names in any case.
+        body: the body as received.
+        keys: the accepted keys. A private key counts as its public one.
+        now: the wall clock, in seconds since the epoch.
+        tolerance: the seconds by which the timestamp may differ from ``now``.
+    """
     try:
         identity = _bounded(_only(headers, ID))
         at = timely(TIMESTAMP, _only(headers, TIMESTAMP), now, tolerance)
@@ -90,8 +96,17 @@ def _bounded(identity: str) -> str:
 
 
 def timely(name: str, text: str, now: float, tolerance: float) -> str:
-    """``text`` itself, seconds since the epoch, where it is not more than ``tolerance`` seconds from ``now``.
-    Raises Refused, which says ``name``."""
+    """Return the timestamp ``text`` if it is within ``tolerance`` seconds of ``now``.
+
+    Args:
+        name: the header's name, for the error message.
+        text: seconds since the epoch.
+        now: the wall clock, in seconds since the epoch.
+        tolerance: the allowed difference in seconds.
+
+    Raises:
+        VerificationFailed: the text is not a whole number, or the difference is too large.
+    """
     if not (text.isascii() and text.isdecimal()) or len(text) > 12:  # noqa: PLR2004 - of digits
         raise VerificationFailed(MALFORMED, f"{name} is not a whole number of seconds")
     late = now - int(text)
@@ -104,9 +119,10 @@ def timely(name: str, text: str, now: float, tolerance: float) -> str:
 
 
 def _signatures(values: Sequence[str]) -> list[tuple[KeyKind, bytes]]:
-    """Return the signatures of all fields of the header. Entries that are none are skipped, and so are those of
-    schemes that are not known: a sender may add schemes (Standard Webhooks, "Signature scheme"). A proxy may have
-    joined fields with commas."""
+    """Return the signatures of all values of the header.
+
+    Entries of unknown schemes are skipped, because a sender may add schemes (Standard Webhooks, "Signature
+    scheme"). A proxy may have joined the values with commas."""
     found, why = [], "holds no signature of scheme v1 or v1a"
     for entry in " ".join(values).split():
         scheme, _, encoded = entry.strip(",").partition(",")
@@ -126,7 +142,7 @@ def _signatures(values: Sequence[str]) -> list[tuple[KeyKind, bytes]]:
 
 
 def _bytes(encoded: str) -> bytes:
-    """One text for the same bytes: the bits that base64 leaves over are zero (RFC 4648 3.5)."""
+    """Decode base64 strictly: unused bits must be zero (RFC 4648 3.5), so that bytes have one encoding only."""
     raw = base64.b64decode(encoded, validate=True)
     if base64.b64encode(raw).decode() != encoded:
         raise binascii.Error("bits are left over")
