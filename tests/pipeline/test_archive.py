@@ -154,7 +154,7 @@ def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> No
     tables.make(session, lake)
     table = lake.table("events")
     session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{tables.FORMAT_PROPERTY}' = '99')")
-    with pytest.raises(SetupError, match="has format 99, known here is 1") as refused:
+    with pytest.raises(SetupError, match="has format 99, but this Skybridge supports 1") as refused:
         tables.make(session, lake)
     assert "use the Skybridge that wrote it" in refused.value.cure
 

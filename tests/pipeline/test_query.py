@@ -193,7 +193,7 @@ def test_hostile_sql_sees_no_file_no_setting_and_no_variable(
     leaked = pa.table({"secret": [1]})
     (tmp_path / "secret").write_text("a,b\n1,2\n")
     for sql in HOSTILE:
-        with pytest.raises(SetupError, match="DuckDB does not take this SQL"):
+        with pytest.raises(SetupError, match="DuckDB refused this SQL"):
             ask(small_lake, sql.format(folder=tmp_path))
             pytest.fail(f"it was not refused: {sql}")
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]

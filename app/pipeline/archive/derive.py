@@ -1,11 +1,12 @@
-"""``events`` and ``quarantine`` out of ``events_raw``, one range of offsets after another.
+"""Derive ``events`` and ``quarantine`` from ``events_raw``, one range of offsets after another.
 
-A range is decoded once, by tasks that write the files of both tables. Those of new events are committed to ``events``
-(``unique`` says which), those of the other records to ``quarantine``.
+A range is decoded once, by tasks that write the data files of both tables. Files of new events are
+committed to ``events`` (``unique`` finds the new ones); files of invalid records are committed to
+``quarantine``.
 
-Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last, and for
-every range: its progress says that a range is finished. A range that a killed driver left half-way is done
-again: what ``events`` covers already goes to ``quarantine`` only.
+Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last
+and for every range, so its progress states which ranges are finished. A range that a killed driver
+interrupted is derived again. Events that ``events`` already has are then skipped.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 _DERIVED: Final = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
 
 Observe = Callable[[str], None]
-"""Told of named moments: tests kill there."""
+"""A callback that receives the name of each moment. Tests kill the process there."""
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What came of a range. ``records = events + duplicates + quarantined``."""
+    """The counts of a derived range: ``records = events + duplicates + quarantined``."""
 
     records: int = 0
     events: int = 0
@@ -54,8 +55,12 @@ class Derived(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """``start`` to ``end``, which is not part of it. ``before``: what ``events`` covers already, of a range that
-    was left half-way too.
+    """The records of some partitions from ``start`` to before ``end``.
+
+    Attributes:
+        start: The first offset of each partition.
+        end: The first offset of each partition that is not in the range.
+        before: The progress of ``events``, which may be inside an interrupted range.
     """
 
     start: Progress
@@ -64,12 +69,14 @@ class Range(msgspec.Struct, frozen=True):
 
     @property
     def sparse(self) -> bool:
-        """Whether offsets do not count records: message ids of Pulsar are far from each other."""
+        """Return True if offsets do not count records. This is so for message ids of Pulsar, which
+        have gaps.
+        """
         return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
 
     @property
     def size(self) -> int:
-        """In offsets, which is never less than in records."""
+        """Return the number of offsets, which is at least the number of records."""
         return sum(
             end - progress.at(self.start, broker, topic, partition)
             for broker, topic, partition, end in progress.places(self.end)
@@ -77,7 +84,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 def pending(spark: SparkSession, lake: Lake) -> Range:
-    """All that ``events_raw`` has and the others have not."""
+    """Return the range of all records in ``events_raw`` that are not yet derived."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     if history.newest(spark, lake.table(tables.RAW_TABLE)) is None:
@@ -87,7 +94,10 @@ def pending(spark: SparkSession, lake: Lake) -> Range:
 
 
 def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
-    """With what a stream has put behind it, from ``begin`` in partitions that it knows nothing of."""
+    """Return the range extended by the records that the stream has copied, up to ``end``.
+
+    A partition without progress starts at its offset in ``begin``.
+    """
     fresh = progress.of(
         (broker, topic, n, at)
         for topic, each in begin.items()
@@ -101,7 +111,7 @@ def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
 
 
 def resumed(spark: SparkSession, lake: Lake, piece: Range) -> Range:
-    """What is left of a range whose work ended with an error: either table may have its commit."""
+    """Return the rest of a range whose derivation failed, because either table may have its commit."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     start, before = progress.joined(piece.start, done), progress.joined(piece.before, before)
@@ -109,12 +119,14 @@ def resumed(spark: SparkSession, lake: Lake, piece: Range) -> Range:
 
 
 def finished(whole: Range) -> Range:
-    """What comes behind it: nothing yet."""
+    """Return the empty range after a derived one."""
     return Range(whole.end, whole.end, whole.end)
 
 
 def ranges(whole: Range, most: int) -> Iterator[Range]:
-    """In pieces of about ``most`` offsets. What ``events`` has already is in pieces of its own."""
+    """Split a range into pieces of about ``most`` offsets. Records that ``events`` already has are
+    in separate pieces.
+    """
     start = whole.start
     for stop in _stops(whole):
         while not progress.covers(start, stop):
@@ -128,7 +140,7 @@ def _stops(whole: Range) -> tuple[Progress, Progress]:
 
 
 def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Range]:
-    """In pieces of about ``most`` records, whatever their offsets."""
+    """Split a range into pieces of about ``most`` records, even if the offsets have gaps."""
     if not whole.sparse:
         yield from ranges(whole, most)
         return
@@ -140,7 +152,7 @@ def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator
 
 
 def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Progress]:
-    """Where each piece ends: every partition gives its share of its records."""
+    """Yield the end of each piece. A piece has the same fraction of the records of every partition."""
     stored = spark.table(lake.table(tables.RAW_TABLE))
     chosen = stored.where(progress.between(whole.start, whole.end))
     parts = -(-chosen.count() // most)
@@ -160,7 +172,16 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
 def derive(
     spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
 ) -> Derived:
-    """One range, whole. ``known``: of the ranges before. Raises what Spark raises: it may be done again."""
+    """Derive one range and return the counts. If it fails with an error of Spark, it may be derived
+    again.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        piece: The range.
+        observe: Called with the name of each moment.
+        known: The cache of event identities.
+    """
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
     there = progress.covers(piece.before, piece.end)
@@ -179,8 +200,16 @@ def derive(
 def decoded(
     spark: SparkSession, lake: Lake, records: Records, *, only_count: bool = False
 ) -> tuple[list[File], list[File]]:
-    """Files that no snapshot names yet: of events, and of quarantine. ``only_count`` of the events, which are in the
-    lake already.
+    """Decode records and write their data files, which no snapshot names yet.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        records: The records.
+        only_count: Whether to count the events without writing them, because the lake has them.
+
+    Returns:
+        The files of events, and the files of quarantined records.
     """
     layouts = [commit.layout(spark, lake, name) for name in _DERIVED]
     task = partial(
@@ -192,7 +221,7 @@ def decoded(
 
 
 def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
-    """In a task. Functions of Spark take one argument."""
+    """Run ``written`` in a task: Spark calls a function of one argument."""
     return written(read(batches), **how)
 
 
@@ -204,7 +233,9 @@ def append(
     observe: Observe,
     known: Known,
 ) -> int:
-    """How many were new. Where there are none the snapshot is made all the same: it carries the progress."""
+    """Commit the new events and return their number. Without new events a snapshot is made too: it
+    carries the progress.
+    """
     table = lake.table(tables.EVENTS_TABLE)
     with commit.discarding(spark, table, arriving):
         new = unique.new(spark, lake, arriving, known)

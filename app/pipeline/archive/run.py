@@ -1,4 +1,4 @@
-"""The archive: once, up to what is stored now, or until it is told to stop."""
+"""Run the archive once up to the records stored now, or until it is stopped."""
 
 from __future__ import annotations
 
@@ -34,20 +34,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK: Final = 0.1  # seconds between looks at a stream
-AGAIN: Final = 10.0  # seconds until what could not be derived is tried again
+LOOK: Final = 0.1  # seconds between two looks at a stream
+AGAIN: Final = 10.0  # seconds until a failed derivation is tried again
 RETRIES: Final = 5
 _CONFLICTS: Final = ("CommitFailedException", "ValidationException", "CommitStateUnknown")
 _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have been lost")
 
 
 class ArchiveFailed(SkybridgeError):
-    """The stream ended by itself. What it had committed is in the lake, the rest comes with the next run."""
+    """The stream ended with an error. The committed records are in the lake, and the next run
+    copies the others.
+    """
 
 
 class Told(msgspec.Struct, frozen=True):
-    """For an observer. ``step``: ``copy`` (Kafka to ``events_raw``) or ``derive``. ``done`` of
-    ``total`` records, the total None where nobody knows; ``derived``: what came of the last range.
+    """A progress report of the archive.
+
+    Attributes:
+        step: The step: ``copy`` (topic to ``events_raw``) or ``derive``.
+        done: The number of records done in this step.
+        total: The number of records of this step; None if unknown.
+        derived: The counts of the last derived range.
+        trouble: The error that made a step fail; it is tried again.
     """
 
     step: str
@@ -60,16 +68,24 @@ class Told(msgspec.Struct, frozen=True):
 Tell = Callable[[Told], None]
 
 Reached = Callable[[Batch], None]
-"""Told of each batch whose records are in every table, and of idle moments."""
+"""A callback that receives the report of each batch whose records are in all tables, and of idle
+moments.
+"""
 
 
 def ignore(_: object) -> None:
-    """Nobody looks."""
+    """Do nothing, as the default of callbacks."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``copied``: records that came into ``events_raw``; the others: what was derived, of them and of
-    what an earlier run left.
+    """The counts of an archive run.
+
+    Attributes:
+        copied: The records copied into ``events_raw``.
+        events: The new events. This and the next counts include records that an earlier run had
+            copied.
+        duplicates: The events that the lake already had.
+        quarantined: The records that are not valid events.
     """
 
     copied: int
@@ -87,9 +103,15 @@ def once(
     observe: Observe = ignore,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Everything that is stored when it begins. ``stop``: leave when the batch at hand has ended.
+    """Archive all records that are stored when the run begins. Missing tables are created.
 
-    Raises SetupError for what cannot be archived, BrokerUnavailable, ArchiveFailed.
+    Progress is reported to ``tell``, and the name of each moment to ``observe``. When ``stop`` is
+    set, the run ends after the current batch.
+
+    Raises:
+        SetupError: The topics or the lake cannot be archived as configured.
+        BrokerUnavailable: The broker does not answer.
+        ArchiveFailed: The stream ended with an error.
     """
     stopping = stop or threading.Event()
     _make(spark, lake)
@@ -115,9 +137,10 @@ def forever(
     reached: Reached = ignore,
     stop: threading.Event,
 ) -> Outcome:
-    """Until ``stop``, and the end of the batch at hand: what is not derived yet is by the next run. What fails
-    while rows are derived is told and tried again, and the copy of the log goes on meanwhile. Raises as
-    ``once`` does.
+    """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
+
+    Records that are not derived by then are derived by the next run. An error during derivation is
+    reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
     """
     _make(spark, lake)
     with alone(spark, lake):
@@ -126,7 +149,7 @@ def forever(
         left: Range | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
         seen, derived, copied, known = Seen(query), Derived(), 0, Known()
-        wait = time.monotonic()  # what an earlier run left is derived at once
+        wait = time.monotonic()  # records that an earlier run copied are derived at once
         while not stop.wait(LOOK):
             _check(query)
             found = seen.more()
@@ -138,12 +161,12 @@ def forever(
             tell(Told("copy", copied))
             try:
                 whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
-                left = None  # until all of it is there
+                left = None  # unknown until the derivation has succeeded
                 derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
                 left, wait = finished(whole), 0.0
                 for each in found:
                     reached(each)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the copy goes on
+            except Exception as error:  # noqa: BLE001 - the copy goes on after any error
                 tell(Told("derive", 0, trouble=first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _end(seen)
@@ -167,25 +190,29 @@ def _further(
     ready: stream.Ready,
     last: Batch | None,
 ) -> Range:
-    """What is to be derived. The lake is asked only where nobody knows: what was ``left`` is None, or the source of the
-    ``last`` batch does not say how far it read.
+    """Return the range to derive.
+
+    The tables are read only if ``left`` is None, or if the source of the ``last`` batch does not
+    report how far it read.
     """
-    told = stream.reached(last) if last else {}
-    if left is None or (last and not told):
+    ends = stream.reached(last) if last else {}
+    if left is None or (last and not ends):
         return pending(spark, lake)
-    return further(left, plan.place.broker, ready.next, told)
+    return further(left, plan.place.broker, ready.next, ends)
 
 
 def _copied(
     query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event
 ) -> tuple[int, Batch | None]:
-    """Until the stream has ended by itself, or at the end of a batch when it is to stop. How many records, and the
-    last batch.
+    """Wait until the stream ends, or stop it after the current batch when ``stop`` is set.
+
+    Returns:
+        The number of copied records, and the last batch; None if the stream was stopped.
     """
     seen, copied = Seen(query), 0
     tell(Told("copy", 0, total))
     while query.isActive and not stop.is_set():
-        time.sleep(LOOK)  # to wait for its end would raise what _check says better
+        time.sleep(LOOK)  # awaitTermination would raise an error that _check words better
         copied += _rows(seen.more())
         tell(Told("copy", copied, total))
     if query.isActive:
@@ -220,8 +247,11 @@ def _derive_all(
 def _derive(
     spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
 ) -> Derived:
-    """Again where ``maintain`` has rewritten files under our hands, or nobody knows whether a commit was made:
-    what the tables have by then is not done twice."""
+    """Derive a range, and try again if ``maintain`` rewrote its files or the state of a commit is
+    unknown.
+
+    Rows that the tables have by then are not derived twice.
+    """
     for _ in range(RETRIES):
         try:
             return derive(spark, lake, piece, observe, known)
@@ -237,7 +267,11 @@ def _rows(batches: list[Batch]) -> int:
 
 
 def _end(seen: Seen) -> int:
-    """At the end of the batch at hand. In its midst would be as safe, and its work in vain."""
+    """Stop the stream after the current batch, and return the number of records copied since the
+    last look.
+
+    A stop within a batch would be safe too, but would waste its work.
+    """
     query = seen.query
     last = seen.number()
     while query.isActive and query.status["isTriggerActive"] and seen.number() == last:
@@ -247,7 +281,7 @@ def _end(seen: Seen) -> int:
 
 
 def _check(query: StreamingQuery) -> None:
-    """Raises ArchiveFailed where the stream has failed."""
+    """Raise ArchiveFailed if the stream has failed."""
     error = query.exception()
     if error is None:
         return

@@ -1,4 +1,4 @@
-"""The columns of ``Judged`` as Arrow has them, from places in a pool of texts rather than from rows."""
+"""Build the Arrow columns of ``Judged`` from indexes into a pool of texts, without creating rows."""
 
 from __future__ import annotations
 
@@ -35,21 +35,23 @@ _WORDS: Final = {
     "content_mode": tuple(mode.value for mode in ContentMode),
     "origin_version": NAMES,
 }
-"""What stands in columns as a code, which is a place here."""
+"""The texts of the columns that are held as codes. A code is an index in these tuples."""
 _OPAQUE: Final = FORMS.index(DataForm.OPAQUE)
 _KINDS: Final = as_bytes(pa.array(TYPES))
 _KIND_OF: Final = TYPES.index
 
 Entries = list[tuple[Numbers, Numbers, Numbers, Numbers]]
-"""Of maps: rows, order in them, numbers of names, places of values."""
+"""The entries of a map column: the rows, the order within a row, the indexes of names, and the
+indexes of values.
+"""
 _NONE: Final = -1
 
 
 class Columns:
-    """Collects what is known of the rows of one batch: rows come by column or one by one, each once."""
+    """A collector of the decoded rows of one batch. Each row is added once, by column or singly."""
 
     def __init__(self, values: pa.Array, *, utf8: bool) -> None:
-        """``utf8``  whether all ``values`` are known to be."""
+        """Start with a batch of values. ``utf8`` is True if all values are known to be UTF-8."""
         rows = self._rows = len(values)
         self._at = np.full((len(TEXTS), rows), _NONE, np.int64)
         self._texts: list[pa.Array] = []
@@ -58,17 +60,17 @@ class Columns:
         self._entries: Entries = []
         self._kinds: Entries = []
         self._mapped = np.zeros(rows, bool)
-        self._codes = np.full((3, rows), _NONE, np.int8)  # as _WORDS
+        self._codes = np.full((3, rows), _NONE, np.int8)  # in the order of _WORDS
         self._values, self._utf8 = values, utf8
-        self._is_value = np.zeros(rows, bool)  # data is the value itself
-        self._data: list[pa.Array] = []  # of the others
+        self._is_value = np.zeros(rows, bool)  # rows whose data is the record's value
+        self._data: list[pa.Array] = []  # data of the other rows
         self._data_at = np.full(rows, _NONE, np.int64)
         self._data_count = 0
         self._is_text = np.ones(rows, bool)
         self._judged: tuple[Numbers, Sequence[Judged]] | None = None
 
     def add_binary(self, events: Events, texts: pa.Array, *, empty_is_none: bool) -> None:
-        """Events in binary mode: data is the value."""
+        """Add the events in binary mode, whose data is the value of the record."""
         rows = np.flatnonzero(events.clear)
         self._add(rows, np.arange(self._rows), events, texts)
         self._codes[0, rows], self._codes[1, rows] = _OPAQUE, _BINARY
@@ -79,7 +81,7 @@ class Columns:
             self._is_text[rows] = _which_are_text(self._values.take(pa.array(rows)))
 
     def add_documents(self, of: Numbers, told: Told) -> None:
-        """The documents at the rows ``of``, where they are clear."""
+        """Add the clear documents. ``of`` has the row number of each document."""
         clear = told.events.clear
         rows = of[clear]
         self._add(rows, of, told.events, told.values.texts)
@@ -93,7 +95,7 @@ class Columns:
         self._add_data(payload.raw, joined(list(payload.decoded.values())))
 
     def add_judged(self, rows: Numbers, told: Sequence[Judged]) -> None:
-        """Rows that were looked at one by one."""
+        """Add rows that were decoded singly."""
         found: dict[str, Sequence[Any]] = dict(
             zip(Judged._fields, zip(*told, strict=True), strict=True)
         )
@@ -120,7 +122,7 @@ class Columns:
     def _pairs(
         self, rows: Numbers, maps: Sequence[Pairs | None]
     ) -> tuple[list[str], Numbers, Numbers, Numbers]:
-        """The values of maps, row by row; and of each its row, its order, and the number of its name."""
+        """Return the values of the maps with the row, the order and the name number of each value."""
         of_rows = zip(rows.tolist(), maps, strict=True)
         pairs = [(row, *pair) for row, found in of_rows for pair in found or ()]
         numbers = np.array([self._number(name) for _, name, _ in pairs], np.int32)
@@ -128,7 +130,9 @@ class Columns:
         return [value for *_, value in pairs], owners, np.arange(len(pairs)), numbers
 
     def _add(self, rows: Numbers, of: Numbers, events: Events, texts: pa.Array) -> None:
-        """``rows``: those of ``of`` that are clear."""
+        """Add the attributes of the clear events. ``of`` has the row number of each event, ``rows``
+        those of the clear events.
+        """
         clear = events.clear
         at = events.at[:, clear]
         base = self._texts_count
@@ -161,7 +165,7 @@ class Columns:
         return self._names.setdefault(name, len(self._names))
 
     def arrays(self) -> list[pa.Array]:
-        """Those of ``Judged``, in its order."""
+        """Return the columns of ``Judged``, in its order."""
         texts = self._texts[0] if len(self._texts) == 1 else pa.concat_arrays(self._texts)
         events = np.where(self._mapped, 0, _NONE)
         own = [as_text(taken(texts, at)) for at in self._at[1:]]
@@ -177,7 +181,7 @@ class Columns:
         ]
 
     def _map(self, entries: Entries, values: pa.Array, mapped: Numbers) -> pa.Array:
-        """Pairs of a name and a value, in order; null for rows that are not ``mapped``."""
+        """Return a map column of names and values in order; null for rows that are not ``mapped``."""
         offsets = np.zeros(self._rows + 1, np.int32)
         keys = items = pa.array([], pa.string())
         if entries:
@@ -190,7 +194,7 @@ class Columns:
         return pa.MapArray.from_arrays(pa.array(offsets), keys, items, TEXT_MAP, mask=mask)
 
     def _types(self) -> pa.Array:
-        """Null for rows whose attributes are strings."""
+        """Return the column ``types``; null for rows whose extensions are all Strings."""
         if not self._kinds:
             return pa.nulls(self._rows, TEXT_MAP)
         typed = np.zeros(self._rows, bool)
@@ -199,7 +203,7 @@ class Columns:
         return self._map(self._kinds, _KINDS, typed)
 
     def _payload(self) -> list[pa.Array]:
-        """Texts, and octets that are none."""
+        """Return the column of data that is text, and the column of data that is not."""
         whole = nulled(self._whole(), self._is_value | (self._data_at >= 0))
         texts = as_text(nulled(whole, self._is_text))
         if self._is_text.all():
@@ -207,7 +211,7 @@ class Columns:
         return [texts, taken(whole, np.where(self._is_text, _NONE, np.arange(self._rows)))]
 
     def _whole(self) -> pa.Array:
-        """The data of all rows. Values are not copied more often than they must be."""
+        """Return the data of all rows, copying as few values as possible."""
         if not self._data:
             return self._values
         others = self._data[0] if len(self._data) == 1 else pa.concat_arrays(self._data)

@@ -1,4 +1,6 @@
-"""The attributes in the headers of a batch, by column; and which rows are documents."""
+"""Decode the attributes in the headers of a batch by column, and find the rows that are JSON
+documents.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,19 @@ from app.pipeline.decode.values import QUOTE, Events, Json, Values, nothing_know
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
-"""By the version's place; the last is that of rows without one."""
+"""Flags by version index: headers of this version hold JSON values. The last flag is for rows
+without a version.
+"""
 
 
 class Headers:
-    """All headers of a batch, one behind the other.
+    """All headers of a batch in one sequence.
 
-    ``values``  a binary array; ``named``: their names.
-    ``starts``  place of each row's first, and of the end of the last.
+    Attributes:
+        values: The header values as a binary array.
+        named: The header names.
+        rows: The row of each header.
+        starts: The index of each row's first header, and the end of the last row.
     """
 
     def __init__(self, column: pa.ListArray) -> None:
@@ -49,7 +56,13 @@ class Headers:
 
 
 class Told(NamedTuple):
-    """``events``  in binary mode; ``values``: their texts; ``documents``: rows of JSON in UTF-8."""
+    """The decoded columns of the headers of a batch.
+
+    Attributes:
+        events: The events in binary mode.
+        values: The texts of their attributes.
+        documents: The numbers of the rows that are JSON documents in UTF-8.
+    """
 
     events: Events
     values: Values
@@ -57,10 +70,13 @@ class Told(NamedTuple):
 
 
 def read_headers(column: pa.ListArray, binding: Binding) -> Told:
+    """Decode the headers of a batch. Rows that are not certainly valid events are marked as not
+    clear.
+    """
     headers = Headers(column)
     typed = headers.named[binding.content_type]
     kinds = _kinds(headers, typed)
-    if column.null_count:  # a null list may span headers that are none of its row's
+    if column.null_count:  # a null list may still refer to headers, which are not part of its row
         kinds[~validity_of(column)] = _OTHER
     origin = _versions(headers, binding)
     values = _values(headers, origin)
@@ -77,7 +93,9 @@ def read_headers(column: pa.ListArray, binding: Binding) -> Told:
 
 
 def _versions(headers: Headers, binding: Binding) -> Numbers:
-    """Each row's version. One that says it twice, or in two ways, has none."""
+    """Return the index of each row's version; -1 if a row has none, or more than one version
+    header.
+    """
     origin = np.full(len(headers.starts) - 1, -1, np.int8)
     said = np.zeros(len(origin), np.int64)
     for name in headers.named:
@@ -92,8 +110,9 @@ def _versions(headers: Headers, binding: Binding) -> Numbers:
 
 
 def _values(headers: Headers, origin: Numbers) -> Values:
-    """Where a version has JSON values in headers: without the quotes of strings, of three texts for each
-    header the one in the middle.
+    """Return the header values; JSON strings of versions with JSON headers lose their quotes.
+
+    With such a version, each header is split into three texts, and the middle one is its value.
     """
     mine = _QUOTED[origin][headers.rows]
     if not mine.any():
@@ -115,7 +134,9 @@ def _values(headers: Headers, origin: Numbers) -> Values:
 
 
 def _kinds(headers: Headers, typed: Numbers) -> Numbers:
-    """Of each row, by its content type; ``typed``: where these are."""
+    """Return the kind of each row by its content type. ``typed`` has the indexes of the content
+    type headers.
+    """
     kinds = np.full(len(headers.starts) - 1, _NONE, np.int8)
     if len(typed):
         texts = headers.values.take(pa.array(typed))

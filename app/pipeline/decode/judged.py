@@ -1,4 +1,4 @@
-"""One record as the columns of the lake: what ``app.bindings`` says of it. Pure."""
+"""Decode one record with ``app.bindings`` into the columns of the lake. This module is pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
 
 Pairs = list[tuple[str, str]]
-"""A map, as Arrow takes it."""
+"""A map in the form that Arrow takes."""
 
 CORE = frozenset(VERSIONS[NEWEST].rules)
-"""Attributes with columns of their own, always a String; every other one is in ``extensions`` and ``types``."""
+"""The attributes with a column of their own, which are always Strings. All others are in
+``extensions`` and ``types``.
+"""
 
 _STRING = AttributeType.STRING
 _BROKEN = "decoder-failed"
 
 
 class Judged(NamedTuple):
-    """The columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and ``VERDICT`` of
-    ``pipeline.tables``, in their order.
+    """A decoded record as the columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and
+    ``VERDICT`` of ``pipeline.tables``, in their order.
     """
 
     specversion: str | None = None
@@ -49,14 +51,18 @@ class Judged(NamedTuple):
 
 
 VERDICT = Judged._fields[-4:]
-"""Columns of a record that is no valid event."""
+"""The columns that state why a record is not a valid event."""
 
 
 def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> Judged:
-    """The columns of a record; ``verdict`` is None for one that is a valid event. Never raises: a record
-    that brings the decoder down must not bring down the query with it, and is kept for ``redrive``.
+    """Decode a record into its columns; ``verdict`` is None for a valid event.
 
-    ``decode``: of the binding that the record came by.
+    The function never raises: an error in the decoder must not end the query. Such a record goes to
+    ``quarantine`` and can be redriven later.
+
+    Args:
+        record: The record.
+        decode: The decoder of the binding by which the record was received.
     """
     try:
         decoded = decode(record)
@@ -66,7 +72,7 @@ def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) ->
         return _refused("foreign", foreign.code, foreign)
     except SenderError as unreadable:
         return _refused("unreadable", unreadable.code, unreadable)
-    except Exception as bug:  # noqa: BLE001 - see above
+    except Exception as bug:  # noqa: BLE001 - an error must not end the query
         return Judged(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
     return _unread(decoded) if decoded.opaque else _row(decoded)
 
@@ -105,7 +111,9 @@ def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
 
 
 def _unread(opaque: Decoded) -> Judged:
-    """K5: the bridge passes it on byte for byte; the lake has no columns for it."""
+    """Return the columns of an event in a format that Skybridge passes on unread: the lake has no
+    columns for its content.
+    """
     detail = f"Skybridge cannot read the format {opaque.media_type}."
     return Judged(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
 
@@ -121,5 +129,5 @@ def _fault(fault: Fault) -> dict[str, str]:
 
 
 def _writable(text: str) -> str:
-    """As UTF-8 can have it: what a sender wrote may stand in it as lone surrogates."""
+    """Replace lone surrogates, which a sender may have written, because UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode()

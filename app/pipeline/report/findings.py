@@ -1,4 +1,6 @@
-"""What is worth a look, said in words: a reader should not have to find it in the tables."""
+"""The findings of a report: sentences on what deserves attention, so that readers need not search
+the tables.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,19 @@ import msgspec
 from app.pipeline.report import words
 from app.pipeline.report.run import Report
 
-HOT: Final = 0.1  # of all records, by one key
-TIMES: Final = 10  # that an average key has
+HOT: Final = 0.1  # share of all records from which a key is hot
+TIMES: Final = 10  # least multiple of an average key's records
 _NAMED: Final = 3
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """``place``: of the page, where the figures are. ``grave``: something is wrong, not only new."""
+    """A sentence on something that deserves attention.
+
+    Attributes:
+        text: The sentence.
+        place: The section of the page with the figures.
+        grave: Whether something is wrong, not only new.
+    """
 
     text: str
     place: str
@@ -24,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def findings(report: Report) -> list[Finding]:
-    """The grave ones first."""
+    """Return the findings of a report, the grave ones first."""
     found = [
         *_invalid(report),
         *_given_up(report),
@@ -84,7 +92,9 @@ def _fresh(report: Report) -> Iterator[Finding]:
 
 
 def _keys(report: Report) -> Iterator[Finding]:
-    """A key is served in order, so a hot one is a bound on speed."""
+    """Yield a finding if one key has many records: events of a key are delivered in order, so such
+    a key limits the speed.
+    """
     totals = report.totals
     keyed = [row for row in report.tables["keys"].dicts() if row["key"] is not None]
     if not keyed or totals.keys < 2:  # noqa: PLR2004
@@ -112,8 +122,8 @@ def _clocks(report: Report) -> Iterator[Finding]:
 def _waiting(report: Report) -> Iterator[Finding]:
     if report.totals.waiting:
         yield Finding(
-            f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be made events: the"
-            " archive is behind, and this page does not count them.",
+            f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be decoded: the"
+            " archive is late, and this page does not count them.",
             "flow",
         )
 

@@ -15,7 +15,7 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import SetupError
-from app.pipeline.archive import commit, files
+from app.pipeline.archive import commit, files, storage
 from app.pipeline.archive.files import DOOMED, File, Layout, without, written
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.settings import Catalog, Lake
@@ -82,7 +82,7 @@ def told(batches: Iterator[pa.RecordBatch]) -> list[File]:
 
 
 def read(file: File) -> list[dict[str, Any]]:
-    with files.opened(file.path, {}) as source:
+    with storage.open_file(file.path, {}) as source:
         rows: list[dict[str, Any]] = pq.ParquetFile(source).read().to_pylist()
     return rows
 
@@ -114,7 +114,7 @@ def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
     layouts: tuple[Layout, Layout],
 ) -> None:
     [first, *_] = told(written(arrived([binary("a")]), *layouts, only_count=False))
-    with files.opened(first.path, {}) as source:
+    with storage.open_file(first.path, {}) as source:
         file = pq.ParquetFile(source)
         schema, group = file.schema_arrow, file.metadata.row_group(0)
     assert [field.metadata[b"PARQUET:field_id"] for field in schema] == [
