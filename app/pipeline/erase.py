@@ -19,9 +19,9 @@ from pyspark.sql import functions as f
 
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.history import EPOCH, QUERY
-from app.pipeline.session import kept
+from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 
@@ -78,7 +78,7 @@ def erase(
         SetupError: The lake does not exist, or an archive or upkeep is running.
     """
     tables.check(spark, lake)
-    with alone(spark, lake), alone(spark, lake, "upkeep"):
+    with holding_lock(spark, lake), holding_lock(spark, lake, "upkeep"):
         found = []
         for name, rows in _chosen(spark, lake, attribute, text).items():
             tell(name, "deleting")
@@ -122,9 +122,9 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
     archive even if no row is deleted.
     """
     table = lake.table(name)
-    with kept(rows) as doomed:
+    with cached(rows) as doomed:
         count = doomed.count()
-        with history.carrying(spark, _archive_properties(spark, table)):
+        with history.adding_properties(spark, _archive_properties(spark, table)):
             if count:
                 history.delete(spark, table, doomed)
             else:

@@ -30,7 +30,7 @@ _ALWAYS: Final = frozenset(["specversion"])
 """The attribute that is read when filters name no attribute. Its value is the same in every row."""
 
 
-class Named(msgspec.Struct, frozen=True):
+class FilterInputs(msgspec.Struct, frozen=True):
     """The parts of an event that a set of filters reads.
 
     Attributes:
@@ -41,8 +41,8 @@ class Named(msgspec.Struct, frozen=True):
     attributes: frozenset[str] = frozenset()
     data: bool = False
 
-    def __or__(self, other: Named) -> Named:
-        return Named(self.attributes | other.attributes, self.data or other.data)
+    def __or__(self, other: FilterInputs) -> FilterInputs:
+        return FilterInputs(self.attributes | other.attributes, self.data or other.data)
 
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the decoded rows that hold these attributes and data."""
@@ -51,15 +51,15 @@ class Named(msgspec.Struct, frozen=True):
         return (*core, *added, *(_DATA if self.data else ()))
 
 
-def named(filters: Sequence[Filter]) -> Named:
+def filter_inputs(filters: Sequence[Filter]) -> FilterInputs:
     """Return the attributes that these filters read, and whether they read data."""
     found = _all(map(_of_filter, filters))
     if found.data:
-        return found | Named(frozenset(["datacontenttype"]))
-    return found if found.attributes else Named(_ALWAYS)
+        return found | FilterInputs(frozenset(["datacontenttype"]))
+    return found if found.attributes else FilterInputs(_ALWAYS)
 
 
-def where(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
+def passing_rows(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
     """Return the rows whose events pass all filters, in their order. A filter that fails rejects
     the event.
 
@@ -72,19 +72,19 @@ def where(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
     """
 
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = Wanted(filters)
+        wanted = RowFilter(filters)
         for batch in given:
             yield batch.take(wanted.rows(batch))
 
     return events.mapInArrow(batches, events.schema) if filters else events
 
 
-class Wanted:
+class RowFilter:
     """Compiled filters that select rows of Arrow batches."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
         self._wants = compile_filters(filters)
-        found = named(filters)
+        found = filter_inputs(filters)
         self._names = sorted(found.attributes)
         self._typed = [name for name in self._names if name not in CORE]
         self._data = found.data
@@ -139,23 +139,23 @@ def _column(name: str) -> str:
     return "time_text" if name == "time" else name
 
 
-def _of_filter(one: Filter) -> Named:
+def _of_filter(one: Filter) -> FilterInputs:
     dialect, argument = written(one)
     if dialect == "sql":
         return _of_node(parse(argument))
     if one.inner:
         return _all(map(_of_filter, one.inner))
-    return Named(frozenset(argument))
+    return FilterInputs(frozenset(argument))
 
 
-def _of_node(node: ExpressionNode) -> Named:
+def _of_node(node: ExpressionNode) -> FilterInputs:
     match node:
         case Attribute() | Exists():
-            return Named(frozenset([node.name]))
+            return FilterInputs(frozenset([node.name]))
         case Data():
-            return Named(data=True)
+            return FilterInputs(data=True)
     return _all(map(_of_node, children(node)))
 
 
-def _all(found: Iterable[Named]) -> Named:
-    return reduce(Named.__or__, found, Named())
+def _all(found: Iterable[FilterInputs]) -> FilterInputs:
+    return reduce(FilterInputs.__or__, found, FilterInputs())

@@ -58,10 +58,10 @@ def snapshots(spark: SparkSession, table: str) -> Iterator[Snapshot]:
     """Yield the snapshots of a table from the current one to the oldest ancestor that has not
     expired.
     """
-    yield from of_table(iceberg_table(spark, table))
+    yield from snapshots_of(iceberg_table(spark, table))
 
 
-def of_table(loaded: Any) -> Iterator[Snapshot]:
+def snapshots_of(loaded: Any) -> Iterator[Snapshot]:
     """Yield the snapshots of a loaded table, as ``snapshots`` does. The state is that of its
     loading or last commit.
     """
@@ -78,7 +78,7 @@ def of_table(loaded: Any) -> Iterator[Snapshot]:
         found = None if parent is None else loaded.snapshot(parent)
 
 
-def newest(spark: SparkSession, table: str) -> Snapshot | None:
+def newest_snapshot(spark: SparkSession, table: str) -> Snapshot | None:
     return next(snapshots(spark, table), None)
 
 
@@ -103,7 +103,7 @@ def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
 
 
 @contextlib.contextmanager
-def carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+def adding_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
     """Add these properties to the summary of every snapshot that the session creates inside the
     context.
 

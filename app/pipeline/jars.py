@@ -69,7 +69,7 @@ JARS = (
         "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa"),
 )  # fmt: skip
 
-Told = Callable[[Jar, int], None]
+ReceivedCallback = Callable[[Jar, int], None]
 """A callback that receives a jar and the number of bytes that were just downloaded."""
 
 
@@ -115,7 +115,7 @@ def bring(
     where: Path,
     *,
     source: str = MAVEN_CENTRAL,
-    told: Told = lambda _jar, _bytes: None,
+    told: ReceivedCallback = lambda _jar, _bytes: None,
     wanted: Sequence[Jar] = JARS,
 ) -> list[Path]:
     """Return the files of all jars, after downloading those that are missing in the folder
@@ -144,7 +144,7 @@ def files(where: Path, wanted: Sequence[Jar] = JARS) -> list[Path]:
 
 
 def _fetch_all(
-    wanted: Sequence[Jar], where: Path, source: str, told: Told
+    wanted: Sequence[Jar], where: Path, source: str, told: ReceivedCallback
 ) -> Iterator[tuple[Jar, str]]:
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -161,7 +161,7 @@ def _fetch_all(
                 yield jar, f"{error!s}" or repr(error)
 
 
-def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: Told) -> None:
+def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: ReceivedCallback) -> None:
     """Download a jar and move it into the folder once its checksum is right. Other processes never
     see a partial file.
     """

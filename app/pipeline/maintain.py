@@ -15,7 +15,7 @@ import msgspec
 
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def maintain(
     if dry_run:
         yield from (_look(spark, lake, name, kept, now) for name in SORTED_BY)
         return
-    with alone(spark, lake, "upkeep"):
+    with holding_lock(spark, lake, "upkeep"):
         for name in SORTED_BY:
             yield _keep(spark, lake, name, kept, now, tell)
 

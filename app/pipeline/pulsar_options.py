@@ -64,7 +64,7 @@ def full_topic(name: str, namespace: str) -> str:
     return SCHEME + (bare if bare.count("/") == 2 else f"{namespace}/{bare}")  # noqa: PLR2004
 
 
-def options_of(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> Options:
     """Convert the options that Spark passes.
 
     Raises:
@@ -84,7 +84,7 @@ def options_of(given: Mapping[str, str]) -> Options:
         raise ValueError(f"{error}; the options of this source: {known}") from None
 
 
-def given(options: Options, topics: Sequence[str], **others: str) -> dict[str, str]:
+def as_spark_options(options: Options, topics: Sequence[str], **others: str) -> dict[str, str]:
     """Return the options as Spark passes them, with these topics and other options added."""
     texts = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
@@ -96,7 +96,7 @@ def given(options: Options, topics: Sequence[str], **others: str) -> dict[str, s
     )
 
 
-def offsets_of(text: str, topics: list[str], namespace: str) -> Offsets:
+def parse_offsets(text: str, topics: list[str], namespace: str) -> Offsets:
     """Parse the JSON text of an offsets option.
 
     Raises:

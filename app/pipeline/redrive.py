@@ -18,11 +18,11 @@ from pyspark.sql import functions as f
 from app.bindings.record import Record
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.derive import append, decoded
-from app.pipeline.archive.known import Known
-from app.pipeline.archive.lock import alone
-from app.pipeline.archive.raw import COLUMNS, Records
-from app.pipeline.session import kept
+from app.pipeline.archive.derive import append, write_decoded
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.raw import COLUMNS, RangeRecords
+from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
 
@@ -57,7 +57,7 @@ class Wanted(msgspec.Struct, frozen=True):
     limit: int = 0
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RuleCount(msgspec.Struct, frozen=True):
     """The quarantined records that broke one rule.
 
     Attributes:
@@ -81,7 +81,7 @@ class Redriven(msgspec.Struct, frozen=True):
         refused: The number of records that the topic refused, by error code.
     """
 
-    rules: Sequence[Rule]
+    rules: Sequence[RuleCount]
     taken: int = 0
     events: int = 0
     refused: Mapping[str, int] = {}
@@ -94,7 +94,7 @@ def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
         SetupError: The lake does not exist.
     """
     tables.check(spark, lake)
-    with kept(_judged(spark, lake, wanted)) as judged:
+    with cached(_judged(spark, lake, wanted)) as judged:
         return Redriven(_by_rule(judged), _taken(judged, wanted).count())
 
 
@@ -121,9 +121,9 @@ def redrive(
         SetupError: The lake does not exist, or an archive is running.
     """
     tables.check(spark, lake)
-    with alone(spark, lake), kept(_judged(spark, lake, wanted)) as judged:
+    with holding_lock(spark, lake), cached(_judged(spark, lake, wanted)) as judged:
         rules = _by_rule(judged)
-        with kept(_taken(judged, wanted)) as taken:
+        with cached(_taken(judged, wanted)) as taken:
             count = taken.count()
             if not count:
                 return Redriven(rules)
@@ -149,10 +149,10 @@ def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
     return exact.select(*PLACE, "record_time", "verdict").join(broken, list(PLACE))
 
 
-def _by_rule(judged: DataFrame) -> list[Rule]:
+def _by_rule(judged: DataFrame) -> list[RuleCount]:
     passing = f.count_if(f.col("verdict").isNull())
     rows = judged.groupBy("broken").agg(f.count(f.lit(1)), passing).collect()
-    found = [Rule(rule or "", records, now) for rule, records, now in rows]
+    found = [RuleCount(rule or "", records, now) for rule, records, now in rows]
     return sorted(found, key=lambda rule: (-rule.records, rule.rule))
 
 
@@ -168,8 +168,8 @@ def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observ
     """
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     stored = _stored(spark, lake, taken).select(*COLUMNS)
-    events, _ = decoded(spark, lake, Records(stored))
-    return append(spark, lake, events, ends, observe, Known())
+    events, _ = write_decoded(spark, lake, RangeRecords(stored))
+    return append(spark, lake, events, ends, observe, IdentityCache())
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:
@@ -199,5 +199,5 @@ def _bytes(value: Any) -> bytes | None:
 def _remove(spark: SparkSession, lake: Lake, taken: DataFrame) -> None:
     table = lake.table(tables.QUARANTINE_TABLE)
     ends = progress.as_text(progress.read(spark, table))
-    with history.carrying(spark, {progress.PROPERTY: ends}):
+    with history.adding_properties(spark, {progress.PROPERTY: ends}):
         history.delete(spark, table, taken.select(*PLACE))

@@ -27,7 +27,7 @@ CATALOG: Final = "lake"
 catalog.
 """
 
-CODE: Final[Mapping[str, str]] = {
+QUERY_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",  # schemaurl is not schemaURL
@@ -42,7 +42,7 @@ ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensi
 
 _JDBC: Final = {"jdbc.schema-version": "V1"}
 _SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that a writer waits for another one
-LOCAL: Final[Mapping[str, str]] = {
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",  # needs the next line: alone it advertises another address
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.daemon.module": "app.pipeline.workers",
@@ -84,7 +84,7 @@ def open_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an extra
 
     session = SparkSession(_context(engine, app_name, brief=brief)).newSession()
-    fixed = {**CODE, **(catalog_settings(lake.catalog) if lake else {})}
+    fixed = {**QUERY_SETTINGS, **(catalog_settings(lake.catalog) if lake else {})}
     for name, value in fixed.items():
         session.conf.set(name, value)
     _override(session, engine.conf)
@@ -92,7 +92,7 @@ def open_session(
 
 
 @contextlib.contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def cached(frame: DataFrame) -> Iterator[DataFrame]:
     """Cache the rows of a frame inside the context, in memory or on disk, so that they are computed
     once.
     """
@@ -114,7 +114,7 @@ def first_line(error: BaseException) -> str:
     return (filled[-1] if of_task else filled[0]) if filled else repr(error)
 
 
-def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+def hadoop_file(spark: SparkSession, uri: str) -> tuple[Any, Any]:
     """Return the Hadoop file system of a URI, and the path in it."""
     path = jvm(spark).org.apache.hadoop.fs.Path(uri)
     settings = java_session(spark).sparkContext().hadoopConfiguration()
@@ -175,7 +175,7 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,
         **({"spark.master": engine.master} if engine.master else {}),
-        **(LOCAL if local else {}),
+        **(LOCAL_SETTINGS if local else {}),
         **({} if submitted else {"spark.driver.memory": engine.memory}),
         **engine.conf,
         **({} if submitted else _jars(engine, local=local)),
@@ -192,8 +192,8 @@ def _brief(engine: Engine) -> dict[str, str]:
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
     own_jars = not engine.has_jars and _CLASS_PATH not in engine.conf
-    kept = class_data.options(jars.paths(), own, leave=terminal) if own_jars else ""
-    return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
+    class_cache = class_data.options(jars.paths(), own, leave=terminal) if own_jars else ""
+    return {_JVM: " ".join(filter(None, (_BRIEF, class_cache, own)))}
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline.pulsar_options import given
+from app.pipeline.pulsar_options import as_spark_options
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def records(
         return (
             _registered(spark)
             .read.format(PULSAR_FORMAT)
-            .options(**given(place.cluster, topics, **bounds))
+            .options(**as_spark_options(place.cluster, topics, **bounds))
             .load()
         )
     reader = spark.read.format("kafka").options(**_options(place, topics), **bounds)
@@ -79,7 +79,7 @@ def stream(
         max_offsets_per_trigger: The largest number of records in a batch, over all partitions.
     """
     if isinstance(place, PulsarPlace):
-        pulsar_options = given(place.cluster, topics, startingOffsets=as_text(start))
+        pulsar_options = as_spark_options(place.cluster, topics, startingOffsets=as_text(start))
         return _registered(spark).readStream.format(PULSAR_FORMAT).options(**pulsar_options).load()
     options = {**_options(place, topics), "startingOffsets": as_text(start)}
     if max_offsets_per_trigger is not None:

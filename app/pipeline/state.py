@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from app.pipeline import tables
-from app.pipeline.query.opening import opened
+from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ def state(lake: Lake) -> State:
     Raises:
         SetupError: The lake does not exist, or PyIceberg cannot read it.
     """
-    raw = opened(lake, tables.RAW_TABLE)
+    raw = open_table(lake, tables.RAW_TABLE)
     return State(
         records=_rows(raw),
-        events=_rows(opened(lake, tables.EVENTS_TABLE)),
-        quarantined=_rows(opened(lake, tables.QUARANTINE_TABLE)),
+        events=_rows(open_table(lake, tables.EVENTS_TABLE)),
+        quarantined=_rows(open_table(lake, tables.QUARANTINE_TABLE)),
         latest=_latest(raw),
     )
 
 
-def derived(table: Table) -> tables.Progress | None:
+def derived_progress(table: Table) -> tables.Progress | None:
     """Return the progress of a table that is derived from ``events_raw``; None if no snapshot
     carries one.
     """

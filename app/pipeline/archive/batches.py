@@ -18,7 +18,7 @@ Batch = dict[str, Any]
 """The progress report of one batch, with the names that Spark uses."""
 
 
-class Seen:
+class StreamReports:
     """A reader of a stream's progress reports. A call without a new report costs two calls to Java.
 
     Attributes:
@@ -34,7 +34,7 @@ class Seen:
         self._java: Any = java_query(query)
         self._looked = ""
 
-    def more(self) -> list[Batch]:
+    def new_batches(self) -> list[Batch]:
         """Return the batches that ended since the last call, each once. Idle reports, which repeat
         a batch number, are left out.
         """
@@ -48,7 +48,7 @@ class Seen:
         self.last = batches[-1] if batches else self.last
         return batches
 
-    def number(self) -> int:
+    def last_number(self) -> int:
         """Return the number of the last batch that has ended; -1 before the first."""
         newest = self._java.lastProgress()
         return -1 if newest is None else int(newest.batchId())

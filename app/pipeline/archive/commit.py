@@ -16,7 +16,7 @@ import pyarrow as pa
 from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.files import File, Layout
+from app.pipeline.archive.files import DataFile, TableLayout
 from app.pipeline.archive.progress import Progress
 from app.pipeline.archive.storage import create_file, delete_file
 from app.pipeline.history import Snapshot
@@ -39,7 +39,7 @@ _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
 
-def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
+def layout(spark: SparkSession, lake: Lake, name: str) -> TableLayout:
     """Return how tasks write data files of a table. Columns that were added to the table are null
     in new rows.
 
@@ -54,7 +54,7 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
     return kept[1]
 
 
-_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], Layout]]] = {}
+_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], TableLayout]]] = {}
 """The last layout of each table, with everything that it was built from.
 
 A table seldom changes, and reading it through Py4J takes a fifth of a second. Only the last layout
@@ -67,11 +67,11 @@ def _as_text(table: Any) -> tuple[str, ...]:
     return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
 
 
-def _layout(table: Any, shown: str, name: str) -> Layout:
+def _layout(table: Any, shown: str, name: str) -> TableLayout:
     properties = dict(table.properties())
     codec = properties.get("write.parquet.compression-codec", "zstd")
     by, count = _partition(table, shown, by_day=name != tables.EVENTS_TABLE)
-    return Layout(
+    return TableLayout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
         schema=schema(table, shown, tables.names(tables.COLUMNS[name])),
@@ -125,7 +125,7 @@ def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
     return pa.schema([_field(each) for each in columns.values()])
 
 
-def demand_storage(layout: Layout) -> None:
+def demand_storage(layout: TableLayout) -> None:
     """Raise SetupError if Python, which writes the data files, cannot write to the storage of the
     table.
     """
@@ -162,19 +162,19 @@ def _type(found: Any) -> pa.DataType:
     return _TYPES[found.toString()]
 
 
-def files(told: DataFrame) -> list[File]:
+def run_tasks(told: DataFrame) -> list[DataFile]:
     """Run the tasks that write files, and return the files, which are the rows of ``told`` with the
     columns ``FILES``.
     """
-    return [File(**row) for row in told.toArrow().to_pylist()]
+    return [DataFile(**row) for row in told.toArrow().to_pylist()]
 
 
-def rows(found: Iterable[File]) -> int:
+def row_count(found: Iterable[DataFile]) -> int:
     """Return the number of rows in these files."""
     return sum(each.rows for each in found)
 
 
-def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progress) -> Snapshot:
+def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Progress) -> Snapshot:
     """Commit one snapshot that names the files and carries the progress, and return it.
 
     Without files the snapshot carries only the progress. If the commit was certainly not made, the
@@ -182,7 +182,7 @@ def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progres
     """
     loaded = history.iceberg_table(spark, table)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
-    with discarding(spark, table, added):
+    with removing_on_error(spark, table, added):
         for each in _data_files(spark, loaded, added):
             commit.appendFile(each)
         commit.set(progress.PROPERTY, progress.as_text(ends))
@@ -190,22 +190,22 @@ def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progres
         commit.commit()
     except Exception as why:
         if any(refused in str(why) for refused in _REFUSED):
-            remove(spark, table, added)
+            remove_files(spark, table, added)
         raise
-    return next(history.of_table(loaded))
+    return next(history.snapshots_of(loaded))
 
 
 @contextlib.contextmanager
-def discarding(spark: SparkSession, table: str, told: Iterable[File]) -> Iterator[None]:
+def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile]) -> Iterator[None]:
     """Remove these files if the code inside the context fails: no snapshot names them yet."""
     try:
         yield
     except Exception:
-        remove(spark, table, told)
+        remove_files(spark, table, told)
         raise
 
 
-def _data_files(spark: SparkSession, table: Any, added: Sequence[File]) -> Iterator[Any]:
+def _data_files(spark: SparkSession, table: Any, added: Sequence[DataFile]) -> Iterator[Any]:
     """Yield Iceberg's object for each file, with the counts and bounds from the footer of the file.
 
     Classes are looked up once, because Java searches all jars for each part of a name.
@@ -224,7 +224,7 @@ def _data_files(spark: SparkSession, table: Any, added: Sequence[File]) -> Itera
         yield named.withMetrics(metrics(source, config)).build()
 
 
-def remove(spark: SparkSession, table: str, gone: Iterable[File]) -> None:
+def remove_files(spark: SparkSession, table: str, gone: Iterable[DataFile]) -> None:
     """Delete files that no snapshot has named. If a deletion fails, ``maintain`` deletes the file
     later.
     """

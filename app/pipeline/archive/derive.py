@@ -20,10 +20,10 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit, progress, raw, unique
-from app.pipeline.archive.files import FILES, File, written
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.files import FILES, DataFile, write_files
+from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.progress import Progress
-from app.pipeline.archive.raw import Batches, Records
+from app.pipeline.archive.raw import Batches, RangeRecords
 from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.settings import Lake
 from app.pipeline.source import Offsets
@@ -54,7 +54,7 @@ class Derived(msgspec.Struct, frozen=True):
         )
 
 
-class Range(msgspec.Struct, frozen=True):
+class DeriveRange(msgspec.Struct, frozen=True):
     """The records of some partitions from ``start`` to before ``end``.
 
     Attributes:
@@ -78,52 +78,52 @@ class Range(msgspec.Struct, frozen=True):
     def size(self) -> int:
         """Return the number of offsets, which is at least the number of records."""
         return sum(
-            end - progress.at(self.start, broker, topic, partition)
+            end - progress.offset_at(self.start, broker, topic, partition)
             for broker, topic, partition, end in progress.places(self.end)
         )
 
 
-def pending(spark: SparkSession, lake: Lake) -> Range:
+def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
     """Return the range of all records in ``events_raw`` that are not yet derived."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    if history.newest(spark, lake.table(tables.RAW_TABLE)) is None:
-        return Range(done, done, before)
+    if history.newest_snapshot(spark, lake.table(tables.RAW_TABLE)) is None:
+        return DeriveRange(done, done, before)
     rest = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
-    return Range(done, progress.joined(done, progress.reach(rest)), before)
+    return DeriveRange(done, progress.merged(done, progress.reach(rest)), before)
 
 
-def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
+def extended(whole: DeriveRange, broker: str, begin: Offsets, end: Offsets) -> DeriveRange:
     """Return the range extended by the records that the stream has copied, up to ``end``.
 
     A partition without progress starts at its offset in ``begin``.
     """
-    fresh = progress.of(
+    fresh = progress.from_entries(
         (broker, topic, n, at)
         for topic, each in begin.items()
         for n, at in each.items()
-        if not progress.at(whole.end, broker, topic, n)
+        if not progress.offset_at(whole.end, broker, topic, n)
     )
-    start = progress.joined(whole.start, fresh)
-    return Range(
-        start, progress.joined(start, progress.joined(whole.end, {broker: end})), whole.before
+    start = progress.merged(whole.start, fresh)
+    return DeriveRange(
+        start, progress.merged(start, progress.merged(whole.end, {broker: end})), whole.before
     )
 
 
-def resumed(spark: SparkSession, lake: Lake, piece: Range) -> Range:
+def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRange:
     """Return the rest of a range whose derivation failed, because either table may have its commit."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    start, before = progress.joined(piece.start, done), progress.joined(piece.before, before)
-    return Range(start, piece.end, before)
+    start, before = progress.merged(piece.start, done), progress.merged(piece.before, before)
+    return DeriveRange(start, piece.end, before)
 
 
-def finished(whole: Range) -> Range:
+def empty_after(whole: DeriveRange) -> DeriveRange:
     """Return the empty range after a derived one."""
-    return Range(whole.end, whole.end, whole.end)
+    return DeriveRange(whole.end, whole.end, whole.end)
 
 
-def ranges(whole: Range, most: int) -> Iterator[Range]:
+def split_by_offsets(whole: DeriveRange, most: int) -> Iterator[DeriveRange]:
     """Split a range into pieces of about ``most`` offsets. Records that ``events`` already has are
     in separate pieces.
     """
@@ -131,27 +131,29 @@ def ranges(whole: Range, most: int) -> Iterator[Range]:
     for stop in _stops(whole):
         while not progress.covers(start, stop):
             end = progress.slice_of(start, stop, most)
-            yield Range(start, end, whole.before)
+            yield DeriveRange(start, end, whole.before)
             start = end
 
 
-def _stops(whole: Range) -> tuple[Progress, Progress]:
-    return progress.joined(whole.start, whole.before), whole.end
+def _stops(whole: DeriveRange) -> tuple[Progress, Progress]:
+    return progress.merged(whole.start, whole.before), whole.end
 
 
-def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Range]:
+def split_by_records(
+    spark: SparkSession, lake: Lake, whole: DeriveRange, most: int
+) -> Iterator[DeriveRange]:
     """Split a range into pieces of about ``most`` records, even if the offsets have gaps."""
     if not whole.sparse:
-        yield from ranges(whole, most)
+        yield from split_by_offsets(whole, most)
         return
     start = whole.start
     for stop in _stops(whole):
-        for end in _cuts(spark, lake, Range(start, stop, whole.before), most):
-            yield Range(start, end, whole.before)
+        for end in _cuts(spark, lake, DeriveRange(start, stop, whole.before), most):
+            yield DeriveRange(start, end, whole.before)
             start = end
 
 
-def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Progress]:
+def _cuts(spark: SparkSession, lake: Lake, whole: DeriveRange, most: int) -> Iterator[Progress]:
     """Yield the end of each piece. A piece has the same fraction of the records of every partition."""
     stored = spark.table(lake.table(tables.RAW_TABLE))
     chosen = stored.where(progress.between(whole.start, whole.end))
@@ -161,16 +163,16 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
         ends = f.percentile_approx("offset", shares, 10_000).alias("ends")
         rows = chosen.groupBy("broker", "topic", "partition").agg(ends).collect()
         for n in range(len(shares)):
-            yield progress.joined(
+            yield progress.merged(
                 whole.start,
-                progress.of((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
+                progress.from_entries((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
             )
     if parts:
         yield whole.end
 
 
 def derive(
-    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+    spark: SparkSession, lake: Lake, piece: DeriveRange, observe: Observe, known: IdentityCache
 ) -> Derived:
     """Derive one range and return the counts. If it fails with an error of Spark, it may be derived
     again.
@@ -185,21 +187,21 @@ def derive(
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
     there = progress.covers(piece.before, piece.end)
-    valid, refused = decoded(spark, lake, arrived, only_count=there)
+    valid, refused = write_decoded(spark, lake, arrived, only_count=there)
     observe("range decoded")
-    ends = progress.joined(piece.before, piece.end)
-    with commit.discarding(spark, lake.table(tables.QUARANTINE_TABLE), refused):
+    ends = progress.merged(piece.before, piece.end)
+    with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), refused):
         added = 0 if there else append(spark, lake, valid, ends, observe, known)
     observe("events committed")
     commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
     observe("quarantine committed")
-    whole, broken = commit.rows(valid), commit.rows(refused)
+    whole, broken = commit.row_count(valid), commit.row_count(refused)
     return Derived(whole + broken, added, whole - added, broken)
 
 
-def decoded(
-    spark: SparkSession, lake: Lake, records: Records, *, only_count: bool = False
-) -> tuple[list[File], list[File]]:
+def write_decoded(
+    spark: SparkSession, lake: Lake, records: RangeRecords, *, only_count: bool = False
+) -> tuple[list[DataFile], list[DataFile]]:
     """Decode records and write their data files, which no snapshot names yet.
 
     Args:
@@ -215,30 +217,30 @@ def decoded(
     task = partial(
         _written, read=records.read, events=layouts[0], quarantine=layouts[1], only_count=only_count
     )
-    found = commit.files(records.frame.mapInArrow(task, FILES))
+    found = commit.run_tasks(records.frame.mapInArrow(task, FILES))
     events, refused = ([each for each in found if each.name == name] for name in _DERIVED)
     return events, refused
 
 
 def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
-    """Run ``written`` in a task: Spark calls a function of one argument."""
-    return written(read(batches), **how)
+    """Run ``write_files`` in a task: Spark calls a function of one argument."""
+    return write_files(read(batches), **how)
 
 
 def append(
     spark: SparkSession,
     lake: Lake,
-    arriving: list[File],
+    arriving: list[DataFile],
     ends: Progress,
     observe: Observe,
-    known: Known,
+    known: IdentityCache,
 ) -> int:
     """Commit the new events and return their number. Without new events a snapshot is made too: it
     carries the progress.
     """
     table = lake.table(tables.EVENTS_TABLE)
-    with commit.discarding(spark, table, arriving):
+    with commit.removing_on_error(spark, table, arriving):
         new = unique.new(spark, lake, arriving, known)
     observe("duplicates found")
-    known.grew(commit.append(spark, table, new, ends), (each.known for each in new))
-    return commit.rows(new)
+    known.extend(commit.append(spark, table, new, ends), (each.known for each in new))
+    return commit.row_count(new)

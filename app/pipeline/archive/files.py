@@ -53,7 +53,7 @@ _WIDE: Final = frozenset({"data", "data_bytes", "value", "detail"})
 _DAY: Final = 86_400_000_000  # microseconds
 
 
-class Layout(msgspec.Struct, frozen=True):
+class TableLayout(msgspec.Struct, frozen=True):
     """The properties of a table that a task needs for writing data files.
 
     Attributes:
@@ -79,7 +79,7 @@ class Layout(msgspec.Struct, frozen=True):
     access: Mapping[str, str]
 
 
-class File(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True):
     """A data file, in the columns of ``FILES``.
 
     Attributes:
@@ -106,8 +106,12 @@ class File(msgspec.Struct, frozen=True):
         return np.frombuffer(self.identities, np.int64)
 
 
-def written(
-    batches: Iterable[pa.RecordBatch], events: Layout, quarantine: Layout, *, only_count: bool
+def write_files(
+    batches: Iterable[pa.RecordBatch],
+    events: TableLayout,
+    quarantine: TableLayout,
+    *,
+    only_count: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Decode batches of the columns RAW, write the data files of both tables, and yield a batch of
     ``FILES``.
@@ -130,7 +134,7 @@ def written(
                 taken.add_events(valid)
             if broken.true_count:
                 refused.add_refused(batch.filter(broken))
-        counted = [File(name=events.name, rows=count)] if only_count else []
+        counted = [DataFile(name=events.name, rows=count)] if only_count else []
         found = _told([*counted, *taken.closed(), *refused.closed()])
     except BaseException:  # otherwise each retry would fill a full disk further
         taken.discard()
@@ -139,7 +143,9 @@ def written(
     yield found
 
 
-def without(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
+def rewrite_without_doomed(
+    batches: Iterable[pa.RecordBatch], layout: TableLayout
+) -> Iterator[pa.RecordBatch]:
     """Write each file of ``FILES`` and ``DOOMED`` again without its doomed rows, and yield a batch
     of ``FILES``.
     """
@@ -147,9 +153,9 @@ def without(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[pa.Re
         yield _told([_without(row, layout) for row in batch.to_pylist()])
 
 
-def _without(row: dict[str, Any], layout: Layout) -> File:
+def _without(row: dict[str, Any], layout: TableLayout) -> DataFile:
     doomed = np.frombuffer(row.pop(DOOMED), np.int64)
-    old = File(**row)
+    old = DataFile(**row)
     kept = np.ones(old.rows, bool)
     kept[doomed] = False
     new, done = _File(layout, old.partition), 0
@@ -169,7 +175,7 @@ def _groups(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         yield from file.iter_batches(rows, row_groups=[group])
 
 
-def _told(files: Sequence[File]) -> pa.RecordBatch:
+def _told(files: Sequence[DataFile]) -> pa.RecordBatch:
     columns = [[getattr(each, name) for each in files] for name in _ROW]
     arrays = [pa.array(each, kind) for each, kind in zip(columns, _ROW.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(_ROW))
@@ -188,10 +194,10 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 class _Files:
     """The data files of one table that a task writes: one for each partition, in groups of rows."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: TableLayout) -> None:
         self._layout = layout
         self._files: dict[int, _File] = {}
-        self._closed: list[File] = []
+        self._closed: list[DataFile] = []
         self._waiting: dict[int, list[tuple[pa.RecordBatch, Numbers]]] = {}
         self._octets = 0
 
@@ -233,7 +239,7 @@ class _Files:
         self._closed += [file.closed() for file in self._files.values()]
         self._files = {}
 
-    def closed(self) -> list[File]:
+    def closed(self) -> list[DataFile]:
         self._write()
         self._close()
         return self._closed
@@ -252,11 +258,11 @@ class _Files:
 class _File:
     """One data file with a unique name."""
 
-    def __init__(self, layout: Layout, partition: int) -> None:
+    def __init__(self, layout: TableLayout, partition: int) -> None:
         value = partition if layout.buckets else np.datetime64(partition, "D")
         path = f"{layout.folder}/{layout.by}={value}/{uuid4().hex}.parquet"
         self._layout, self._sink = layout, create_file(path, layout.access)
-        self._file = File(layout.name, path, layout.spec, partition)
+        self._file = DataFile(layout.name, path, layout.spec, partition)
         self._known: list[bytes] = []
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -281,7 +287,7 @@ class _File:
         self._known.append(known.tobytes())
         self._file = msgspec.structs.replace(self._file, rows=self._file.rows + len(rows))
 
-    def closed(self) -> File:
+    def closed(self) -> DataFile:
         with contextlib.closing(self._sink):
             self._writer.close()
             size = self._sink.tell()

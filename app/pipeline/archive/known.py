@@ -29,7 +29,7 @@ In a larger table Spark searches for each range.
 """
 
 
-class Known:
+class IdentityCache:
     """A cache of the identities in one snapshot of ``events``."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Known:
         self._sorted: list[Numbers] = []
         self._asked = 0
 
-    def among(
+    def present(
         self, names: Numbers, newest: Snapshot, read: Callable[[], Numbers]
     ) -> Numbers | None:
         """Return those of ``names`` that the snapshot has; None if the table is too large to be
@@ -59,7 +59,7 @@ class Known:
             chosen |= _holds(each, names)
         return names[chosen]
 
-    def grew(self, newest: Snapshot, added: Iterable[Numbers]) -> None:
+    def extend(self, newest: Snapshot, added: Iterable[Numbers]) -> None:
         """Add the identities of a commit of this archive. The cache is emptied if another process
         committed in between.
         """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Right = Literal["archive", "upkeep"]
+LakeLock = Literal["archive", "upkeep"]
 """The lock: ``archive`` to write rows of events, ``upkeep`` to rewrite and remove files. A verb
 that needs both takes them in this order.
 """
@@ -39,7 +39,7 @@ _CURE: Final = "wait until that process has ended, or stop it"
 
 
 @contextlib.contextmanager
-def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator[None]:
+def holding_lock(spark: SparkSession, lake: Lake, right: LakeLock = "archive") -> Iterator[None]:
     """Hold a lock of the lake inside the context.
 
     Raises:
@@ -52,7 +52,7 @@ def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, lake: Lake, right: Right) -> Iterator[None]:
+def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / f"_{right}.lock.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
     try:
@@ -68,7 +68,7 @@ def _locked(folder: Path, lake: Lake, right: Right) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _leased(spark: SparkSession, lake: Lake, right: Right) -> Iterator[None]:
+def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
     """Hold a lease. If two processes ask at the same moment, both write, and the one whose name
     remains has the lease.
     """

@@ -25,7 +25,7 @@ _BYTES: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _WITHIN: Final = "20000"  # ms for an answer
 
 
-class Positions:
+class KafkaPositions:
     """A Kafka client that returns offsets; it is open inside ``with asking(...)``."""
 
     def __init__(self, jvm: Any, client: Any, place: KafkaPlace) -> None:
@@ -87,30 +87,32 @@ class Positions:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
 
 
-class Asked(Protocol):
+class PositionReader(Protocol):
     """A client that returns offsets, of Kafka or of Pulsar."""
 
     def at(self, topics: Sequence[str], where: Where) -> Offsets: ...
 
 
 @contextmanager
-def asking(spark: SparkSession, place: KafkaPlace | PulsarPlace) -> Iterator[Asked]:
+def open_positions(
+    spark: SparkSession, place: KafkaPlace | PulsarPlace
+) -> Iterator[PositionReader]:
     """Connect to a broker inside the context, to read its offsets.
 
     Raises:
         BrokerUnavailable: The broker does not answer, or refuses the login.
     """
     if isinstance(place, PulsarPlace):
-        from app.pipeline.pulsar.positions import Positions as OfPulsar  # noqa: PLC0415 - imports an HTTP client
+        from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imports an HTTP client
 
-        yield OfPulsar(place.cluster)
+        yield PulsarPositions(place.cluster)
         return
     with _asking_kafka(spark, place) as positions:
         yield positions
 
 
 @contextmanager
-def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
+def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[KafkaPositions]:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     java = jvm(spark)
@@ -129,7 +131,7 @@ def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]
     client = None
     try:
         client = java.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
-        yield Positions(java, client, place)
+        yield KafkaPositions(java, client, place)
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -40,10 +40,12 @@ def read(spark: SparkSession, table: str) -> Progress:
 def reach(records: DataFrame) -> Progress:
     """Return the offset after the last record of each partition in a frame that has LOCATION."""
     ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
-    return of((broker, topic, number, last + 1) for broker, topic, number, last in ends.collect())
+    return from_entries(
+        (broker, topic, number, last + 1) for broker, topic, number, last in ends.collect()
+    )
 
 
-def of(places: Iterable[tuple[str, str, int, int]]) -> Progress:
+def from_entries(places: Iterable[tuple[str, str, int, int]]) -> Progress:
     """Build a progress from tuples of broker, topic, partition and offset."""
     found: dict[str, dict[str, dict[int, int]]] = {}
     for broker, topic, partition, offset in places:
@@ -51,7 +53,7 @@ def of(places: Iterable[tuple[str, str, int, int]]) -> Progress:
     return found
 
 
-def joined(progress: Progress, other: Progress) -> Progress:
+def merged(progress: Progress, other: Progress) -> Progress:
     """Return the larger offset of the two for every partition."""
     found = {
         broker: {topic: dict(each) for topic, each in topics.items()}
@@ -63,7 +65,7 @@ def joined(progress: Progress, other: Progress) -> Progress:
     return found
 
 
-def at(progress: Progress, broker: str, topic: str, partition: int) -> int:
+def offset_at(progress: Progress, broker: str, topic: str, partition: int) -> int:
     """Return the offset of a partition; 0 if it is unknown."""
     return progress.get(broker, {}).get(topic, {}).get(partition, 0)
 
@@ -71,7 +73,7 @@ def at(progress: Progress, broker: str, topic: str, partition: int) -> int:
 def covers(progress: Progress, end: Progress) -> bool:
     """Return True if ``progress`` has reached ``end`` in every partition."""
     return all(
-        at(progress, broker, topic, partition) >= offset
+        offset_at(progress, broker, topic, partition) >= offset
         for broker, topic, partition, offset in places(end)
     )
 
@@ -84,7 +86,7 @@ def between(start: Progress, end: Progress) -> Column:
     chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)
     for broker, topic, partition, offset in places(end):
-        first = at(start, broker, topic, partition)
+        first = offset_at(start, broker, topic, partition)
         if first < offset:
             here = (broker_of == broker) & (topic_of == topic) & (partition_of == partition)
             chosen |= here & (offset_of >= first) & (offset_of < offset)
@@ -102,12 +104,12 @@ def slice_of(start: Progress, end: Progress, most: int) -> Progress:
     """Return the end of a batch of about ``most`` offsets from ``start``, with the same fraction of
     every partition.
     """
-    pending = {place[:3]: place[3] - at(start, *place[:3]) for place in places(end)}
+    pending = {place[:3]: place[3] - offset_at(start, *place[:3]) for place in places(end)}
     total = sum(n for n in pending.values() if n > 0)
     if total <= most:
-        return joined(start, end)
+        return merged(start, end)
     ends = (
-        (*place, at(start, *place) + (-(-n * most // total) if n > 0 else 0))
+        (*place, offset_at(start, *place) + (-(-n * most // total) if n > 0 else 0))
         for place, n in pending.items()
     )
-    return joined(start, of(ends))
+    return merged(start, from_entries(ends))

@@ -45,7 +45,7 @@ _ID: Final = b"PARQUET:field_id"
 Batches = Iterable[pa.RecordBatch]
 
 
-class Records(NamedTuple):
+class RangeRecords(NamedTuple):
     """The records of a range, as a frame and a function for its tasks.
 
     Attributes:
@@ -57,7 +57,7 @@ class Records(NamedTuple):
     read: Callable[[Batches], Batches] = iter
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ReadTask(msgspec.Struct, frozen=True):
     """The records that a task reads from its files.
 
     Attributes:
@@ -73,19 +73,19 @@ class Wanted(msgspec.Struct, frozen=True):
     access: Mapping[str, str]
 
 
-def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> Records:
+def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> RangeRecords:
     """Return the records from ``start`` to before ``end``."""
     name = lake.table(tables.RAW_TABLE)
     table = history.iceberg_table(spark, name)
     found = _files(spark, table, start, end)
     if found is None:
-        return Records(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
-    wanted = Wanted(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
+        return RangeRecords(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
+    wanted = ReadTask(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
     each_core = shares(
         found, spark.sparkContext.defaultParallelism
     )  # Spark makes a task of each row
     frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)
-    return Records(frame, partial(read, wanted=wanted))
+    return RangeRecords(frame, partial(read_files, wanted=wanted))
 
 
 def _files(
@@ -118,7 +118,7 @@ def _condition(start: Progress, end: Progress) -> Any:
         _all([_is("eq", "topic", topic), _is("eq", "broker", broker), _is("eq", "partition", number),
               _is("gt-eq", "offset", first), _is("lt", "offset", last)])
         for broker, topic, number, last in progress.places(end)
-        if (first := progress.at(start, broker, topic, number)) < last
+        if (first := progress.offset_at(start, broker, topic, number)) < last
     ]  # fmt: skip
     return _tree("or", each) if each else None
 
@@ -151,7 +151,7 @@ def shares(found: list[tuple[int, str]], most: int) -> list[list[str]]:
     return [paths[n::count] for n in range(count)]
 
 
-def read(told: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_files(told: Batches, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
     """Read the records of the range from the files that the rows name. This runs in a task."""
     for batch in told:
         for paths in batch.column("paths").to_pylist():
@@ -160,7 +160,7 @@ def read(told: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
                     yield from _of_file(source, path, wanted)
 
 
-def _of_file(source: Any, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _of_file(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
     plain = pq.ParquetFile(source)
     names = _named(plain.schema_arrow, path, wanted.schema)
     offset, value = (names[wanted.schema.get_field_index(name)] for name in ("offset", "value"))
@@ -182,7 +182,7 @@ def _of_file(source: Any, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]
                 yield from _parts(found if chosen.all() else found.filter(pa.array(chosen)))
 
 
-def _beyond(offsets: Any, wanted: Wanted) -> bool:
+def _beyond(offsets: Any, wanted: ReadTask) -> bool:
     """Return True if a row group has no offset of the range: in the large files of upkeep, few
     groups belong to a range.
     """
@@ -191,7 +191,7 @@ def _beyond(offsets: Any, wanted: Wanted) -> bool:
     return not any(
         first < last and offsets.min < last and offsets.max >= first
         for broker, topic, number, last in progress.places(wanted.end)
-        for first in [progress.at(wanted.start, broker, topic, number)]
+        for first in [progress.offset_at(wanted.start, broker, topic, number)]
     )
 
 
@@ -238,6 +238,8 @@ def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:
     chosen = np.zeros(len(batch), bool)
     for row in np.unique(codes, return_index=True)[1].tolist():
         place = batch.column("broker")[row].as_py(), batch.column("topic")[row].as_py()
-        first, last = (progress.at(each, *place, int(partition[row])) for each in (start, end))
+        first, last = (
+            progress.offset_at(each, *place, int(partition[row])) for each in (start, end)
+        )
         chosen |= (codes == codes[row]) & (offset >= first) & (offset < last)
     return chosen

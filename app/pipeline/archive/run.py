@@ -12,20 +12,20 @@ import msgspec
 from app.errors import SkybridgeError
 from app.pipeline import tables
 from app.pipeline.archive import commit, stream
-from app.pipeline.archive.batches import Batch, Seen
+from app.pipeline.archive.batches import Batch, StreamReports
 from app.pipeline.archive.derive import (
     Derived,
+    DeriveRange,
     Observe,
-    Range,
     derive,
-    finished,
-    further,
+    empty_after,
+    extended,
     pending,
-    pieces,
-    resumed,
+    remaining,
+    split_by_records,
 )
-from app.pipeline.archive.known import Known
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
@@ -67,7 +67,7 @@ class Told(msgspec.Struct, frozen=True):
 
 Tell = Callable[[Told], None]
 
-Reached = Callable[[Batch], None]
+BatchCallback = Callable[[Batch], None]
 """A callback that receives the report of each batch whose records are in all tables, and of idle
 moments.
 """
@@ -115,7 +115,7 @@ def once(
     """
     stopping = stop or threading.Event()
     _make(spark, lake)
-    with alone(spark, lake):
+    with holding_lock(spark, lake):
         left = pending(spark, lake)
         ready = _prepare(spark, lake, plan, left)
         observe("prepared")
@@ -123,7 +123,7 @@ def once(
         copied, last = _copied(query, ready.pending, tell, stopping)
         observe("stream ended")
         whole = _further(spark, lake, plan, left, ready, last)
-        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, Known())
+        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -134,7 +134,7 @@ def forever(
     *,
     tell: Tell = ignore,
     observe: Observe = ignore,
-    reached: Reached = ignore,
+    reached: BatchCallback = ignore,
     stop: threading.Event,
 ) -> Outcome:
     """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
@@ -143,16 +143,16 @@ def forever(
     reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
     """
     _make(spark, lake)
-    with alone(spark, lake):
+    with holding_lock(spark, lake):
         begun = pending(spark, lake)
         ready = _prepare(spark, lake, plan, begun)
-        left: Range | None = begun
+        left: DeriveRange | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
-        seen, derived, copied, known = Seen(query), Derived(), 0, Known()
+        seen, derived, copied, known = StreamReports(query), Derived(), 0, IdentityCache()
         wait = time.monotonic()  # records that an earlier run copied are derived at once
         while not stop.wait(LOOK):
             _check(query)
-            found = seen.more()
+            found = seen.new_batches()
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
                 if seen.idle and not wait:
@@ -163,7 +163,7 @@ def forever(
                 whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
                 left = None  # unknown until the derivation has succeeded
                 derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
-                left, wait = finished(whole), 0.0
+                left, wait = empty_after(whole), 0.0
                 for each in found:
                     reached(each)
             except Exception as error:  # noqa: BLE001 - the copy goes on after any error
@@ -178,7 +178,9 @@ def _make(spark: SparkSession, lake: Lake) -> None:
     commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
 
 
-def _prepare(spark: SparkSession, lake: Lake, plan: Plan, left: Range) -> stream.Ready:
+def _prepare(
+    spark: SparkSession, lake: Lake, plan: Plan, left: DeriveRange
+) -> stream.PreparedStream:
     return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
 
 
@@ -186,10 +188,10 @@ def _further(
     spark: SparkSession,
     lake: Lake,
     plan: Plan,
-    left: Range | None,
-    ready: stream.Ready,
+    left: DeriveRange | None,
+    ready: stream.PreparedStream,
     last: Batch | None,
-) -> Range:
+) -> DeriveRange:
     """Return the range to derive.
 
     The tables are read only if ``left`` is None, or if the source of the ``last`` batch does not
@@ -198,7 +200,7 @@ def _further(
     ends = stream.reached(last) if last else {}
     if left is None or (last and not ends):
         return pending(spark, lake)
-    return further(left, plan.place.broker, ready.next, ends)
+    return extended(left, plan.place.broker, ready.next, ends)
 
 
 def _copied(
@@ -209,16 +211,16 @@ def _copied(
     Returns:
         The number of copied records, and the last batch; None if the stream was stopped.
     """
-    seen, copied = Seen(query), 0
+    seen, copied = StreamReports(query), 0
     tell(Told("copy", 0, total))
     while query.isActive and not stop.is_set():
         time.sleep(LOOK)  # awaitTermination would raise an error that _check words better
-        copied += _rows(seen.more())
+        copied += _rows(seen.new_batches())
         tell(Told("copy", copied, total))
     if query.isActive:
         return copied + _end(seen), None
     _check(query)
-    copied += _rows(seen.more())
+    copied += _rows(seen.new_batches())
     tell(Told("copy", copied, total))
     return copied, seen.last
 
@@ -227,14 +229,14 @@ def _derive_all(
     spark: SparkSession,
     lake: Lake,
     plan: Plan,
-    whole: Range,
+    whole: DeriveRange,
     tell: Tell,
     observe: Observe,
     stop: threading.Event,
-    known: Known,
+    known: IdentityCache,
 ) -> Derived:
     derived, done = Derived(), 0
-    for piece in pieces(spark, lake, whole, plan.at_once):
+    for piece in split_by_records(spark, lake, whole, plan.at_once):
         if stop.is_set():
             break
         found = _derive(spark, lake, piece, observe, known)
@@ -245,7 +247,7 @@ def _derive_all(
 
 
 def _derive(
-    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+    spark: SparkSession, lake: Lake, piece: DeriveRange, observe: Observe, known: IdentityCache
 ) -> Derived:
     """Derive a range, and try again if ``maintain`` rewrote its files or the state of a commit is
     unknown.
@@ -258,7 +260,7 @@ def _derive(
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
-            piece = resumed(spark, lake, piece)
+            piece = remaining(spark, lake, piece)
     return derive(spark, lake, piece, observe, known)
 
 
@@ -266,18 +268,18 @@ def _rows(batches: list[Batch]) -> int:
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _end(seen: Seen) -> int:
+def _end(seen: StreamReports) -> int:
     """Stop the stream after the current batch, and return the number of records copied since the
     last look.
 
     A stop within a batch would be safe too, but would waste its work.
     """
     query = seen.query
-    last = seen.number()
-    while query.isActive and query.status["isTriggerActive"] and seen.number() == last:
+    last = seen.last_number()
+    while query.isActive and query.status["isTriggerActive"] and seen.last_number() == last:
         time.sleep(LOOK / 10)
     query.stop()
-    return _rows(seen.more())
+    return _rows(seen.new_batches())
 
 
 def _check(query: StreamingQuery) -> None:

@@ -20,7 +20,7 @@ from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
 from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.pulsar_options import SCHEME
-from app.pipeline.session import file_of
+from app.pipeline.session import hadoop_file
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
 from app.pipeline.spark_adapter import jvm
@@ -57,7 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skip_lost: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True):
+class CheckpointState(msgspec.Struct, frozen=True):
     """The state of the stream, kept in a property of ``events_raw``.
 
     Attributes:
@@ -71,16 +71,16 @@ class Standing(msgspec.Struct, frozen=True):
     starts: dict[str, dict[int, int]]
 
 
-class Ready(msgspec.Struct, frozen=True):
+class PreparedStream(msgspec.Struct, frozen=True):
     """A prepared stream.
 
     Attributes:
-        standing: The checkpoint and the topics.
+        state: The checkpoint and the topics.
         next: The first offset of each partition that the lake does not have.
         end: The end of each partition in the broker now.
     """
 
-    standing: Standing
+    state: CheckpointState
     next: Offsets
     end: Offsets
 
@@ -96,7 +96,7 @@ class Ready(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready:
+def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> PreparedStream:
     """Find where the stream continues, and store a new checkpoint name if the old checkpoint cannot
     be used.
 
@@ -109,8 +109,8 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready
     Raises:
         SetupError: Topics are missing, or retention deleted records before they were read.
     """
-    known = _standing(spark, lake, plan.place.broker)
-    with positions.asking(spark, plan.place) as kafka:
+    known = _stored_state(spark, lake, plan.place.broker)
+    with positions.open_positions(spark, plan.place) as kafka:
         first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
         begin = kafka.at(plan.topics, plan.start)
     known_starts: Offsets = {} if known is None else known.starts
@@ -131,13 +131,13 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready
     ):
         name = f"{plan.place.broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
-        known = Standing(name, plan.topics, {t: dict(each) for t, each in starts.items()})
+        known = CheckpointState(name, plan.topics, {t: dict(each) for t, each in starts.items()})
         _keep(spark, lake, plan.place.broker, known)
-    return Ready(known, following, end)
+    return PreparedStream(known, following, end)
 
 
 def start(
-    spark: SparkSession, lake: Lake, plan: Plan, ready: Ready, *, once: bool
+    spark: SparkSession, lake: Lake, plan: Plan, ready: PreparedStream, *, once: bool
 ) -> StreamingQuery:
     """Start the stream. With ``once`` the stream ends when it has read all records that are stored
     now.
@@ -146,14 +146,14 @@ def start(
         spark,
         plan.place,
         plan.topics,
-        {topic: ready.standing.starts[topic] for topic in plan.topics},
+        {topic: ready.state.starts[topic] for topic in plan.topics},
         max_offsets_per_trigger=plan.most,
     )
     writer: DataStreamWriter = (
         records.writeStream.format("iceberg")
         .outputMode("append")
         .queryName(f"archive {plan.place.broker}")
-        .option("checkpointLocation", f"{plan.checkpoints}/{ready.standing.checkpoint}")
+        .option("checkpointLocation", f"{plan.checkpoints}/{ready.state.checkpoint}")
         .option("fanout-enabled", "true")  # writes days in any order, without a sort
     )
     timed = (
@@ -216,13 +216,13 @@ def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
     return bool(gone)
 
 
-def _standing(spark: SparkSession, lake: Lake, broker: str) -> Standing | None:
+def _stored_state(spark: SparkSession, lake: Lake, broker: str) -> CheckpointState | None:
     text = tables.properties(spark, lake, tables.RAW_TABLE).get(_PROPERTY + broker)
-    return None if text is None else msgspec.json.decode(text, type=Standing)
+    return None if text is None else msgspec.json.decode(text, type=CheckpointState)
 
 
-def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> None:
-    text = msgspec.json.encode(standing).decode()
+def _keep(spark: SparkSession, lake: Lake, broker: str, state: CheckpointState) -> None:
+    text = msgspec.json.encode(state).decode()
     table = lake.table(tables.RAW_TABLE)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
 
@@ -242,7 +242,7 @@ def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> boo
     """Return True if a snapshot of ``events_raw`` names the batch, in the property that Iceberg's
     sink uses.
     """
-    system, path = file_of(spark, f"{checkpoint}/metadata")
+    system, path = hadoop_file(spark, f"{checkpoint}/metadata")
     text = jvm(spark).org.apache.commons.io.IOUtils.toString(system.open(path), "UTF-8")
     query = msgspec.json.decode(text)["id"]
     newest = (
@@ -255,7 +255,7 @@ def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> boo
 
 def _newest(spark: SparkSession, folder: str) -> int | None:
     """Return the number of the last batch in a folder of the checkpoint; None if there is none."""
-    system, path = file_of(spark, folder)
+    system, path = hadoop_file(spark, folder)
     if not system.exists(path):
         return None
     names = (each.getPath().getName() for each in system.listStatus(path))

@@ -21,8 +21,8 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
-from app.pipeline.archive.files import DOOMED, FILES, File, Layout, without
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.files import DOOMED, FILES, DataFile, TableLayout, rewrite_without_doomed
+from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.storage import open_file
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
@@ -43,7 +43,9 @@ file.
 """
 
 
-def new(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> list[File]:
+def new(
+    spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
+) -> list[DataFile]:
     """Return the files of new events. Of equal events the one that was stored first remains.
 
     Args:
@@ -61,11 +63,13 @@ def new(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known)
     whole = [each for n, each in enumerate(arriving) if n not in doomed]
     rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
     again = _again(spark, layout, arriving, rest)
-    commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
+    commit.remove_files(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
     return [*whole, *again]
 
 
-def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> pa.Array:
+def _suspects(
+    spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
+) -> pa.Array:
     """Return the identities that occur twice or are in the table. They belong to duplicates, or
     rarely to a hash collision.
     """
@@ -74,14 +78,14 @@ def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: 
     return pa.array(np.union1d(names[counts > 1], _there(spark, lake, names, known)))
 
 
-def _there(spark: SparkSession, lake: Lake, names: Numbers, known: Known) -> Numbers:
+def _there(spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache) -> Numbers:
     """Return the identities that the table has, from the cache or by a search of Spark."""
     name = lake.table(tables.EVENTS_TABLE)
-    newest = history.newest(spark, name)
+    newest = history.newest_snapshot(spark, name)
     if newest is None or not len(names):
         return np.zeros(0, np.int64)
     table = spark.table(name).select("identity")
-    found = known.among(names, newest, lambda: _identities(table))
+    found = known.present(names, newest, lambda: _identities(table))
     return _identities(_chosen(spark, table, pa.array(names))) if found is None else found
 
 
@@ -91,7 +95,11 @@ def _identities(frame: DataFrame) -> Numbers:
 
 
 def _duplicates(
-    spark: SparkSession, lake: Lake, layout: Layout, arriving: Sequence[File], suspects: pa.Array
+    spark: SparkSession,
+    lake: Lake,
+    layout: TableLayout,
+    arriving: Sequence[DataFile],
+    suspects: pa.Array,
 ) -> dict[int, Numbers]:
     """Return the rows that are not new, by the number of their file.
 
@@ -109,7 +117,7 @@ def _duplicates(
     return {n: places[files == n] for n in np.unique(files).tolist()}
 
 
-def _suspected(layout: Layout, n: int, file: File, suspects: pa.Array) -> pa.Table:
+def _suspected(layout: TableLayout, n: int, file: DataFile, suspects: pa.Array) -> pa.Table:
     """Return the rows of a file that have one of these identities, with the columns of key, rank
     and position.
     """
@@ -133,8 +141,11 @@ def _as_the_row_before(ordered: pa.Table) -> pa.Array:
 
 
 def _again(
-    spark: SparkSession, layout: Layout, arriving: Sequence[File], doomed: Mapping[int, Numbers]
-) -> list[File]:
+    spark: SparkSession,
+    layout: TableLayout,
+    arriving: Sequence[DataFile],
+    doomed: Mapping[int, Numbers],
+) -> list[DataFile]:
     """Write files again without these rows, with one task for each file."""
     if not doomed:
         return []
@@ -143,7 +154,7 @@ def _again(
         for n, each in doomed.items()
     ]
     frame = spark.createDataFrame(rows, f"{FILES}, {DOOMED} BINARY").repartition(len(rows))
-    return commit.files(frame.mapInArrow(partial(without, layout=layout), FILES))
+    return commit.run_tasks(frame.mapInArrow(partial(rewrite_without_doomed, layout=layout), FILES))
 
 
 def _chosen(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:

@@ -1,10 +1,10 @@
-"""Decode Arrow batches of records to events by column. Each row has the result of ``judged.judge``,
+"""Decode Arrow batches of records to events by column. Each row has the result of ``judged.decode_row``,
 in the same order.
 
 =========== ======================================================================
 headers     binary mode, all versions: each name is looked up once a batch, values by column
 documents   one content type, JSON in UTF-8: the members are decoded in the same way
-doubtful    all other records: ``judge`` decodes the whole ``Record``
+doubtful    all other records: ``decode_row`` decodes the whole ``Record``
 =========== ======================================================================
 """
 
@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from app.pipeline.decode.bindings import KAFKA, Binding, binding_of
-from app.pipeline.decode.buffers import Numbers, is_utf8, offsets_of, taken, validity_of
+from app.pipeline.decode.bindings import KAFKA, ColumnBinding, binding_of
+from app.pipeline.decode.buffers import Numbers, is_utf8, offsets_of, take_or_null, validity_of
 from app.pipeline.decode.columns import Columns
 from app.pipeline.decode.document_columns import read_documents
-from app.pipeline.decode.exact import judged_rows
+from app.pipeline.decode.exact import decode_rows
 from app.pipeline.decode.header_columns import read_headers
-from app.pipeline.decode.judged import Judged
+from app.pipeline.decode.judged import DecodedRow
 from app.pipeline.decode.times import instants
 from app.pipeline.tables import PLACE
 
@@ -65,28 +65,30 @@ def decoded_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Decode a batch and add the column ``time``: the instant of a time, or null if no instant can
     be computed.
     """
-    told = judged_batch(batch)
+    told = decode_without_times(batch)
     return told.append_column("time", instants(told.column("time_text")))
 
 
-def judged_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Decode a batch of the columns RAW into KEPT, the columns of ``Judged`` and SENT. SENT is null
+def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Decode a batch of the columns RAW into KEPT, the columns of ``DecodedRow`` and SENT. SENT is null
     for valid events.
     """
     of_binding = _by_binding(batch.column("topic"))
     if len(of_binding) > 1:
         rows = list(of_binding.values())
-        mixed = pa.concat_batches([judged_batch(batch.take(pa.array(some))) for some in rows])
+        mixed = pa.concat_batches(
+            [decode_without_times(batch.take(pa.array(some))) for some in rows]
+        )
         return mixed.take(pa.array(np.argsort(np.concatenate(rows))))
     values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
     told = _judged(batch, values, headers, next(iter(of_binding), KAFKA))
-    refused = told[Judged._fields.index("verdict")].is_valid()
+    refused = told[DecodedRow._fields.index("verdict")].is_valid()
     sent = [_where(refused, column) for column in (values, headers)]
     kept = [batch.column(name) for name in KEPT]
-    return pa.RecordBatch.from_arrays([*kept, *told, *sent], [*KEPT, *Judged._fields, *SENT])
+    return pa.RecordBatch.from_arrays([*kept, *told, *sent], [*KEPT, *DecodedRow._fields, *SENT])
 
 
-def _by_binding(topics: pa.Array) -> dict[Binding, Numbers]:
+def _by_binding(topics: pa.Array) -> dict[ColumnBinding, Numbers]:
     """Return the row numbers of the batch by the binding of their broker."""
     coded = topics.dictionary_encode()
     bindings = [*map(binding_of, coded.dictionary.to_pylist()), binding_of(None)]
@@ -98,9 +100,9 @@ def _by_binding(topics: pa.Array) -> dict[Binding, Numbers]:
 
 
 def _judged(
-    batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: Binding
+    batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: ColumnBinding
 ) -> list[pa.Array]:
-    """Return the columns of ``Judged``.
+    """Return the columns of ``DecodedRow``.
 
     If decoding by column fails, the batch is decoded row by row. A record that causes an error must
     not end the query, because a restarted query would read it again.
@@ -115,11 +117,13 @@ def _judged(
 def _told(batch: pa.RecordBatch, columns: Columns, in_doubt: Numbers) -> list[pa.Array]:
     rows = np.flatnonzero(in_doubt)
     if len(rows):
-        columns.add_judged(rows, judged_rows(batch.take(pa.array(rows))))
+        columns.add_rows(rows, decode_rows(batch.take(pa.array(rows))))
     return columns.arrays()
 
 
-def _by_column(values: pa.Array, headers: pa.Array, binding: Binding) -> tuple[Columns, Numbers]:
+def _by_column(
+    values: pa.Array, headers: pa.Array, binding: ColumnBinding
+) -> tuple[Columns, Numbers]:
     """Return the columns of all rows that can be decoded by column, and which rows cannot."""
     utf8 = is_utf8(values)
     columns = Columns(values, utf8=utf8)
@@ -145,4 +149,4 @@ def _where(refused: pa.Array, column: pa.Array) -> pa.Array:
     if not refused.true_count:
         return pa.nulls(len(column), column.type)
     places = np.where(refused.to_numpy(zero_copy_only=False), np.arange(len(column)), -1)
-    return taken(column, places)
+    return take_or_null(column, places)

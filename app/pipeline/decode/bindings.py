@@ -20,14 +20,14 @@ from app.pipeline.decode.meanings import (
     TYPED,
     Meaning,
     meaning,
-    said,
+    version_lookup,
 )
 from app.pipeline.pulsar_options import SCHEME
 
 _NESTED_PREFIX: Final = "CE-"
 
 
-class Binding:
+class ColumnBinding:
     """The binding of one broker, with the meaning of every header name.
 
     Attributes:
@@ -47,7 +47,7 @@ class Binding:
         spellings = binding.profile(binding.LIBERAL).spellings
         self._nested: Spelling = next(each for each in spellings if each.nested)
         self.version_in: Memo[str, str] = Memo(self._version_in)
-        self.versions = {each: said(each, in_header=True) for each in ATTRIBUTES}
+        self.versions = {each: version_lookup(each, in_header=True) for each in ATTRIBUTES}
         self.meanings = [Memo(self._meanings_in(version)) for version in VERSIONS.values()]
 
     def _version_in(self, header: str) -> str:
@@ -81,10 +81,10 @@ class Binding:
 
 _TYPED_COLUMN: Final = COLUMN_OF[TYPED]
 
-KAFKA: Final = Binding(kafka, empty_is_none=False)
-PULSAR: Final = Binding(pulsar, empty_is_none=True)
+KAFKA: Final = ColumnBinding(kafka, empty_is_none=False)
+PULSAR: Final = ColumnBinding(pulsar, empty_is_none=True)
 
 
-def binding_of(topic: str | None) -> Binding:
+def binding_of(topic: str | None) -> ColumnBinding:
     """Return the binding of the broker that a topic belongs to: only topics of Pulsar are URIs."""
     return PULSAR if (topic or "").startswith(SCHEME) else KAFKA

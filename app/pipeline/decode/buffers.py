@@ -67,14 +67,14 @@ def binary_array(offsets: Numbers, octets: Any) -> pa.Array:
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def joined(values: Sequence[Any]) -> pa.Array:
+def binary_array_of(values: Sequence[Any]) -> pa.Array:
     """Return a binary array of these bytes-like values."""
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=offsets[1:])
     return binary_array(offsets, b"".join(values))
 
 
-def nulled(array: pa.Array, there: Numbers) -> pa.Array:
+def with_nulls(array: pa.Array, there: Numbers) -> pa.Array:
     """Return the array with the same buffers and a null wherever ``there`` is False."""
     if there.all():
         return array
@@ -93,13 +93,13 @@ def is_text(data: bytes | None) -> bool:
         return False
 
 
-def taken(array: pa.Array, at: Numbers) -> pa.Array:
+def take_or_null(array: pa.Array, at: Numbers) -> pa.Array:
     """Return the values at these indexes; null for a negative index."""
     missing = at < 0
     return array.take(pa.array(at, mask=missing) if missing.any() else pa.array(at))
 
 
-def answers(texts: pa.Array, ask: Callable[[bytes], int], missing: int) -> Numbers:
+def map_distinct(texts: pa.Array, ask: Callable[[bytes], int], missing: int) -> Numbers:
     """Return the result of ``ask`` for each text, calling it once for each distinct text. A null
     gives ``missing``.
     """

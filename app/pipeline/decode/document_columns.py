@@ -13,12 +13,12 @@ from app.event.value import DataForm
 from app.event.versions import ATTRIBUTES, VERSIONS
 from app.formats.json_members import MEMBERS as MOST_MEMBERS
 from app.formats.json_older_data import is_known_text
-from app.pipeline.decode.buffers import Numbers, answers, is_text, is_utf8, offsets_of
-from app.pipeline.decode.meanings import MEMBERS, TYPED, said
+from app.pipeline.decode.buffers import Numbers, is_text, is_utf8, map_distinct, offsets_of
+from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
-from app.pipeline.decode.values import Events, Values, nothing_known
+from app.pipeline.decode.values import EventRows, Values, empty_rows
 
-_SAID: Final = {attribute: said(attribute, in_header=False) for attribute in ATTRIBUTES}
+_SAID: Final = {attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES}
 _TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()] + [False])
 """Flags by version index: string data may be text or base64. The last flag is for documents without
 a version.
@@ -47,7 +47,7 @@ class Payload(NamedTuple):
     is_text: Numbers
 
 
-class Told(NamedTuple):
+class DocumentColumns(NamedTuple):
     """The decoded columns of a batch of documents.
 
     Attributes:
@@ -56,22 +56,22 @@ class Told(NamedTuple):
         payload: The data.
     """
 
-    events: Events
+    events: EventRows
     values: Values
     payload: Payload
 
 
-def read_documents(values: pa.Array, *, utf8: bool) -> Told:
+def read_documents(values: pa.Array, *, utf8: bool) -> DocumentColumns:
     """Decode the documents in ``values``. ``utf8`` is True if all values are known to be UTF-8."""
     documents = Documents(values, utf8=utf8 or is_utf8(values))
     texts = documents.values()
-    events = nothing_known(len(values), len(texts.texts))
+    events = empty_rows(len(values), len(texts.texts))
     events.clear &= documents.once & (documents.counts + 2 < MOST_MEMBERS)
     events.origin = _versions(texts, documents)
     documents.named().put(events, texts, MEMBERS)
     payload = _payload(events, texts, documents)
     events.check(texts)
-    return Told(events, texts, payload)
+    return DocumentColumns(events, texts, payload)
 
 
 def _versions(texts: Values, documents: Documents) -> Numbers:
@@ -82,13 +82,13 @@ def _versions(texts: Values, documents: Documents) -> Numbers:
     for attribute in reversed(ATTRIBUTES):
         rows, places = documents.members_named(attribute)
         said_by = texts.texts.take(pa.array(texts.at(places)))
-        origin[rows] = answers(said_by, _SAID[attribute], -1)
+        origin[rows] = map_distinct(said_by, _SAID[attribute], -1)
     return origin
 
 
-def _payload(events: Events, texts: Values, documents: Documents) -> Payload:
+def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
     """Decode the data. Documents whose data needs the row decoder are marked as not clear."""
-    kinds = answers(events.texts(texts, TYPED), _kind_of, _JSON)
+    kinds = map_distinct(events.texts(texts, TYPED), _kind_of, _JSON)
     there = np.diff(offsets_of(documents.payload)) > 0
     two_forms = _TWO_FORMS[events.origin]
     events.clear &= (kinds != _BAD) & (~there | (kinds != _CHARSET))

@@ -8,24 +8,24 @@ import pyarrow as pa
 
 from app.bindings.record import Header, Record
 from app.pipeline.decode.bindings import binding_of
-from app.pipeline.decode.judged import Judged, judge
+from app.pipeline.decode.judged import DecodedRow, decode_row
 
 TEXT_MAP = pa.map_(pa.string(), pa.string())
 _FAULT = pa.struct([(name, pa.string()) for name in ("code", "detail", "at", "rule")])
-JUDGED = pa.schema(
+DECODED_ROW_SCHEMA = pa.schema(
     [
         (name, {"extensions": TEXT_MAP, "types": TEXT_MAP, "data_bytes": pa.binary(),
                 "faults": pa.list_(_FAULT)}.get(name, pa.string()))
-        for name in Judged._fields
+        for name in DecodedRow._fields
     ]
 )  # fmt: skip
-"""The columns of ``Judged`` as an Arrow schema."""
+"""The columns of ``DecodedRow`` as an Arrow schema."""
 
 
-def judged_rows(batch: pa.RecordBatch) -> list[Judged]:
+def decode_rows(batch: pa.RecordBatch) -> list[DecodedRow]:
     """Decode each record of a batch of the columns RAW, by the binding of its broker."""
     bindings = map(binding_of, batch.column("topic").to_pylist())
-    return list(map(judge, records(batch), (each.decode for each in bindings)))
+    return list(map(decode_row, records(batch), (each.decode for each in bindings)))
 
 
 def arrays(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> list[pa.Array]:

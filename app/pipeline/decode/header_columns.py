@@ -14,18 +14,18 @@ from app.bindings.record import ContentMode
 from app.event.media_types import parse as parse_media_type
 from app.event.versions import VERSIONS
 from app.formats import json
-from app.pipeline.decode.bindings import Binding
+from app.pipeline.decode.bindings import ColumnBinding
 from app.pipeline.decode.buffers import (
     Numbers,
-    answers,
     binary_array,
+    map_distinct,
     octets_of,
     offsets_of,
     validity_of,
 )
 from app.pipeline.decode.meanings import COLUMN_OF, TYPED
-from app.pipeline.decode.named import Named
-from app.pipeline.decode.values import QUOTE, Events, Json, Values, nothing_known
+from app.pipeline.decode.named import NamedValues
+from app.pipeline.decode.values import QUOTE, EventRows, Json, Values, empty_rows
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
@@ -52,10 +52,10 @@ class Headers:
         keys = pairs.field("key")
         coded = (keys.fill_null("") if keys.null_count else keys).dictionary_encode()
         self.rows = np.repeat(np.arange(len(column)), np.diff(self.starts))
-        self.named = Named(coded.dictionary.to_pylist(), coded.indices.to_numpy(), self.rows)
+        self.named = NamedValues(coded.dictionary.to_pylist(), coded.indices.to_numpy(), self.rows)
 
 
-class Told(NamedTuple):
+class HeaderColumns(NamedTuple):
     """The decoded columns of the headers of a batch.
 
     Attributes:
@@ -64,12 +64,12 @@ class Told(NamedTuple):
         documents: The numbers of the rows that are JSON documents in UTF-8.
     """
 
-    events: Events
+    events: EventRows
     values: Values
     documents: Numbers
 
 
-def read_headers(column: pa.ListArray, binding: Binding) -> Told:
+def read_headers(column: pa.ListArray, binding: ColumnBinding) -> HeaderColumns:
     """Decode the headers of a batch. Rows that are not certainly valid events are marked as not
     clear.
     """
@@ -80,7 +80,7 @@ def read_headers(column: pa.ListArray, binding: Binding) -> Told:
         kinds[~validity_of(column)] = _OTHER
     origin = _versions(headers, binding)
     values = _values(headers, origin)
-    events = nothing_known(len(column), len(values.texts))
+    events = empty_rows(len(column), len(values.texts))
     events.origin = origin
     headers.named.put(events, values, binding.meanings)
     if headers.values.null_count:
@@ -89,10 +89,10 @@ def read_headers(column: pa.ListArray, binding: Binding) -> Told:
     events.at[COLUMN_OF[TYPED], headers.rows[typed]] = values.at(typed)
     events.clear &= kinds <= _BINARY
     events.check(values)
-    return Told(events, values, np.flatnonzero(kinds == _DOCUMENT))
+    return HeaderColumns(events, values, np.flatnonzero(kinds == _DOCUMENT))
 
 
-def _versions(headers: Headers, binding: Binding) -> Numbers:
+def _versions(headers: Headers, binding: ColumnBinding) -> Numbers:
     """Return the index of each row's version; -1 if a row has none, or more than one version
     header.
     """
@@ -103,7 +103,7 @@ def _versions(headers: Headers, binding: Binding) -> Numbers:
         if attribute:
             places = headers.named[name]
             texts = headers.values.take(pa.array(places))
-            origin[headers.rows[places]] = answers(texts, binding.versions[attribute], -1)
+            origin[headers.rows[places]] = map_distinct(texts, binding.versions[attribute], -1)
             np.add.at(said, headers.rows[places], 1)
     origin[said > 1] = -1
     return origin
@@ -140,7 +140,7 @@ def _kinds(headers: Headers, typed: Numbers) -> Numbers:
     kinds = np.full(len(headers.starts) - 1, _NONE, np.int8)
     if len(typed):
         texts = headers.values.take(pa.array(typed))
-        kinds[headers.rows[typed]] = answers(texts, _kind_of, _OTHER)
+        kinds[headers.rows[typed]] = map_distinct(texts, _kind_of, _OTHER)
         kinds[headers.named.repeated(typed)] = _OTHER
     return kinds
 

@@ -24,7 +24,7 @@ _STRING = AttributeType.STRING
 _BROKEN = "decoder-failed"
 
 
-class Judged(NamedTuple):
+class DecodedRow(NamedTuple):
     """A decoded record as the columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and
     ``VERDICT`` of ``pipeline.tables``, in their order.
     """
@@ -50,11 +50,11 @@ class Judged(NamedTuple):
     faults: list[dict[str, str]] | None = None
 
 
-VERDICT = Judged._fields[-4:]
+VERDICT = DecodedRow._fields[-4:]
 """The columns that state why a record is not a valid event."""
 
 
-def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> Judged:
+def decode_row(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> DecodedRow:
     """Decode a record into its columns; ``verdict`` is None for a valid event.
 
     The function never raises: an error in the decoder must not end the query. Such a record goes to
@@ -73,16 +73,16 @@ def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) ->
     except SenderError as unreadable:
         return _refused("unreadable", unreadable.code, unreadable)
     except Exception as bug:  # noqa: BLE001 - an error must not end the query
-        return Judged(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
+        return DecodedRow(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
     return _unread(decoded) if decoded.opaque else _row(decoded)
 
 
-def _row(decoded: Decoded) -> Judged:
+def _row(decoded: Decoded) -> DecodedRow:
     event = decoded.event
     attributes = event.attributes
     data, data_bytes = _text_or_bytes(event.data)
     kinds = [(name, kind.value) for name, kind in event.types.items() if kind is not _STRING]
-    return Judged(
+    return DecodedRow(
         attributes["specversion"],
         event.id,
         event.source,
@@ -110,17 +110,17 @@ def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
         return None, data
 
 
-def _unread(opaque: Decoded) -> Judged:
+def _unread(opaque: Decoded) -> DecodedRow:
     """Return the columns of an event in a format that Skybridge passes on unread: the lake has no
     columns for its content.
     """
     detail = f"Skybridge cannot read the format {opaque.media_type}."
-    return Judged(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
+    return DecodedRow(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
 
 
-def _refused(verdict: str, rule: str, error: SenderError) -> Judged:
+def _refused(verdict: str, rule: str, error: SenderError) -> DecodedRow:
     faults = [_fault(fault) for fault in error.faults] or None
-    return Judged(verdict=verdict, rule=rule, detail=_writable(str(error)), faults=faults)
+    return DecodedRow(verdict=verdict, rule=rule, detail=_writable(str(error)), faults=faults)
 
 
 def _fault(fault: Fault) -> dict[str, str]:

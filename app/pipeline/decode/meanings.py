@@ -13,7 +13,7 @@ from app.event.versions import EXTENSIONS, NEWEST, VERSIONS, Version
 TEXTS: Final = (
     "specversion", "id", "source", "type", "subject", "datacontenttype", "dataschema", "time",
 )  # fmt: skip
-"""The attributes with a column of their own, by their 1.0 names, in the order of ``Judged``."""
+"""The attributes with a column of their own, by their 1.0 names, in the order of ``DecodedRow``."""
 
 COLUMN_OF: Final[Mapping[str, int]] = {name: place for place, name in enumerate(TEXTS)}
 TYPED: Final = "datacontenttype"
@@ -80,7 +80,7 @@ MEMBERS: Final[tuple[Memo[str, Meaning], ...]] = tuple(
 """
 
 
-def said(attribute: str, *, in_header: bool) -> Callable[[bytes], int]:
+def version_lookup(attribute: str, *, in_header: bool) -> Callable[[bytes], int]:
     """Return a function from the text of a version attribute to the index of the version; -1 for no
     version.
 

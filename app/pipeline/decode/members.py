@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from app.event.versions import ATTRIBUTES, EXTENSIONS
 from app.formats.json_members import is_each_once
-from app.pipeline.decode.buffers import Numbers, binary_array, joined, offsets_of
-from app.pipeline.decode.named import Named
+from app.pipeline.decode.buffers import Numbers, binary_array, binary_array_of, offsets_of
+from app.pipeline.decode.named import NamedValues
 from app.pipeline.decode.values import BACKSLASH, QUOTE, Json, Values
 
 Members = dict[str, msgspec.Raw]
@@ -54,7 +54,7 @@ class Documents:
         self.shapes: dict[Names, int] = {}
         once = self._shaped(bodies, members)
         self.data: list[Any] = [each.pop(_DATA, b"") for each in members]
-        self.payload = joined(self.data)
+        self.payload = binary_array_of(self.data)
         self.counts = np.array(list(map(len, self.shapes)))[self.shape]
         self.firsts = np.concatenate([[0], np.cumsum(self.counts)])
         self.raws = list(chain.from_iterable(map(dict.values, members)))
@@ -127,7 +127,7 @@ class Documents:
         rows = np.flatnonzero(place >= 0)
         return rows, self.firsts[rows] + place[rows]
 
-    def named(self) -> Named:
+    def named(self) -> NamedValues:
         """Return all members by name."""
         codes: dict[str, int] = {}
         of_shapes = [codes.setdefault(name, len(codes)) for names in self.shapes for name in names]
@@ -135,7 +135,7 @@ class Documents:
         begins = (np.cumsum(lengths) - lengths)[self.shape]
         rows = np.repeat(np.arange(len(self.shape)), self.counts)
         places = np.arange(len(rows)) + np.repeat(begins - self.firsts[:-1], self.counts)
-        return Named(list(codes), np.array(of_shapes, np.int64)[places], rows)
+        return NamedValues(list(codes), np.array(of_shapes, np.int64)[places], rows)
 
     def values(self) -> Values:
         """Return the values without quotes and escapes. Each value is split into three texts, and

@@ -11,10 +11,10 @@ import numpy as np
 
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.decode.meanings import DOUBTFUL, FOREIGN, Meaning
-from app.pipeline.decode.values import Events, Values
+from app.pipeline.decode.values import EventRows, Values
 
 
-class Named:
+class NamedValues:
     """The headers, or the members of documents, of all rows in one sequence, grouped by name.
 
     Attributes:
@@ -46,7 +46,7 @@ class Named:
         return found
 
     def put(
-        self, events: Events, values: Values, meanings: Sequence[Mapping[str, Meaning]]
+        self, events: EventRows, values: Values, meanings: Sequence[Mapping[str, Meaning]]
     ) -> None:
         """Add all values to ``events``, whose versions must be known. ``meanings`` has the meaning
         of names by version index.

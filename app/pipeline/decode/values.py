@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from app.event.types import TIMESTAMP, forbidden_character, is_integer
 from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
-from app.pipeline.decode.buffers import Numbers, answers, octets_of, offsets_of, taken
+from app.pipeline.decode.buffers import Numbers, map_distinct, octets_of, offsets_of, take_or_null
 from app.pipeline.decode.meanings import COLUMN_OF, EXTENSION, TEXTS, Meaning
 
 MOST: Final = 256
@@ -121,7 +121,7 @@ class Extension(NamedTuple):
         rows: The rows that have the extension.
         places: The indexes of its texts.
         name: The 1.0 name.
-        kinds: The type of each value, as a code of ``Kind``.
+        kinds: The type of each value, as a code of ``TypeCode``.
     """
 
     rows: Numbers
@@ -130,7 +130,7 @@ class Extension(NamedTuple):
     kinds: Numbers
 
 
-class Kind:
+class TypeCode:
     """The codes of attribute types: indexes in ``TYPES``, and one for values that need the row
     decoder.
     """
@@ -144,7 +144,7 @@ TYPES: Final = tuple(
 
 
 @dataclass
-class Events:
+class EventRows:
     """The decoded attributes of the rows of a batch.
 
     Attributes:
@@ -176,7 +176,7 @@ class Events:
             column[rows] = places
         elif self._is_first(meant.name, rows):
             kinds = _kinds(places, values)
-            self.clear[rows[kinds == Kind.OTHER]] = False
+            self.clear[rows[kinds == TypeCode.OTHER]] = False
             self.extensions.append(Extension(rows, places, meant.name, kinds))
 
     def _is_first(self, name: str, rows: Numbers) -> bool:
@@ -209,21 +209,21 @@ class Events:
             column = self.at[COLUMN_OF[name]]
             if (column >= 0).any():
                 ask = _accepted_by(_RULES[name].accepts)
-                self.clear &= answers(self.texts(values, name), ask, 1) == 1
+                self.clear &= map_distinct(self.texts(values, name), ask, 1) == 1
         if (self.at[COLUMN_OF["time"]] >= 0).any():
             kept = pc.match_substring_regex(self.texts(values, "time"), _TIME).fill_null(True)
             self.clear &= kept.to_numpy(zero_copy_only=False)
 
     def texts(self, values: Values, name: str) -> pa.Array:
         """Return the texts of an attribute in the clear rows; null for all other rows."""
-        return taken(values.texts, np.where(self.clear, self.at[COLUMN_OF[name]], -1))
+        return take_or_null(values.texts, np.where(self.clear, self.at[COLUMN_OF[name]], -1))
 
 
-def nothing_known(rows: int, places: int) -> Events:
+def empty_rows(rows: int, places: int) -> EventRows:
     """Return the initial state of a batch with this number of rows and texts: all rows are clear
     and have no attribute.
     """
-    return Events(
+    return EventRows(
         np.ones(rows, bool),
         np.full(rows, -1, np.int8),
         np.full((len(TEXTS), rows), -1, np.int64),
@@ -242,7 +242,7 @@ def _kinds(places: Numbers, values: Values) -> Numbers:
     if values.json is not None and len(bare):
         texts = values.texts.take(pa.array(places[bare]))
         ask = _kind_of_member if values.json.document else _kind_of_header
-        kinds[bare] = answers(texts, ask, Kind.OTHER)
+        kinds[bare] = map_distinct(texts, ask, TypeCode.OTHER)
     return kinds
 
 
@@ -253,7 +253,7 @@ def _kind_of_header(text: bytes) -> int:
     decoder.
     """
     kind = _kind_of_member(text)
-    return Kind.STRING if kind == Kind.OTHER and text[:1] not in b"{-" else kind
+    return TypeCode.STRING if kind == TypeCode.OTHER and text[:1] not in b"{-" else kind
 
 
 def _kind_of_member(text: bytes) -> int:
@@ -261,7 +261,7 @@ def _kind_of_member(text: bytes) -> int:
     differs.
     """
     if text in (b"true", b"false"):
-        return Kind.BOOLEAN
+        return TypeCode.BOOLEAN
     if text != b"-0" and text.isascii() and is_integer(text.decode()):
-        return Kind.INTEGER
-    return Kind.OTHER
+        return TypeCode.INTEGER
+    return TypeCode.OTHER

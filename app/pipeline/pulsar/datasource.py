@@ -24,8 +24,8 @@ from pyspark.sql.datasource import (
 )
 
 from app.pipeline import tables
-from app.pipeline.pulsar.reading import Range, batches
-from app.pipeline.pulsar_options import Offsets, Options, as_json, offsets_of, options_of
+from app.pipeline.pulsar.reading import MessageRange, batches
+from app.pipeline.pulsar_options import Offsets, Options, as_json, parse_offsets, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,10 +44,10 @@ class CloudEventsSource(DataSource):
         return tables.RAW
 
     def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - there is one schema
-        return _Reader(options_of(self.options))
+        return _Reader(parse_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's name
-        return _StreamReader(options_of(self.options))
+        return _StreamReader(parse_options(self.options))
 
 
 class _Reader(DataSourceReader):
@@ -92,17 +92,17 @@ def bound(options: Options, text: str) -> Offsets:
     """Return the offset of every partition at a bound. Partitions that the text does not name are
     read from their start.
     """
-    from app.pipeline.pulsar.positions import Positions  # noqa: PLC0415 - imported on the driver only
+    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imported on the driver only
 
     topics = options.full_topics()
-    positions = Positions(options)
+    positions = PulsarPositions(options)
     match text.strip():
         case "earliest":
             return positions.at(topics, "earliest")
         case "latest":
             return positions.at(topics, "latest")
         case other:
-            return offsets_of(other, topics, options.namespace)
+            return parse_offsets(other, topics, options.namespace)
 
 
 def pieces(options: Options, start: Offsets, end: Offsets) -> list[InputPartition]:
@@ -111,14 +111,14 @@ def pieces(options: Options, start: Offsets, end: Offsets) -> list[InputPartitio
     Raises:
         ValueError: Retention has deleted messages after the start.
     """
-    from app.pipeline.pulsar.positions import Positions  # noqa: PLC0415
+    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415
 
-    positions = Positions(options)
+    positions = PulsarPositions(options)
     wires = positions.wires(list(end))
     held = positions.at(list(end), "earliest")
     _check(start, held)
     return [
-        InputPartition(Range(topic, number, wires[topic][number], at, until))
+        InputPartition(MessageRange(topic, number, wires[topic][number], at, until))
         for topic, each in end.items()
         for number, until in each.items()
         if (at := start.get(topic, {}).get(number, 0)) < until

@@ -22,7 +22,7 @@ Where = Literal["earliest", "latest"] | datetime
 T = TypeVar("T")
 
 
-class Positions:
+class PulsarPositions:
     """A client for the offsets of a Pulsar, with the methods of ``archive.positions``. Topics have
     their full names.
     """

@@ -34,11 +34,11 @@ Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None]
 """Offset, publish time in ms since 1970, key, value, headers."""
 
 
-class MessageId(NamedTuple):
+class MessageIdParts(NamedTuple):
     """A message id of Pulsar. Spark's offset is this id as one number, which grows with the ids of
     a partition.
 
-    The number equals ``app.brokers.pulsar.positions.Place.offset``, which Spark's workers do not
+    The number equals ``app.brokers.pulsar.positions.Position.offset``, which Spark's workers do not
     import.
 
     Attributes:
@@ -67,14 +67,14 @@ def offset_of(ledger: int, entry: int, batch: int = -1) -> int:
     return ledger << (_ENTRY_BITS + _BATCH_BITS) | entry << _BATCH_BITS | (batch + 1)
 
 
-def message_id(offset: int) -> MessageId:
+def message_id(offset: int) -> MessageIdParts:
     """Return the message id that ``offset_of`` has turned into this number."""
     above, batch = divmod(offset, 1 << _BATCH_BITS)
     ledger, entry = divmod(above, _ENTRIES)
-    return MessageId(ledger, entry, batch - 1)
+    return MessageIdParts(ledger, entry, batch - 1)
 
 
-class Range(msgspec.Struct, frozen=True):
+class MessageRange(msgspec.Struct, frozen=True):
     """The messages of one partition from ``start`` to before ``end``.
 
     Attributes:
@@ -92,7 +92,7 @@ class Range(msgspec.Struct, frozen=True):
     end: int
 
 
-def batches(options: Options, piece: Range) -> Iterator[pa.RecordBatch]:
+def batches(options: Options, piece: MessageRange) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a range as batches with the columns RAW.
 
     Errors of the client are passed on, and Spark then runs the task again.
@@ -102,7 +102,7 @@ def batches(options: Options, piece: Range) -> Iterator[pa.RecordBatch]:
         yield _batch(options, piece, some)
 
 
-def records(options: Options, piece: Range) -> Iterator[Row]:
+def records(options: Options, piece: MessageRange) -> Iterator[Row]:
     """Yield every message of the range in order."""
     import pulsar  # noqa: PLC0415 - imported in a worker
 
@@ -145,7 +145,7 @@ def _row(offset: int, message: Any) -> Row:
     return offset, message.publish_timestamp(), record.key, record.body, record.headers
 
 
-def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
+def _batch(options: Options, piece: MessageRange, rows: list[Row]) -> pa.RecordBatch:
     import pyarrow as pa  # noqa: PLC0415
 
     offsets, times, keys, values, headers = zip(*rows, strict=True)

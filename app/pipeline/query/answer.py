@@ -24,7 +24,7 @@ class Answer(msgspec.Struct, frozen=True):
     more: bool
 
 
-def refused(engine: str, why: str) -> SetupError:
+def refused_sql(engine: str, why: str) -> SetupError:
     """Return the error for SQL that an engine cannot read, or that names an unknown table or
     column.
     """
@@ -34,7 +34,7 @@ def refused(engine: str, why: str) -> SetupError:
     )
 
 
-def changing(taken: str) -> SetupError:
+def changing_sql(taken: str) -> SetupError:
     """Return the error for a statement that would change something. ``taken`` lists the permitted
     statements.
     """

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing, refused
-from app.pipeline.query.opening import opened
+from app.pipeline.query.answer import Answer, changing_sql, refused_sql
+from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from app.pipeline.query.scan import Rows
+    from app.pipeline.query.scan import LakeDataset
 
 MEMORY: Final = "1GB"
 """The memory that DuckDB may use for a question."""
@@ -57,18 +57,18 @@ def ask(lake: Lake, sql: str, *, limit: int) -> Answer:
         SetupError: DuckDB refuses the SQL, the statement would change something, or the lake cannot
             be read without Spark.
     """
-    return answered(rows_of(lake, sql), sql, limit=limit)
+    return answer_from(datasets_of(lake, sql), sql, limit=limit)
 
 
-def rows_of(lake: Lake, sql: str = "") -> dict[str, Rows]:
+def datasets_of(lake: Lake, sql: str = "") -> dict[str, LakeDataset]:
     """Return the tables that the SQL names; all tables if it names none, as SHOW TABLES does."""
     with _without_pandas():
-        from app.pipeline.query.scan import Rows  # noqa: PLC0415 - heavy
+        from app.pipeline.query.scan import LakeDataset  # noqa: PLC0415 - heavy
 
     named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
     wanted = [name for name in tables.COLUMNS if name in named or not named]
     # The archive writes quarantine last, so it is opened first: the others have all that it counts as done.
-    found = {name: Rows(opened(lake, name)) for name in reversed(wanted)}
+    found = {name: LakeDataset(open_table(lake, name)) for name in reversed(wanted)}
     return {name: found[name] for name in wanted}
 
 
@@ -96,7 +96,7 @@ def _without_pandas() -> Iterator[None]:
         sys.meta_path.remove(_NoPandas)
 
 
-def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
+def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> Answer:
     """Answer a question as ``ask`` does, from these tables."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
@@ -108,11 +108,13 @@ def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
             return _answer(connection.execute(sql), limit)
         except duckdb.Error as refusal:
             _demand_read(rows)
-            raise refused("DuckDB", _brief(refusal)) from None
+            raise refused_sql("DuckDB", _brief(refusal)) from None
 
 
 @contextmanager
-def connected(rows: Mapping[str, Rows], memory: str = MEMORY) -> Iterator[DuckDBPyConnection]:
+def connected(
+    rows: Mapping[str, LakeDataset], memory: str = MEMORY
+) -> Iterator[DuckDBPyConnection]:
     """Open a DuckDB inside the context that sees only these tables.
 
     Args:
@@ -142,7 +144,7 @@ def connected(rows: Mapping[str, Rows], memory: str = MEMORY) -> Iterator[DuckDB
                 raise
 
 
-def _demand_read(rows: Mapping[str, Rows]) -> None:
+def _demand_read(rows: Mapping[str, LakeDataset]) -> None:
     for name, each in rows.items():
         if each.fault is not None:
             raise _unread(name, each.fault) from None
@@ -155,7 +157,7 @@ def _demand_harmless(connection: DuckDBPyConnection, sql: str) -> None:
             f"query takes one statement, and this is {len(statements)}", cure="run them one by one"
         )
     if _kind(statements[0]) not in _ASKED:
-        raise changing("SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE")
+        raise changing_sql("SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE")
 
 
 def _kind(statement: Any) -> str:

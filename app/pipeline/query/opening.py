@@ -38,7 +38,7 @@ _SPARK: Final = (
 )
 
 
-def opened(lake: Lake, name: str) -> Table:
+def open_table(lake: Lake, name: str) -> Table:
     """Open a table at its newest snapshot.
 
     Raises:

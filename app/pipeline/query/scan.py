@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _BATCH: Final = 8_192  # rows: records of some kilobytes stay far below a gigabyte
 
 
-class Scan:
+class PullScan:
     """A replacement for Arrow's scanner that reads on the thread that pulls from it."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
@@ -48,7 +48,7 @@ class Scan:
         return self.to_reader().read_all()
 
 
-class Rows(ds.Dataset):  # type: ignore[misc]
+class LakeDataset(ds.Dataset):  # type: ignore[misc]
     """One snapshot of a table as a dataset of Arrow.
 
     Attributes:
@@ -73,12 +73,12 @@ class Rows(ds.Dataset):  # type: ignore[misc]
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002 - the name in Arrow's interface
         **_: Any,
-    ) -> Scan:
+    ) -> PullScan:
         """Return a scan of ``columns``, in their order, over the rows for which ``filter`` is true."""
         wanted = list(self._schema.names if columns is None else columns)
         needed = list(dict.fromkeys([*wanted, *self._named(filter)]))
         self.asked.append(needed)
-        return Scan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
+        return PullScan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
 
     def files(self, condition: pc.Expression | None = None) -> list[FileScanTask]:
         """Return the files that may have rows for which the condition is true."""

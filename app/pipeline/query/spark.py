@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing, refused
+from app.pipeline.query.answer import Answer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 
@@ -46,7 +46,7 @@ def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
         _demand_harmless(spark, sql)
         return _answer(spark.sql(sql), limit)
     except PySparkException as refusal:
-        raise refused("Spark", _first_lines(refusal)) from None
+        raise refused_sql("Spark", _first_lines(refusal)) from None
 
 
 def _answer(found: DataFrame, limit: int) -> Answer:
@@ -68,7 +68,7 @@ def _demand_harmless(spark: SparkSession, sql: str) -> None:
     classes = [jvm(spark).java.lang.Class.forName(name) for name in _CHANGING]
     for node in _nodes(plan):
         if any(each.isInstance(node) for each in classes):
-            raise changing("SELECT, WITH, SHOW, DESCRIBE")
+            raise changing_sql("SELECT, WITH, SHOW, DESCRIBE")
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -66,8 +66,8 @@ class Chosen:
         found = decode.decoded(self._raw).withColumn("size", size)
         columns = (*PLACE, "record_time", "type", "verdict", "size")
         if filters := self._choice.filters():
-            asked = dict.fromkeys([*columns, *filtering.named(filters).columns()])
-            found = filtering.where(found.where("verdict IS NULL").select(*asked), filters)
+            asked = dict.fromkeys([*columns, *filtering.filter_inputs(filters).columns()])
+            found = filtering.passing_rows(found.where("verdict IS NULL").select(*asked), filters)
         return found.select(*columns).persist()
 
     def slice(self, start: Progress, end: Progress) -> Slice:
@@ -133,4 +133,4 @@ def _search(value: str, times: Sequence[int], base: int) -> str:
 
 
 def _progress(cut: Mapping[Place, int]) -> Progress:
-    return progress.of((*place, offset) for place, offset in cut.items())
+    return progress.from_entries((*place, offset) for place, offset in cut.items())

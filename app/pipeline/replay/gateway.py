@@ -19,7 +19,7 @@ from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
-from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
+from app.pipeline.replay.topic import MARK, UPGRADED, Form, RetryWaits
 from app.pipeline.settings import NOTHING
 
 AT_ONCE: Final = 8  # concurrent requests
@@ -92,7 +92,7 @@ class Gateway:
             url = f"{url}?key={quote_from_bytes(key, safe='')}"
         if self._mark is not None:
             headers.append((MARK.encode(), self._mark.encode()))
-        trying = Patience(self._clock)
+        trying = RetryWaits(self._clock)
         while True:
             try:
                 answer = await self._http.post(url, content=message.body, headers=headers)

@@ -13,7 +13,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import Plan
-from app.pipeline.session import file_of
+from app.pipeline.session import hadoop_file
 from app.pipeline.settings import folder_of
 from app.pipeline.spark_adapter import jvm
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PLAN, DONE = "plan.json", "done.json"
 
 
-class Done(msgspec.Struct, frozen=True):
+class ReplayProgress(msgspec.Struct, frozen=True):
     """The progress of a replay.
 
     Attributes:
@@ -54,7 +54,7 @@ class Notes:
 
     def begin(self, plan: Plan) -> None:
         """Store a new plan and reset the progress."""
-        self.note(Done())
+        self.note(ReplayProgress())
         self._write(PLAN, msgspec.json.encode(plan))
 
     def plan(self) -> Plan:
@@ -72,10 +72,10 @@ class Notes:
             )
         return msgspec.json.decode(text, type=Plan)
 
-    def done(self) -> Done:
-        return msgspec.json.decode(self._read(DONE) or b"{}", type=Done)
+    def done(self) -> ReplayProgress:
+        return msgspec.json.decode(self._read(DONE) or b"{}", type=ReplayProgress)
 
-    def note(self, done: Done) -> None:
+    def note(self, done: ReplayProgress) -> None:
         self._write(DONE, msgspec.json.encode(done))
 
     def _write(self, name: str, text: bytes) -> None:
@@ -99,13 +99,13 @@ class Notes:
         """Write a file outside this machine. An object store shows an object only when it is
         complete.
         """
-        system, path = file_of(self._spark, f"{self._folder}/{name}")
+        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
         out = system.create(path, True)
         out.write(bytearray(text))
         out.close()
 
     def _far_read(self, name: str) -> bytes | None:
-        system, path = file_of(self._spark, f"{self._folder}/{name}")
+        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
         if not system.exists(path):
             return None
         size = int(system.getFileStatus(path).getLen())

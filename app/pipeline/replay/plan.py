@@ -56,7 +56,7 @@ class Order(msgspec.Struct, frozen=True):
         return self.to == GATEWAY or self.form != "recorded"
 
 
-class Count(msgspec.Struct, frozen=True):
+class TypeCount(msgspec.Struct, frozen=True):
     """The number of chosen records of one type.
 
     Attributes:
@@ -89,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
     id: str
     order: Order
     reach: Progress
-    counts: Sequence[Count]
+    counts: Sequence[TypeCount]
     slices: Sequence[Progress]
 
     @property
@@ -142,11 +142,11 @@ def demand_no_loop(plan: Plan, archived: Sequence[tuple[str, str]]) -> None:
         )
 
 
-def _counts(places: DataFrame, order: Order) -> list[Count]:
+def _counts(places: DataFrame, order: Order) -> list[TypeCount]:
     sums = f.count(f.lit(1)).alias("records"), f.sum("size").alias("bytes")
     rows = places.groupBy("type", "verdict").agg(*sums).collect()
     found = [
-        Count(type_, verdict, records, size, verdict is None or not order.events_only)
+        TypeCount(type_, verdict, records, size, verdict is None or not order.events_only)
         for type_, verdict, records, size in rows
     ]
     return sorted(found, key=lambda count: (-count.records, count.type or "", count.verdict or ""))

@@ -17,7 +17,7 @@ from app.bindings.record import Record
 from app.interfaces import Clock
 from app.pipeline.archive.progress import Progress
 from app.pipeline.replay.chosen import Chosen, Slice
-from app.pipeline.replay.notes import Done, Notes
+from app.pipeline.replay.notes import Notes, ReplayProgress
 from app.pipeline.replay.plan import Plan
 from app.pipeline.replay.topic import Outlet
 
@@ -151,11 +151,11 @@ class _Sending:
             await self._pace.wait(end - start, piece.moments[start])
             refused.update(await self._outlet.send(piece.records[start:end]))
             read += end - start
-            self.done = Done(number, end, size, read, dict(refused))
+            self.done = ReplayProgress(number, end, size, read, dict(refused))
             if self._clock.monotonic() - self._noted >= NOTED_EVERY:
                 self._note()
             yield read
-        self.done = Done(number + 1, read=read, refused=dict(refused))
+        self.done = ReplayProgress(number + 1, read=read, refused=dict(refused))
         self._note()
 
     def _note(self) -> None:

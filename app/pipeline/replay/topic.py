@@ -96,7 +96,7 @@ class Topic:
     async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
         refused: Counter[str] = Counter()
         left = list(self._written(records, refused))
-        trying = Patience(self._clock)
+        trying = RetryWaits(self._clock)
         while left:
             results = await self._log.submit(self._name, left)
             for at, result in enumerate(results):
@@ -120,7 +120,7 @@ class Topic:
         return found
 
 
-class Patience:
+class RetryWaits:
     """The waits between attempts. They end when there was no progress for ``PATIENCE`` seconds."""
 
     def __init__(self, clock: Clock) -> None:

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from app.errors import SetupError
 from app.pipeline import tables as lake_tables
-from app.pipeline.query.duck import connected, rows_of
+from app.pipeline.query.duck import connected, datasets_of
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
-from app.pipeline.state import derived
+from app.pipeline.state import derived_progress
 from app.store.attempt_log import LONGEST_ID, Tried
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ def scope(lake: Lake, since: datetime | None, until: datetime | None) -> Iterato
     """Open a scope inside the context. Raise SetupError if the lake or the range has no record to
     read.
     """
-    rows = rows_of(lake)
+    rows = datasets_of(lake)
     with connected(rows, MEMORY) as connection:
         found = Scope(connection, since, until)
-        found.narrow(derived(rows[lake_tables.QUARANTINE_TABLE].table))
+        found.narrow(derived_progress(rows[lake_tables.QUARANTINE_TABLE].table))
         yield found
 
 

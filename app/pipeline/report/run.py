@@ -159,7 +159,7 @@ def _measured(
 def _drift(scope: measures.Scope, types: Table, against: Shapes | None) -> tuple[Table, Table]:
     """Return the table of changes in the data, and the shapes of the whole range."""
     first, second = samples.halves(scope, types)
-    whole = samples.both(first, second)
+    whole = samples.combined(first, second)
     compared = (
         samples.drifted(first, second) if against is None else samples.drifted(against, whole)
     )

@@ -81,7 +81,7 @@ def former(file: Path) -> Shapes:
     return found
 
 
-def both(one: Shapes, other: Shapes) -> Shapes:
+def combined(one: Shapes, other: Shapes) -> Shapes:
     """Combine two samples into one."""
     found: dict[str, Shape] = {}
     for shapes in (one, other):

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from app.pipeline import source
 from app.pipeline.reroute import making
 from app.pipeline.reroute.plan import brokers_of
-from app.pipeline.session import kept
+from app.pipeline.session import cached
 from app.pipeline.settings import KafkaPlace, Reroute
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 def counted(job: Reroute, raw: DataFrame) -> Tally:
     """Return the counts of a reroute of these records, without writing anything."""
-    return _tally(making.made(job.routes, raw))
+    return _tally(making.routed(job.routes, raw))
 
 
 def rerouted(job: Reroute, raw: DataFrame) -> Tally:
@@ -64,7 +64,7 @@ def rerouted(job: Reroute, raw: DataFrame) -> Tally:
     The batch is decoded and routed once and cached, because counts, brokers and rejects each read
     the rows.
     """
-    with kept(making.made(job.routes, raw)) as made:
+    with cached(making.routed(job.routes, raw)) as made:
         tally = _tally(made)
         _write(job, made, rejected=bool(tally.rejected))
         return tally

@@ -20,7 +20,7 @@ from app.routing.plan import Router
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MADE: Final = (
+ROUTED_COLUMNS: Final = (
     "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
     f"headers {tables.HEADERS}, reason STRING"
 )
@@ -44,13 +44,15 @@ _TYPES: Final = {
     "value": pa.binary(),
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-_SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in tables.names(MADE)])
+_SCHEMA: Final = pa.schema(
+    [(name, _TYPES.get(name, pa.string())) for name in tables.names(ROUTED_COLUMNS)]
+)
 
-Made = tuple[str | None, str | None, str, Record, str | None]
+RoutedRecord = tuple[str | None, str | None, str, Record, str | None]
 """Route, broker, topic, record and reason, as in MADE."""
 
 
-def made(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
+def routed(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
     """Return the rows of MADE for the rows of RAW, in their order: the publications of each record,
     or the rejected record.
     """
@@ -58,12 +60,12 @@ def made(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = Router(routes)
         for batch in given:
-            yield from made_batches(router, batch)
+            yield from routed_batches(router, batch)
 
-    return raw.select("topic", "key", "value", "headers").mapInArrow(batches, MADE)
+    return raw.select("topic", "key", "value", "headers").mapInArrow(batches, ROUTED_COLUMNS)
 
 
-def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def routed_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows: list[tuple[object, ...]] = []
     size = 0
     for topic, record in zip(batch.column("topic").to_pylist(), records(batch), strict=True):
@@ -76,7 +78,7 @@ def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBat
     yield _batch(rows)
 
 
-def publications(router: Router, topic: str, record: Record) -> list[Made]:
+def publications(router: Router, topic: str, record: Record) -> list[RoutedRecord]:
     """Return the publications of a record, whose key counts as the sender's key, or the record with
     the reason of its rejection.
 
@@ -91,8 +93,8 @@ def publications(router: Router, topic: str, record: Record) -> list[Made]:
     return [(each.route, each.broker, each.topic, each.record, None) for each in planned]
 
 
-def _row(nth: int, made: Made) -> tuple[object, ...]:
-    route, broker, topic, record, reason = made
+def _row(nth: int, item: RoutedRecord) -> tuple[object, ...]:
+    route, broker, topic, record, reason = item
     return nth, route, broker, topic, record.key, record.body, list(record.headers), reason
 
 
