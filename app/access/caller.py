@@ -1,4 +1,4 @@
-"""A caller of the events listener, with what is known of it so far. Times are seconds of one clock."""
+"""A caller of the events listener with its rights and its usage. Times are seconds of one clock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from app.model.quota import EventQuota
 from app.model.rates import event_rate
 
 QUOTA_EXCEEDED = "quota-exceeded"
-SPAN = 60.0  # seconds over which the rate of a caller is told
+SPAN = 60.0  # seconds over which the rate of a caller is measured
 
 
 class QuotaExceeded(SenderError):
-    """429. ``wait``: seconds until as many events would fit; ``remaining`` events do now; ``reset``
-    seconds until all of ``quota`` is there again."""
+    """The error 429 of a caller that has used up its quota.
+
+    Attributes:
+        quota: The quota.
+        wait: The seconds until the events of the request would fit.
+        remaining: The number of events that fit now.
+        reset: The seconds until the whole quota is available again.
+    """
 
     def __init__(self, quota: Quota, *, wait: float, remaining: int, reset: float) -> None:
         faults = _faults(quota, remaining)
@@ -38,19 +44,21 @@ def _faults(quota: Quota, remaining: int) -> tuple[Fault]:
 
 
 def quota_of(settings: EventQuota) -> Quota:
+    """Return the quota that the settings describe."""
     rate = event_rate(settings.events)
     return Quota(rate.events / rate.span, settings.burst)
 
 
 def demand(allowance: Allowance, count: int, now: float) -> None:
-    """So many events are taken. Raises QuotaExceeded."""
+    """Take ``count`` events from the allowance, or raise QuotaExceeded."""
     if wait := allowance.take(count, now):
         raise _exceeded(allowance, wait, now)
 
 
 def demand_one(allowance: Allowance, now: float) -> None:
-    """Nothing is taken. Raises QuotaExceeded where not even one event could be: so much can be told of a
-    request before anything of it is read."""
+    """Raise QuotaExceeded if not even one event fits. Nothing is taken, and the request need not be
+    read.
+    """
     if wait := allowance.wait(now):
         raise _exceeded(allowance, wait, now)
 
@@ -61,7 +69,9 @@ def _exceeded(allowance: Allowance, wait: float, now: float) -> QuotaExceeded:
 
 
 class EventMeter:
-    """How many events came, and when: in all, and in the running and the last whole span."""
+    """A count of a caller's events, with the rate over the current and the previous span
+    of time.
+    """
 
     __slots__ = ("_before", "_now", "_since", "events", "last", "refused")
 
@@ -80,7 +90,7 @@ class EventMeter:
         self.last = now
 
     def rate(self, now: float) -> float:
-        """Events a second, over about the last span."""
+        """Return the events a second, over about the last ``SPAN`` seconds."""
         if now - self._since >= SPAN:
             self._turn(now)
         share = 1 - (now - self._since) / SPAN
@@ -93,9 +103,14 @@ class EventMeter:
 
 
 class EventSender:
-    """A producer, or an address that is none (``name`` is "", and it has every right).
+    """A caller: a producer, or an anonymous address with an empty name and all rights.
 
-    ``limited``  its events have to be held against ``rights``.
+    Attributes:
+        name: The name of the producer.
+        rights: The rights of the producer.
+        limited: Whether events must be checked against ``rights``.
+        allowance: The remaining quota; None without a quota.
+        tally: The count of its events.
     """
 
     __slots__ = ("_quota", "allowance", "limited", "name", "rights", "tally")
@@ -108,8 +123,15 @@ class EventSender:
         *,
         before: EventSender | None = None,
     ) -> None:
-        """``before``: the same caller under other settings. Its counts are shared from now on, and its quota holds
-        until ``take_effect``."""
+        """Create a caller.
+
+        Args:
+            name: The name of the producer; empty for an anonymous caller.
+            rights: The rights of the producer.
+            quota: The quota; None for no limit.
+            before: The same caller under the previous configuration. Both share their counts. The
+                old quota applies until ``take_effect`` is called.
+        """
         self.name = name
         self.rights = rights
         self.limited = rights.limited
@@ -120,6 +142,9 @@ class EventSender:
 
     @classmethod
     def of(cls, producer: Producer, before: EventSender | None = None) -> EventSender:
+        """Create the caller of a configured producer. ``before`` is the same caller under the
+        previous configuration.
+        """
         quota = None if producer.quota is None else quota_of(producer.quota)
         return cls(producer.name, Rights(producer.name, producer.may), quota, before=before)
 
@@ -129,19 +154,24 @@ class EventSender:
             self.allowance.apply(self._quota, now)
 
     def debt(self, now: float) -> float:
-        """Seconds until what was charged beyond its quota is paid."""
+        """Return the seconds until the events beyond the quota are paid for."""
         return 0.0 if self.allowance is None else self.allowance.debt(now)
 
     def charge(self, count: int, now: float, *, refused: int = 0) -> None:
-        """So many events have come, and cannot be refused for their number. ``refused``: batches that bring
-        none; each costs as much as one event."""
+        """Charge events that have arrived and can no longer be refused.
+
+        Args:
+            count: The number of events.
+            now: The time.
+            refused: The number of batches without events; each costs as much as one event.
+        """
         if self.allowance is not None:
             self.allowance.charge(count + refused, now)
         if count:
             self.tally.add(count, now)
 
     def take(self, count: int, now: float) -> None:
-        """So many events have come. Raises QuotaExceeded."""
+        """Take ``count`` events that have arrived from the quota, or raise QuotaExceeded."""
         if self.allowance is not None:
             demand(self.allowance, count, now)
         self.tally.add(count, now)

@@ -1,12 +1,12 @@
-"""How much a caller may use: events in time, and things that it holds at once.
+"""Quotas of callers: events over time, and resources held at once.
 
-Events are counted by the generic cell rate algorithm (GCRA), one number per caller.
+Events are counted by the generic cell rate algorithm (GCRA), with one number for each caller. An
+allowance of ``burst`` events refills at ``rate`` events a second. A request that does not fit takes
+nothing, so early retries are not punished. Kafka's producers cannot be refused. Their events are
+charged anyway, and the caller waits until its debt is paid.
 
-An allowance of ``burst`` events refills at ``rate`` events a second. A request that does not fit takes
-nothing, so a caller that keeps asking too early is not punished for it. Where nothing can be refused
-(Kafka's producers), events are charged all the same, and the caller has to wait until its debt is paid.
-
-What is held at once (bytes, topics, members) has a ``SharedLimit``: a bound for all callers, and a share for each.
+Resources held at once (bytes, topics, members) have a ``SharedLimit``: a bound for all callers, and
+a share for each.
 """
 
 from __future__ import annotations
@@ -15,24 +15,29 @@ import math
 
 import msgspec
 
-SHARES = 4  # of a budget: one caller has no more than one of them
-_ROUNDING = 1e-9  # of the burst: sums of float times must not refuse the very last event
+SHARES = 4  # a caller may hold one of so many equal parts of a limit
+_ROUNDING = 1e-9  # share of the burst: rounding of floats must not refuse the last event
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """``rate``: events a second, above 0. ``burst``: most events at once, at least 1."""
+    """A rate limit.
+
+    Attributes:
+        rate: Events a second, above 0.
+        burst: The largest number of events at once, at least 1.
+    """
 
     rate: float
     burst: int
 
     @property
     def window(self) -> float:
-        """Seconds in which an empty allowance is full again."""
+        """Return the seconds in which an empty allowance is full again."""
         return self.burst / self.rate
 
 
 class Allowance:
-    """The state of one caller. Times are seconds of one clock that never goes back."""
+    """The remaining quota of one caller. Times are seconds of one clock that never goes back."""
 
     __slots__ = ("_full_at", "_most", "quota")
 
@@ -41,7 +46,7 @@ class Allowance:
         self._use(quota)
 
     def apply(self, quota: Quota, now: float) -> None:
-        """Apply another quota from now on. The events that were taken before stay taken."""
+        """Apply another quota from now on. Events taken before still count."""
         missing = self.reset(now) * self.quota.rate
         self._use(quota)
         self._full_at = now + missing / quota.rate
@@ -51,8 +56,12 @@ class Allowance:
         self._most = quota.window * (1 + _ROUNDING)
 
     def take(self, count: int, now: float) -> float:
-        """0.0: ``count`` events are taken. Otherwise nothing is, and this many seconds from ``now`` it
-        would be; infinity for more events than ``burst``, which never fit."""
+        """Take ``count`` events and return 0.0, or take nothing and return the seconds until they
+        would fit.
+
+        The result is infinity if ``count`` is larger than ``burst``, because such a request never
+        fits.
+        """
         quota = self.quota
         full_at = self._full_at
         full_at = max(full_at, now)
@@ -65,26 +74,26 @@ class Allowance:
         return full_at - now - quota.window
 
     def wait(self, now: float) -> float:
-        """Seconds until one event could be taken; 0.0 where it could now. Nothing is taken."""
+        """Return the seconds until one event would fit; 0.0 if it fits now. Nothing is taken."""
         quota = self.quota
         wait = self._full_at + 1 / quota.rate - now
         return 0.0 if wait <= self._most else wait - quota.window
 
     def charge(self, count: int, now: float) -> None:
-        """``count`` events are taken, also beyond what there is."""
+        """Take ``count`` events even if they do not fit."""
         self._full_at = max(self._full_at, now) + count / self.quota.rate
 
     def debt(self, now: float) -> float:
-        """Seconds until all that was charged is paid."""
+        """Return the seconds until all charged events are paid for."""
         return max(0.0, self._full_at - now - self._most)
 
     def remaining(self, now: float) -> int:
-        """Events that could be taken now."""
+        """Return the number of events that fit now."""
         missing = max(0.0, self._full_at - now) * self.quota.rate
         return max(0, math.floor(self.quota.burst * (1 + _ROUNDING) - missing))
 
     def reset(self, now: float) -> float:
-        """Seconds until the allowance is full."""
+        """Return the seconds until the allowance is full."""
         return max(0.0, self._full_at - now)
 
 
@@ -94,10 +103,11 @@ def share_of(bound: int) -> int:
 
 
 class SharedLimit:
-    """A bound on one thing: all owners together hold at most ``bound`` of it, and each of them at most ``share``.
+    """A limit on a resource: all owners together hold at most ``bound`` of it, and each owner at
+    most ``share``.
 
-    An owner is the name of a user. The owner "" stands for callers without a name of their own: the bound
-    for all holds for it, and no share.
+    An owner is the name of a user. The owner "" is for anonymous callers, to whom only the common
+    bound applies.
     """
 
     __slots__ = ("_by_owner", "bound", "held", "share")
@@ -109,7 +119,7 @@ class SharedLimit:
         self._by_owner: dict[str, int] = {}
 
     def of(self, owner: str) -> int:
-        """Return what ``owner`` holds."""
+        """Return how much ``owner`` holds."""
         return self._by_owner.get(owner, 0)
 
     def left(self, owner: str) -> int:
@@ -120,7 +130,9 @@ class SharedLimit:
         return max(0, left)
 
     def add(self, owner: str, size: int) -> None:
-        """Count ``size`` more for ``owner``, or less where it is negative; nothing is refused here."""
+        """Add ``size`` to what ``owner`` holds; a negative size releases it. Nothing is refused
+        here.
+        """
         self.held += size
         if mine := self._by_owner.get(owner, 0) + size:
             self._by_owner[owner] = mine

@@ -15,14 +15,16 @@ Matches = Callable[[str], bool]
 
 
 class NotAllowed(SenderError):
-    """403: the producer is known and may not send this."""
+    """The error 403: the producer is known and may not send this event."""
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         super().__init__("Not allowed", status=403, code="not-allowed", faults=faults)
 
 
 def compile_patterns(patterns: Iterable[str]) -> Matches:
-    """``*`` at the end of a pattern stands for any characters; another pattern is the text itself."""
+    """Return a predicate for texts that match a pattern. A pattern is an exact text, or a prefix
+    followed by ``*``.
+    """
     exact = frozenset(each for each in patterns if not each.endswith("*"))
     prefixes = tuple(each[:-1] for each in patterns if each.endswith("*"))
     if not prefixes:
@@ -33,8 +35,13 @@ def compile_patterns(patterns: Iterable[str]) -> Matches:
 
 
 class Rights:
-    """``may`` of ``producer``, compiled. ``limited``: it may not send everything everywhere.
-    ``limits_events``: not every source or not every type. ``limits_keys``: not every record key."""
+    """The rights of a producer, compiled from its setting ``may``.
+
+    Attributes:
+        limited: Whether any right is limited.
+        limits_events: Whether sources or types are limited.
+        limits_keys: Whether record keys are limited.
+    """
 
     __slots__ = (
         "_keys",
@@ -58,24 +65,33 @@ class Rights:
         self.limited = self.limits_events or self.limits_keys or may.routes != EVERYTHING
 
     def refusal(self, attributes: Mapping[str, str], named: str | None) -> NotAllowed | None:
-        """Before a route is chosen. ``named``: the route that the request names."""
+        """Return the error for an event before its route is chosen; None if it is allowed.
+
+        Args:
+            attributes: The attributes of the event.
+            named: The route that the request names; None for none.
+        """
         faults = self.faults_of(attributes)
         if named is not None:
             faults += self.faults_of_route(named)
         return NotAllowed(faults) if faults else None
 
     def demand_route(self, route: str) -> None:
-        """Raises NotAllowed where the rules chose another route than the producer may use."""
+        """Raise NotAllowed if the producer may not use the route that the rules chose."""
         if faults := self.faults_of_route(route):
             raise NotAllowed(faults)
 
     def demand_keys(self, keys: Iterable[bytes | None]) -> None:
-        """Raise NotAllowed for a record key that the producer may not write, whichever way it was made."""
+        """Raise NotAllowed if the producer may not write a record key, however the key was
+        computed.
+        """
         if faults := [fault for key in dict.fromkeys(keys) for fault in self.faults_of_key(key)]:
             raise NotAllowed(faults)
 
     def faults_of_key(self, key: bytes | None) -> list[Fault]:
-        """A record without a key holds up no other, so it is always allowed."""
+        """Return the fault of a record key. A missing key is always allowed, because it delays no
+        other event.
+        """
         if key is None:
             return []
         text = key.decode("utf-8", "surrogateescape")
@@ -86,8 +102,11 @@ class Rights:
         return [Fault("key-not-allowed", detail, at="key")]
 
     def faults_of(self, attributes: Mapping[str, str]) -> list[Fault]:
-        """Of an event, by its attributes under their names of 1.0. An event whose source or type cannot
-        be read (a document in an unknown format) is allowed only where every one is."""
+        """Return the faults of an event by its attributes, which have their 1.0 names.
+
+        If source or type cannot be read (a document in an unknown format), the event is allowed
+        only if all are allowed.
+        """
         faults = []
         if not self._sources(attributes.get("source", "")):
             faults.append(self._fault("source", attributes.get("source")))
@@ -96,6 +115,7 @@ class Rights:
         return faults
 
     def faults_of_route(self, route: str) -> list[Fault]:
+        """Return the fault of a route that the producer may not use."""
         if self._routes(route):
             return []
         detail = f"Producer {self._producer} may not use route {clip(route)}."
@@ -108,8 +128,13 @@ class Rights:
 
 
 class TokenRestriction(msgspec.Struct, frozen=True):
-    """The patterns that bound a token of the admin listener; None: no bound of that kind. ``topics`` are patterns of a
-    topic's name, or of ``BROKER/NAME``. ``event_sources``: of events that it publishes."""
+    """The restrictions of an admin token as patterns; None is no restriction.
+
+    Attributes:
+        subscriptions: Patterns for names of subscriptions.
+        topics: Patterns for a topic's name, or for ``BROKER/NAME``.
+        event_sources: Patterns for sources of events that the token publishes.
+    """
 
     subscriptions: tuple[str, ...] | None = None
     topics: tuple[str, ...] | None = None
@@ -117,16 +142,19 @@ class TokenRestriction(msgspec.Struct, frozen=True):
 
     @property
     def is_bound(self) -> bool:
-        """Return whether there may be subscriptions or topics that the token does not reach."""
+        """Return True if subscriptions or topics are restricted."""
         return (self.subscriptions, self.topics) != (None, None)
 
     def subscription(self, name: str) -> bool:
+        """Return True if the token permits this subscription."""
         return _fits(self.subscriptions, name)
 
     def topic(self, broker: str, name: str) -> bool:
+        """Return True if the token permits this topic."""
         return _fits(self.topics, name) or _fits(self.topics, f"{broker}/{name}")
 
     def event_source(self, source: str) -> bool:
+        """Return True if the token permits publishing events with this source."""
         return _fits(self.event_sources, source)
 
     def __str__(self) -> str:
@@ -135,8 +163,10 @@ class TokenRestriction(msgspec.Struct, frozen=True):
             ("topics", self.topics),
             ("event_sources", self.event_sources),
         )
-        said = (f"{kind} {', '.join(patterns)}" for kind, patterns in kinds if patterns is not None)
-        return "; ".join(said)
+        texts = (
+            f"{kind} {', '.join(patterns)}" for kind, patterns in kinds if patterns is not None
+        )
+        return "; ".join(texts)
 
 
 UNBOUND = TokenRestriction()
@@ -150,7 +180,7 @@ def _fits(patterns: tuple[str, ...] | None, text: str) -> bool:
 
 
 class KafkaAccess(msgspec.Struct, frozen=True):
-    """What a user may do on a Kafka listener: predicates over names of topics and groups."""
+    """The rights of a user on a Kafka listener, as predicates on the names of topics and groups."""
 
     write: Matches
     read: Matches

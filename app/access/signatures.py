@@ -1,6 +1,7 @@
-"""The public keys of an issuer of tokens, and signatures by them (RFC 7515, 7517), by ``joserfc``.
+"""The public keys of a token issuer, and the verification of signatures with them (RFC 7515, 7517),
+by ``joserfc``.
 
-Imported where a producer has tokens alone: the library takes 5 MB.
+The module is imported only if a producer uses tokens, because the library takes 5 MB of memory.
 """
 
 from __future__ import annotations
@@ -12,31 +13,41 @@ from joserfc.errors import JoseError, UnsupportedAlgorithmError
 from joserfc.jwk import ECKey, KeySet, OctKey, OKPKey, RSAKey
 from joserfc.jws import JWSRegistry, deserialize_compact
 
-from app.access.tokens import ALGORITHMS, LONGEST, BadToken, Claims, checked
+from app.access.tokens import ALGORITHMS, LONGEST, BadToken, Claims, checked_claims
 
-_KEYS = 100  # of one issuer
+_KEYS = 100  # largest number of keys of one issuer
 _SHORTEST_RSA = 2048  # bits
 _Found = OctKey | RSAKey | ECKey | OKPKey
-"""As the library has it. A shared secret (``OctKey``) never verifies: see ``Keys``."""
+"""A key as the library represents it. A shared secret (``OctKey``) is never used, as ``Keys``
+selects public keys only.
+"""
 
 
 class VerificationKey:
-    """A public key. ``kid``: its name, where it has one."""
+    """A public key of an issuer. ``kid`` is the id of the key; None if it has none."""
 
     def __init__(self, found: _Found) -> None:
         self._found = found
         self.kid = found.kid
 
     def verify(self, token: bytes, now: float) -> Claims:
-        """The claims of a token that it has signed and that holds at ``now``, in seconds since the epoch.
-        Raises BadToken."""
+        """Return the claims of a token that this key has signed and that is valid now.
+
+        Args:
+            token: The token.
+            now: The time in seconds since the epoch.
+
+        Raises:
+            BadToken: The signature is wrong, or the token is not valid now.
+        """
         try:
             signed = deserialize_compact(token, self._found, registry=_REGISTRY)
         except (JoseError, ValueError, TypeError, RecursionError) as error:
             raise BadToken("bad-signature", "The signature of the token is wrong.") from error
-        return checked(signed.payload, now)
+        return checked_claims(signed.payload, now)
 
-    def told(self) -> Any:
+    def as_jwk(self) -> Any:
+        """Return the key as a JSON Web Key, for comparison."""
         return self._found.as_dict(private=False)
 
 
@@ -45,38 +56,47 @@ class _Set(msgspec.Struct):
 
 
 class Keys:
-    """The public keys of an issuer, out of a JWK Set. Raises ValueError for what is none."""
+    """The public keys of an issuer that may verify tokens."""
 
     def __init__(self, document: bytes) -> None:
+        """Read a JWK Set.
+
+        Raises:
+            ValueError: The document is not a JWK Set, or has no readable key.
+        """
         try:
             entries = msgspec.json.decode(document, type=_Set).keys
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise ValueError("is no JWK Set") from error
+            raise ValueError("is not a JWK Set") from error
         found = [key for entry in entries[:_KEYS] for key in _imported(entry)]
         if not found:
-            raise ValueError("is no JWK Set that can be used: no key in it is readable")
+            raise ValueError("is not a JWK Set that can be used: no key in it is readable")
         self._keys = [VerificationKey(key) for key in found if _may_verify(key)]
 
     def __bool__(self) -> bool:
         return bool(self._keys)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Keys) and self._told() == other._told()
+        return isinstance(other, Keys) and self._jwks() == other._jwks()
 
-    __hash__ = None  # type: ignore[assignment]  # compared, never a member of a set
+    __hash__ = None  # type: ignore[assignment]  # compared, never hashed
 
     def named(self, kid: str | None) -> VerificationKey | None:
-        """Without a name: the only key, where there is but one."""
+        """Return the key with this id. Without an id, return the only key; None if there are
+        several.
+        """
         if kid is None:
             return self._keys[0] if len(self._keys) == 1 else None
         return next((key for key in self._keys if key.kid == kid), None)
 
-    def _told(self) -> list[Any]:
-        return [key.told() for key in self._keys]
+    def _jwks(self) -> list[Any]:
+        return [key.as_jwk() for key in self._keys]
 
 
 class _Registry(JWSRegistry):
-    """The four algorithms. The library warns of the name EdDSA, which most issuers use."""
+    """The four permitted algorithms. The library would warn of the name EdDSA, which most issuers
+    use.
+    """
 
     max_header_length = 4 << 10
     max_payload_length = LONGEST
@@ -91,8 +111,11 @@ _REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 def _imported(entry: Any) -> list[_Found]:
-    """None of a kind, a curve or a form that the library does not know: such a key is passed over, for
-    the others are as good as before (RFC 7517 5)."""
+    """Return the key of a JWK Set entry, as a list; an empty list if the library does not know its
+    kind, curve or form.
+
+    Such a key is ignored, because the other keys can be used (RFC 7517 5).
+    """
     try:
         return list(KeySet.import_key_set({"keys": [entry]}).keys)
     except (JoseError, ValueError, LookupError, TypeError, AttributeError):

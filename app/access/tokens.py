@@ -1,7 +1,8 @@
-"""JSON Web Tokens of OpenID Connect issuers (RFC 7515, 7519, 8725): read, and their claims checked.
+"""Read JSON Web Tokens of OpenID Connect issuers and check their claims (RFC 7515, 7519, 8725).
 
-RS256, ES256 and EdDSA (RFC 9864 calls it Ed25519) are taken, and nothing else: no ``none``, and no HS256,
-whose "secret" would be the public key. Signatures: ``signatures``.
+Only RS256, ES256 and EdDSA (named Ed25519 in RFC 9864) are permitted. ``none`` is refused, and so
+is HS256, because its "secret" would be the public key. The module ``signatures`` verifies
+signatures.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ from typing import Any, NamedTuple, TypeGuard
 import msgspec
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA", "Ed25519")
-SKEW = 60.0  # seconds by which the clocks of issuer and bridge may differ
+SKEW = 60.0  # seconds by which the clocks of issuer and Skybridge may differ
 LONGEST = 16 << 10  # bytes of a token
 _PARTS = 3
 
-_TIMES = (-1e12, 1e12)  # what a time of a token may be, in seconds since the epoch
+_TIMES = (-1e12, 1e12)  # exclusive bounds of times in a token, in seconds since the epoch
 
 Claims = Mapping[str, Any]
 
 
 class BadToken(Exception):
-    """``code``: kebab-case; ``args[0]``: one sentence, without a part of the token."""
+    """The error of a refused token.
+
+    Attributes:
+        code: The kebab-case code of the cause. The message is one sentence without any part of the
+            token.
+    """
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -32,7 +38,7 @@ class BadToken(Exception):
 
 
 class Head(NamedTuple):
-    """What a token says of itself, before anything of it is proven."""
+    """The unverified statements of a token: its algorithm, the id of its key, and its issuer."""
 
     algorithm: str
     key: str | None
@@ -40,7 +46,11 @@ class Head(NamedTuple):
 
 
 def read_head(token: bytes) -> Head:
-    """Raises BadToken."""
+    """Return the unverified statements of a token.
+
+    Raises:
+        BadToken: The token is malformed, or its algorithm is not permitted.
+    """
     parts = token.split(b".")
     if len(parts) != _PARTS or len(token) > LONGEST:
         raise BadToken("malformed-token", "The token is no signed JSON Web Token.")
@@ -48,23 +58,30 @@ def read_head(token: bytes) -> Head:
     algorithm, kid, issuer = header.get("alg"), header.get("kid"), claims.get("iss")
     if algorithm not in ALGORITHMS:
         raise BadToken("token-algorithm", f"The token is not signed by {', '.join(ALGORITHMS)}.")
-    if "crit" in header:  # of extensions that must be understood: none is (RFC 7515 4.1.11)
+    if "crit" in header:  # names extensions that a recipient must support (RFC 7515 4.1.11)
         raise BadToken("malformed-token", "The token demands extensions (crit), and none is known.")
     if not isinstance(issuer, str) or not isinstance(kid, str | None):
         raise BadToken("malformed-token", "The token names no issuer, or its kid is no text.")
     return Head(algorithm, kid, issuer)
 
 
-def checked(payload: bytes, now: float) -> Claims:
-    """The claims of a token whose signature is right, if it holds at ``now``, in seconds since the epoch.
-    Raises BadToken."""
+def checked_claims(payload: bytes, now: float) -> Claims:
+    """Return the claims of a token with a verified signature, if they are valid now.
+
+    Args:
+        payload: The payload of the token.
+        now: The time in seconds since the epoch.
+
+    Raises:
+        BadToken: The payload is malformed, or the token is expired or not yet valid.
+    """
     claims = _claims(payload)
     _check_times(claims, now)
     return claims
 
 
 def ends_at(claims: Claims) -> float:
-    """When a verified token is taken no more, in seconds since the epoch."""
+    """Return the time from which a verified token is refused, in seconds since the epoch."""
     return float(claims["exp"]) + SKEW
 
 
@@ -103,7 +120,11 @@ def _claims(payload: bytes) -> dict[str, Any]:
 
 
 def one_of(found: Sequence[Any], what: str) -> Any:
-    """The only one. Raises BadToken for none, and for several: which rights would hold is not clear."""
+    """Return the only element of ``found``.
+
+    Raises:
+        BadToken: There is none, or there are several, so that it is unclear which rights apply.
+    """
     if len(found) == 1:
         return found[0]
     if found:

@@ -1,7 +1,7 @@
-"""From a credential to the producer that it is of.
+"""Find the producer of a credential.
 
-Keys are kept as digests. A digest is looked up, never a key compared: how long that takes tells nothing
-of a key.
+Keys are stored as digests. A digest is looked up and a key is never compared, so the duration
+reveals nothing about a key.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from app.model.producer import JwtRule, KafkaRights, Producer
 AUTHORIZATION = b"authorization"
 BEARER = b"Bearer "
 San = tuple[str, str]
-"""A subject alternative name: its kind as Python names it (``URI``, ``DNS``, ``IP Address``, ``email``),
-and its text."""
+"""A subject alternative name: its kind as Python names it (``URI``, ``DNS``, ``IP Address``,
+``email``) and its text.
+"""
 
 
 def digest_of(credential: bytes) -> bytes:
+    """Return the SHA-256 digest of a credential."""
     return hashlib.sha256(credential).digest()
 
 
 def header_of(producer: Producer) -> bytes:
-    """The header that carries its key, in lower case."""
+    """Return the name of the header that carries the producer's key, in lower case."""
     return AUTHORIZATION if producer.header is None else producer.header.lower().encode()
 
 
 def san_of(text: str) -> San:
-    """The kind follows from the form: a URI has ``:`` and ``/``, an e-mail address ``@``."""
+    """Return a subject alternative name from its text. A URI has ``:`` and ``/``, an e-mail address
+    has ``@``.
+    """
     if "/" in text and ":" in text:
         return "URI", text
     if "@" in text:
@@ -45,7 +49,7 @@ def san_of(text: str) -> San:
 
 
 def sans_of(certificate: Mapping[str, Any]) -> tuple[San, ...]:
-    """Of a certificate as ``ssl`` shows it."""
+    """Return the subject alternative names of a certificate in the form of ``ssl``."""
     return tuple(_san(kind, text) for kind, text in certificate.get("subjectAltName", ()))
 
 
@@ -59,32 +63,46 @@ def _san(kind: str, text: str) -> San:
 
 
 class TokenRule(NamedTuple):
-    """Tokens that have ``rule.match`` are of ``caller``."""
+    """A rule by which tokens belong to a caller: their claims must have the values of
+    ``rule.match``.
+    """
 
     rule: JwtRule
     caller: EventSender
 
     def matches(self, claims: Mapping[str, Any]) -> bool:
-        return all(has(claims.get(name), value) for name, value in self.rule.match.items())
+        """Return True if the claims have all values of the rule."""
+        return all(
+            claim_matches(claims.get(name), value) for name, value in self.rule.match.items()
+        )
 
 
-def has(claim: object, value: str | int | bool) -> bool:
-    """Whether a claim is the value, or a list with it. ``true`` is no number."""
+def claim_matches(claim: object, value: str | int | bool) -> bool:
+    """Return True if a claim equals the value, or is a list that contains it. ``true`` does not
+    equal 1.
+    """
     values = claim if isinstance(claim, list) else [claim]
     return any(type(each) is type(value) and each == value for each in values)
 
 
 class ProducerDirectory:
-    """Those of one configuration. ``callers`` by name; ``bearers`` by the digest of ``Bearer KEY``; ``headers``
-    that carry keys, beside Authorization;
-    ``kafka``: what users of Kafka listeners may do. ``posts``: whether any has a credential for HTTP."""
+    """The producers of one configuration, by credential.
+
+    Attributes:
+        callers: The callers by name.
+        bearers: The callers by the digest of ``Bearer KEY``.
+        headers: The headers that carry keys, in addition to Authorization.
+        kafka: The rights of users of Kafka listeners, by name.
+        rules: The rules for tokens.
+        posts: Whether any producer has a credential for HTTP.
+    """
 
     def __init__(
         self,
         producers: Sequence[Producer],
         before: Mapping[str, EventSender] = MappingProxyType({}),
     ) -> None:
-        """``before``: the callers of the configuration that this one replaces, by name."""
+        """Index the producers. ``before`` has the callers of the previous configuration by name."""
         self.callers = {
             each.name: EventSender.of(each, before.get(each.name)) for each in producers
         }
@@ -124,21 +142,25 @@ class ProducerDirectory:
             caller.take_effect(now)
 
     def by_key(self, header: bytes, digest: bytes) -> EventSender | None:
-        """In a header of its own."""
+        """Return the caller whose key has this digest, in the header for its keys; None for an
+        unknown key.
+        """
         return self._by_key.get((header, digest))
 
     def by_certificate(self, names: Iterable[San]) -> list[EventSender]:
-        """One, or none; several where a certificate names several producers."""
+        """Return the callers that a certificate names: none, one, or several."""
         found = (self._by_san.get(name) for name in names)
         return list(dict.fromkeys(each for each in found if each is not None))
 
     def by_claims(self, issuer: str, claims: Mapping[str, Any]) -> list[EventSender]:
-        """Of a verified token; several where it matches several producers."""
+        """Return the callers whose rule matches the claims of a verified token: none, one, or
+        several.
+        """
         return [
             each.caller
             for each in self.rules
             if each.rule.issuer == issuer
-            and has(claims.get("aud"), each.rule.audience)
+            and claim_matches(claims.get("aud"), each.rule.audience)
             and each.matches(claims)
         ]
 

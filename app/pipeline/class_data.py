@@ -1,8 +1,10 @@
-"""What a JVM has made of Spark's classes, kept for the next one: a third of what a short command costs.
+"""A cache of parsed Spark classes for the JVM (class data sharing), which saves a third of the time
+of a short command.
 
-The first command at a terminal leaves a file when its JVM ends, some seconds after the command itself. A program that
-reads the output would wait for the JVM: there a file is taken and none is left. A JVM takes no file of another version
-of Java or with other jars, nor one that was not written to its end.
+The JVM of the first command at a terminal writes the cache file when it ends, some seconds after
+the command. A command whose output is piped uses the file but never writes it, because the reader
+would wait for the JVM. A JVM ignores a file of another Java version, a file for other jars, and an
+incomplete file.
 """
 
 from __future__ import annotations
@@ -17,17 +19,25 @@ from typing import Final
 from app.pipeline import java
 
 _QUIET: Final = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java warns of each class that it cannot keep."""
+"""Options that silence the warning of Java about each class that it cannot cache."""
 _OWN: Final = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare")
 _SLOWEST: Final = timedelta(minutes=10)
-"""That a JVM may take to write it."""
+"""The longest time that a JVM may take to write the cache file."""
 
 
 def options(
     jars: Sequence[Path], given: str, *, leave: bool, environ: Mapping[str, str] = os.environ
 ) -> str:
-    """For a JVM with these jars: to take what is kept, or to ``leave`` it. None where the options ``given`` say
-    otherwise, the folder of the jars cannot be written, or has a space, which ends an option.
+    """Return the JVM options that use the class cache for these jars, or that write it.
+
+    Return an empty string if ``given`` already sets an option of the cache or the folder of the
+    jars is read-only. The same holds if its path has a space, which would end an option.
+
+    Args:
+        jars: The jars on the class path of the JVM.
+        given: The JVM options that the operator set.
+        leave: Whether the JVM may write the cache file when none exists.
+        environ: The environment that determines which Java runs.
     """
     folder = jars[0].parent
     unfit = any(map(str.isspace, str(folder))) or not os.access(folder, os.W_OK)
@@ -44,7 +54,9 @@ def options(
 
 
 def _version(jars: Sequence[Path], program: Path) -> str:
-    """Of what a JVM compares, so far as it is known before Java runs."""
+    """Return a hash of everything the JVM compares that is known before Java runs: the program and
+    the jars.
+    """
     java_of = program.resolve()
     parts = [str(java_of), str(java_of.stat().st_mtime_ns), *(jar.name for jar in jars)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -59,7 +71,7 @@ def _is_being_written(kept: Path) -> bool:
 
 
 def _whole(kept: Path) -> bool:
-    """Java writes the head of the file last."""
+    """Return True if the cache file is complete: Java writes the first four bytes last."""
     try:
         with kept.open("rb") as file:
             return any(file.read(4))

@@ -1,9 +1,10 @@
-"""All events of one subject or source, out of every table and every snapshot.
+"""Erase all events of one subject or source from every table and every snapshot.
 
-Rows of ``events_raw`` are found by decoding them, so in whatever form and version an event came. Invalid
-records have no subject to go by: those that name the text, in a header or as a JSON string, go too. Then every
-older snapshot is let go, and with it the files that still hold the bytes. What the archive looks back for is
-written into the new snapshots before. No archive and no upkeep may run meanwhile: both locks are held.
+Rows of ``events_raw`` are found by decoding them, so the form and version of an event do not
+matter. An invalid record has no subject, so it is erased if it contains the text in a header or as
+a JSON string. All older snapshots are then expired, and with them the files that still hold the
+bytes. The properties that the archive needs are copied into the new snapshots first. The archive
+and ``maintain`` cannot run at the same time, because both locks are held.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from pyspark.sql import functions as f
 
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.history import EPOCH, QUERY
-from app.pipeline.session import kept
+from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 
@@ -33,7 +34,14 @@ _CARRIED: Final = (QUERY, EPOCH, progress.PROPERTY)
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """``rows`` of a table that name it; ``snapshots`` and ``files`` that went with them."""
+    """The result of an erasure for one table.
+
+    Attributes:
+        table: The name of the table.
+        rows: The number of rows that name the subject or source.
+        snapshots: The number of expired snapshots.
+        files: The number of deleted files.
+    """
 
     table: str
     rows: int
@@ -42,7 +50,11 @@ class Erased(msgspec.Struct, frozen=True):
 
 
 def find(spark: SparkSession, lake: Lake, attribute: Attribute, text: str) -> list[Erased]:
-    """What would go. Nothing is changed. Raises SetupError for no lake."""
+    """Count the rows that ``erase`` would remove, by table, without changing anything.
+
+    Raises:
+        SetupError: The lake does not exist.
+    """
     tables.check(spark, lake)
     chosen = _chosen(spark, lake, attribute, text)
     return [Erased(name, rows.count()) for name, rows in chosen.items()]
@@ -57,9 +69,16 @@ def erase(
     now: datetime,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> list[Erased]:
-    """It may be run again after whatever ended it. Raises SetupError where an archive or upkeep runs."""
+    """Erase all rows that name this subject or source. An interrupted erasure can be run again.
+
+    Before each step, ``tell`` is called with the table and the step. Orphaned files older than
+    ``now`` are deleted too.
+
+    Raises:
+        SetupError: The lake does not exist, or an archive or upkeep is running.
+    """
     tables.check(spark, lake)
-    with alone(spark, lake), alone(spark, lake, "upkeep"):
+    with holding_lock(spark, lake), holding_lock(spark, lake, "upkeep"):
         found = []
         for name, rows in _chosen(spark, lake, attribute, text).items():
             tell(name, "deleting")
@@ -73,8 +92,10 @@ def erase(
 def _chosen(
     spark: SparkSession, lake: Lake, attribute: Attribute, text: str
 ) -> dict[str, DataFrame]:
-    """The places of rows, by table. ``events_raw`` comes first: which of its rows go is told by
-    ``quarantine`` too, and must still be known when a killed run is run again.
+    """Return the positions of the rows to erase, by table.
+
+    ``events_raw`` comes first: some of its rows are found by means of ``quarantine``. They must
+    still be found when a killed run is repeated.
     """
     raw = spark.table(lake.table(tables.RAW_TABLE))
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE))
@@ -89,7 +110,7 @@ def _chosen(
 
 
 def _mentions(text: str) -> Column:
-    """As the value of a header, or as a string somewhere in a JSON document."""
+    """Return a condition that the text is the value of a header or a string in a JSON document."""
     found = f.exists("headers", lambda header: header["value"].eqNullSafe(f.lit(text.encode())))
     for each in {json.dumps(text), json.dumps(text, ensure_ascii=False)}:
         found |= f.coalesce(f.contains("value", f.lit(each.encode())), f.lit(False))
@@ -97,11 +118,13 @@ def _mentions(text: str) -> Column:
 
 
 def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
-    """How many rows. The new snapshot carries what the archive looks back for, also where none went."""
+    """Delete the rows and return their number. The new snapshot carries the properties of the
+    archive even if no row is deleted.
+    """
     table = lake.table(name)
-    with kept(rows) as doomed:
+    with cached(rows) as doomed:
         count = doomed.count()
-        with history.carrying(spark, _standing(spark, table)):
+        with history.adding_properties(spark, _archive_properties(spark, table)):
             if count:
                 history.delete(spark, table, doomed)
             else:
@@ -110,20 +133,21 @@ def _delete(spark: SparkSession, lake: Lake, name: str, rows: DataFrame) -> int:
 
 
 def _unlist(spark: SparkSession, lake: Lake, name: str) -> None:
-    """A manifest remembers the files that were taken out of it, with the least and the greatest text of each
-    column: one of these may be the very text. Written again, it lists what is there. Iceberg's procedure leaves
-    a table with a single manifest as it is.
+    """Rewrite the manifests of a table, so that they no longer list deleted files.
+
+    A manifest keeps the least and greatest text of each column of a deleted file, and that may be
+    the erased text. Iceberg's own procedure does not rewrite a table that has a single manifest.
     """
     table = lake.table(name)
-    together = jvm(spark).com.google.common.base.Functions.constant("")  # Spark brings it
+    together = jvm(spark).com.google.common.base.Functions.constant("")  # Spark ships this class
     rewriting = history.iceberg_table(spark, table).rewriteManifests().clusterBy(together)
-    for each, text in _standing(spark, table).items():
+    for each, text in _archive_properties(spark, table).items():
         rewriting = rewriting.set(each, text)
     rewriting.commit()
 
 
-def _standing(spark: SparkSession, table: str) -> dict[str, str]:
-    """What stands in the newest summaries that have it."""
+def _archive_properties(spark: SparkSession, table: str) -> dict[str, str]:
+    """Return the archive's properties from the newest snapshots that carry them."""
     found: dict[str, str] = {}
     for each in history.snapshots(spark, table):
         for name in _CARRIED:
@@ -135,12 +159,12 @@ def _standing(spark: SparkSession, table: str) -> dict[str, str]:
 
 
 def _forget(spark: SparkSession, lake: Lake, name: str, count: int, now: datetime) -> Erased:
-    """Every snapshot but the newest, the files of those, and files that a killed writer left behind."""
+    """Expire all snapshots but the newest, and delete their files and the files of killed writers."""
     table = lake.table(name)
     loaded = history.iceberg_table(spark, table)
     made = [each.made for each in history.snapshots(spark, table)]
-    edge = max(made) + 1  # an older one may be the later by the clock of whoever made it
-    # the procedure refuses to remove what is younger than a day
+    edge = max(made) + 1  # clocks of writers differ: an older snapshot may have a later time
+    # Iceberg's procedure refuses to remove snapshots younger than a day, so its actions are called
     actions = jvm(spark).org.apache.iceberg.spark.actions.SparkActions.get(java_session(spark))
     expired = actions.expireSnapshots(loaded).expireOlderThan(edge).retainLast(1).execute()
     begun = round(now.timestamp() * 1000)

@@ -1,7 +1,8 @@
-"""Filters over rows of decoded events: ``app.filters`` itself, asked once a batch for each combination of values.
+"""Filters over rows of decoded events, evaluated by ``app.filters`` once for each combination of
+values in a batch.
 
-The values are those of the attributes that the filters name: a batch has few combinations of them, whatever
-its rows. Filters that look into data are asked of every row.
+The values are those of the attributes that the filters use. A batch of any size has few
+combinations of them. Filters that read the data of an event are evaluated for every row.
 """
 
 from __future__ import annotations
@@ -26,57 +27,70 @@ if TYPE_CHECKING:
 
 _DATA: Final = ("data", "data_bytes", "data_form")
 _ALWAYS: Final = frozenset(["specversion"])
-"""Asked for where no attribute is named: the same in every row."""
+"""The attribute that is read when filters name no attribute. Its value is the same in every row."""
 
 
-class Named(msgspec.Struct, frozen=True):
-    """What filters ask of an event: ``attributes``, by their 1.0 names, and whether they ask for its ``data``."""
+class FilterInputs(msgspec.Struct, frozen=True):
+    """The parts of an event that a set of filters reads.
+
+    Attributes:
+        attributes: The 1.0 names of the attributes.
+        data: Whether the filters read the data.
+    """
 
     attributes: frozenset[str] = frozenset()
     data: bool = False
 
-    def __or__(self, other: Named) -> Named:
-        return Named(self.attributes | other.attributes, self.data or other.data)
+    def __or__(self, other: FilterInputs) -> FilterInputs:
+        return FilterInputs(self.attributes | other.attributes, self.data or other.data)
 
     def columns(self) -> tuple[str, ...]:
-        """Of decoded rows, those that hold it."""
+        """Return the columns of the decoded rows that hold these attributes and data."""
         core = sorted(map(_column, self.attributes & CORE))
         added = ("extensions", "types") if self.attributes - CORE else ()
         return (*core, *added, *(_DATA if self.data else ()))
 
 
-def named(filters: Sequence[Filter]) -> Named:
+def filter_inputs(filters: Sequence[Filter]) -> FilterInputs:
+    """Return the attributes that these filters read, and whether they read data."""
     found = _all(map(_of_filter, filters))
     if found.data:
-        return found | Named(frozenset(["datacontenttype"]))
-    return found if found.attributes else Named(_ALWAYS)
+        return found | FilterInputs(frozenset(["datacontenttype"]))
+    return found if found.attributes else FilterInputs(_ALWAYS)
 
 
-def where(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
-    """The rows, in their order, whose events pass all filters; an error is a no. They travel to Python and back: let
-    them be narrow. ``events`` has at least the columns of ``named(filters)``, and no row with a verdict.
+def passing_rows(events: DataFrame, filters: Sequence[Filter]) -> DataFrame:
+    """Return the rows whose events pass all filters, in their order. A filter that fails rejects
+    the event.
+
+    The rows travel to Python and back, so select few columns first.
+
+    Args:
+        events: Decoded rows with at least the columns of ``filter_inputs(filters)``, and no row
+            with a verdict.
+        filters: The filters. Without filters the frame is returned unchanged.
     """
 
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = Wanted(filters)
+        wanted = RowFilter(filters)
         for batch in given:
             yield batch.take(wanted.rows(batch))
 
     return events.mapInArrow(batches, events.schema) if filters else events
 
 
-class Wanted:
-    """Filters, compiled."""
+class RowFilter:
+    """Compiled filters that select rows of Arrow batches."""
 
     def __init__(self, filters: Sequence[Filter]) -> None:
         self._wants = compile_filters(filters)
-        found = named(filters)
+        found = filter_inputs(filters)
         self._names = sorted(found.attributes)
         self._typed = [name for name in self._names if name not in CORE]
         self._data = found.data
 
     def rows(self, batch: pa.RecordBatch) -> pa.Array:
-        """The numbers of the rows that pass, from the first to the last."""
+        """Return the numbers of the rows that pass the filters, in ascending order."""
         columns = [_text(batch, name) for name in self._names]
         columns += [_of_map(batch, "types", name) for name in self._typed]
         numbers = pa.array(range(len(batch)), pa.int64())
@@ -96,7 +110,7 @@ class Wanted:
         return pa.array([self._wants(self._event(row)) for row in rows], pa.bool_())
 
     def _event(self, row: tuple[Any, ...]) -> CloudEvent:
-        """What the filters see of it."""
+        """Return the event with the attributes and data that the filters read."""
         texts, rest = row[: len(self._names)], row[len(self._names) :]
         kinds, payload = rest[: len(self._typed)], rest[len(self._typed) :]
         attributes = {
@@ -119,27 +133,29 @@ def _of_map(batch: pa.RecordBatch, column: str, name: str) -> pa.Array:
 
 
 def _column(name: str) -> str:
-    """``time`` is the instant: filters see the text that came."""
+    """Return the column that filters read for an attribute. For ``time`` this is the text that was
+    received.
+    """
     return "time_text" if name == "time" else name
 
 
-def _of_filter(one: Filter) -> Named:
+def _of_filter(one: Filter) -> FilterInputs:
     dialect, argument = written(one)
     if dialect == "sql":
         return _of_node(parse(argument))
     if one.inner:
         return _all(map(_of_filter, one.inner))
-    return Named(frozenset(argument))
+    return FilterInputs(frozenset(argument))
 
 
-def _of_node(node: ExpressionNode) -> Named:
+def _of_node(node: ExpressionNode) -> FilterInputs:
     match node:
         case Attribute() | Exists():
-            return Named(frozenset([node.name]))
+            return FilterInputs(frozenset([node.name]))
         case Data():
-            return Named(data=True)
+            return FilterInputs(data=True)
     return _all(map(_of_node, children(node)))
 
 
-def _all(found: Iterable[Named]) -> Named:
-    return reduce(Named.__or__, found, Named())
+def _all(found: Iterable[FilterInputs]) -> FilterInputs:
+    return reduce(FilterInputs.__or__, found, FilterInputs())

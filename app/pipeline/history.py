@@ -1,6 +1,7 @@
-"""The snapshots of a table, from the newest back, and what stands in their summaries.
+"""The snapshots of an Iceberg table from the newest to the oldest, with their summaries.
 
-Asked of Iceberg's own classes: a query of its metadata tables costs a Spark job, and knows no parents.
+They are read through Iceberg's Java classes. A query of Iceberg's metadata tables costs a Spark job
+and does not return parents.
 """
 
 from __future__ import annotations
@@ -18,17 +19,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PREFIX: Final = "spark.sql.iceberg.snapshot-property."
-"""A session's setting of this name stands in the summary of every snapshot that the session makes."""
+"""The prefix of session settings that Iceberg copies into the summary of every snapshot that the
+session creates.
+"""
 
 EPOCH: Final = "spark.sql.streaming.epochId"
 QUERY: Final = "spark.sql.streaming.queryId"
-"""In the summary of a snapshot that Iceberg's streaming sink made: which query it was."""
+"""The summary property in which Iceberg's streaming sink stores the id of the query that created a
+snapshot.
+"""
 
 _DOOMED: Final = "skybridge_doomed"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """``made``: milliseconds since 1970, by the clock of the committing process. ``parent``: what it was made of."""
+    """A snapshot of a table.
+
+    Attributes:
+        id: The id of the snapshot.
+        parent: The id of the snapshot before this one.
+        made: The time in ms since 1970, by the clock of the process that committed the snapshot.
+        operation: The operation as Iceberg names it, such as ``append``.
+        summary: The summary properties.
+    """
 
     id: int
     parent: int | None
@@ -37,16 +50,21 @@ class Snapshot(msgspec.Struct, frozen=True):
     summary: Mapping[str, str]
 
     def count(self, name: str) -> int:
+        """Return the number in this summary property; 0 if the property is missing."""
         return int(self.summary.get(name, "0"))
 
 
 def snapshots(spark: SparkSession, table: str) -> Iterator[Snapshot]:
-    """From the current one to its oldest ancestor that has not expired."""
-    yield from of_table(iceberg_table(spark, table))
+    """Yield the snapshots of a table from the current one to the oldest ancestor that has not
+    expired.
+    """
+    yield from snapshots_of(iceberg_table(spark, table))
 
 
-def of_table(loaded: Any) -> Iterator[Snapshot]:
-    """``snapshots`` of a table as it was loaded, or as its own commit left it."""
+def snapshots_of(loaded: Any) -> Iterator[Snapshot]:
+    """Yield the snapshots of a loaded table, as ``snapshots`` does. The state is that of its
+    loading or last commit.
+    """
     found = loaded.currentSnapshot()
     while found is not None:
         parent = found.parentId()
@@ -60,33 +78,37 @@ def of_table(loaded: Any) -> Iterator[Snapshot]:
         found = None if parent is None else loaded.snapshot(parent)
 
 
-def newest(spark: SparkSession, table: str) -> Snapshot | None:
+def newest_snapshot(spark: SparkSession, table: str) -> Snapshot | None:
     return next(snapshots(spark, table), None)
 
 
 def iceberg_table(spark: SparkSession, table: str) -> Any:
-    """``org.apache.iceberg.Table`` as it is now."""
+    """Load the current state of a table as Java's ``org.apache.iceberg.Table``."""
     java = jvm(spark)
     session = java_session(spark)
     sessions = java.org.apache.spark.sql.classic.SparkSession
-    sessions.setActiveSession(session)  # a catalog is read from the settings of the active one
+    sessions.setActiveSession(session)  # the catalog comes from the settings of the active session
     return java.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, table)
 
 
 def delete(spark: SparkSession, table: str, places: DataFrame) -> None:
-    """The rows at these places (``PLACE``), in one snapshot."""
+    """Delete the rows at these positions (columns ``PLACE``), in one snapshot."""
     places.createOrReplaceTempView(_DOOMED)
     same = " AND ".join(f"{table}.{each} = d.{each}" for each in PLACE)
     try:
-        chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - names of ours
-        spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - likewise
+        chosen = f"EXISTS (SELECT 1 FROM {_DOOMED} d WHERE {same})"  # noqa: S608 - all names are constants
+        spark.sql(f"DELETE FROM {table} WHERE {chosen}")  # noqa: S608 - all names are constants
     finally:
         spark.catalog.dropTempView(_DOOMED)
 
 
 @contextlib.contextmanager
-def carrying(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
-    """Within it, every snapshot that this session makes carries these. No other thread may use it."""
+def adding_properties(spark: SparkSession, properties: Mapping[str, str]) -> Iterator[None]:
+    """Add these properties to the summary of every snapshot that the session creates inside the
+    context.
+
+    No other thread may use the session meanwhile.
+    """
     names = {PREFIX + name: value for name, value in properties.items()}
     for name, value in names.items():
         spark.conf.set(name, value)

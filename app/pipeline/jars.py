@@ -1,9 +1,9 @@
-"""The jars that Spark needs beside pyspark, each pinned by its checksum.
+"""The jars that Spark needs in addition to those of pyspark, each pinned by its checksum.
 
-They are fetched once from a Maven repository into a folder of the user's, and given to Spark as files:
-no resolver runs when a session starts, and what runs is what was tested. The versions are the newest
-that resolve together (ADR 0021): the Kafka connector of 4.0.3 asks for a token provider that was not
-published.
+The jars are downloaded once from a Maven repository into a folder of the user and given to Spark as
+files. No resolver runs when a session starts, so Spark runs exactly the tested versions. They are
+the newest versions that resolve together (ADR 0021): the Kafka connector 4.0.3 requires a token
+provider that was never published.
 """
 
 from __future__ import annotations
@@ -23,12 +23,20 @@ MAVEN_CENTRAL = "https://repo.maven.apache.org/maven2"
 FOLDER = "SKYBRIDGE_JARS"
 REPOSITORY = "SKYBRIDGE_MAVEN_REPOSITORY"
 
-WAIT = httpx.Timeout(30.0, connect=10.0)  # seconds for a connection, and between two pieces
+WAIT = httpx.Timeout(30.0, connect=10.0)  # seconds between two pieces, and for a connection
 _PIECE = 1 << 16  # bytes
 
 
 class Jar(msgspec.Struct, frozen=True):
-    """``size`` in bytes, for the progress bar; ``sha256`` in hexadecimal, of the whole file."""
+    """A jar in a Maven repository.
+
+    Attributes:
+        group: The Maven group.
+        artifact: The Maven artifact.
+        version: The version.
+        size: The size in bytes, for the progress bar.
+        sha256: The SHA-256 digest of the file, in hexadecimal.
+    """
 
     group: str
     artifact: str
@@ -42,7 +50,7 @@ class Jar(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Below the address of a Maven repository."""
+        """Return the path of the jar below the address of a Maven repository."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
@@ -61,12 +69,14 @@ JARS = (
         "4a4832720a65eaf7f4d6fd7ede52087b994dc5633c076f9e994dc0c8b4b0b4fa"),
 )  # fmt: skip
 
-Told = Callable[[Jar, int], None]
-"""That so many further bytes of a jar have come."""
+ReceivedCallback = Callable[[Jar, int], None]
+"""A callback that receives a jar and the number of bytes that were just downloaded."""
 
 
 def folder(environ: Mapping[str, str]) -> Path:
-    """``SKYBRIDGE_JARS``, or ``jars`` in the user's own cache folder."""
+    """Return the folder of the jars: ``SKYBRIDGE_JARS``, or ``jars`` in the cache folder of the
+    user.
+    """
     if own := environ.get(FOLDER):
         return Path(own).absolute()
     cache = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -74,14 +84,15 @@ def folder(environ: Mapping[str, str]) -> Path:
 
 
 def repository(environ: Mapping[str, str]) -> str:
-    """``SKYBRIDGE_MAVEN_REPOSITORY``, a mirror of one's own, or Maven Central.
+    """Return the address of the Maven repository: ``SKYBRIDGE_MAVEN_REPOSITORY``, or Maven Central.
 
-    Raises SetupError for what is no address.
+    Raises:
+        SetupError: The setting is not an http or https address.
     """
     address = environ.get(REPOSITORY) or MAVEN_CENTRAL
     if not address.startswith(("http://", "https://")):
         raise SetupError(
-            f"{address!r} is no http or https address.",
+            f"{address!r} is not an http or https address.",
             setting=REPOSITORY,
             cure=f"Set it to the address of a Maven repository, such as {MAVEN_CENTRAL}.",
         )
@@ -89,12 +100,14 @@ def repository(environ: Mapping[str, str]) -> str:
 
 
 def paths(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The files for ``spark.jars``, fetched where the environment says, if they are missing."""
+    """Return the files for ``spark.jars``. Missing files are downloaded first, as the environment
+    configures.
+    """
     return bring(folder(environ), source=repository(environ))
 
 
 def missing(where: Path, wanted: Sequence[Jar] = JARS) -> list[Jar]:
-    """Those that are not in the folder, or are there with other bytes."""
+    """Return the jars whose file is missing in the folder or has another checksum."""
     return [jar for jar in wanted if _digest(where / jar.name) != jar.sha256]
 
 
@@ -102,13 +115,18 @@ def bring(
     where: Path,
     *,
     source: str = MAVEN_CENTRAL,
-    told: Told = lambda _jar, _bytes: None,
+    told: ReceivedCallback = lambda _jar, _bytes: None,
     wanted: Sequence[Jar] = JARS,
 ) -> list[Path]:
-    """The files of all jars; those that are missing are fetched first, each into place only when its
-    checksum is right. A jar that is there is never fetched again.
+    """Return the files of all jars, after downloading those that are missing in the folder
+    ``where``.
 
-    Raises SetupError that names every jar that could not be had, and why.
+    A file appears in the folder only when its checksum is right. A jar that is present is never
+    downloaded again. During a download, ``told`` is called with the jar and the number of bytes
+    just received.
+
+    Raises:
+        SetupError: Some jars could not be downloaded; the message names each with its cause.
     """
     absent = missing(where, wanted)
     if absent and (faults := list(_fetch_all(absent, where, source, told))):
@@ -126,7 +144,7 @@ def files(where: Path, wanted: Sequence[Jar] = JARS) -> list[Path]:
 
 
 def _fetch_all(
-    wanted: Sequence[Jar], where: Path, source: str, told: Told
+    wanted: Sequence[Jar], where: Path, source: str, told: ReceivedCallback
 ) -> Iterator[tuple[Jar, str]]:
     try:
         where.mkdir(parents=True, exist_ok=True)
@@ -143,8 +161,10 @@ def _fetch_all(
                 yield jar, f"{error!s}" or repr(error)
 
 
-def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: Told) -> None:
-    """Whole and right, or not at all: another process may be looking for it."""
+def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: ReceivedCallback) -> None:
+    """Download a jar and move it into the folder once its checksum is right. Other processes never
+    see a partial file.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{jar.name}.", dir=where)
     try:
         with os.fdopen(handle, "wb") as file, client.stream("GET", url) as answer:
@@ -154,7 +174,7 @@ def _fetch(client: httpx.Client, jar: Jar, where: Path, url: str, told: Told) ->
                 told(jar, len(piece))
         if (found := _digest(Path(name))) != jar.sha256:
             raise OSError(f"its SHA-256 is {found}, and not {jar.sha256}")
-        Path(name).chmod(0o644)  # a temporary file is its owner's alone
+        Path(name).chmod(0o644)  # mkstemp creates files that only the owner can read
         Path(name).replace(where / jar.name)
     finally:
         Path(name).unlink(missing_ok=True)

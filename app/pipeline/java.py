@@ -1,4 +1,6 @@
-"""The Java that Spark runs on: found before pyspark starts it, so that its absence is told plainly."""
+"""Find the Java that Spark runs on before pyspark starts it, so that a missing Java is reported
+clearly.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 from app.errors import SetupError
 
 OLDEST = 17
-"""As Spark 4.0 asks for."""
+"""The oldest major version of Java that Spark 4.0 runs on."""
 
 _CURE = f"Install Java {OLDEST} or 21 (Debian: default-jre-headless) and have it on PATH, or set JAVA_HOME."
 _ANSWERS_WITHIN = 30.0  # seconds
@@ -19,9 +21,11 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def find(environ: Mapping[str, str]) -> Path:
-    """The program ``java`` of JAVA_HOME, or else of PATH: the order in which Spark itself looks.
+    """Return the program ``java`` of JAVA_HOME, or else of PATH, which is the order in which Spark
+    looks.
 
-    Raises SetupError where there is none, or one too old for Spark.
+    Raises:
+        SetupError: There is no Java, or its version is too old for Spark.
     """
     found = program(environ)
     if (version := _version(found)) < OLDEST:
@@ -30,7 +34,11 @@ def find(environ: Mapping[str, str]) -> Path:
 
 
 def program(environ: Mapping[str, str]) -> Path:
-    """As ``find``, of any version."""
+    """Return the program ``java`` as ``find`` does, without checking its version.
+
+    Raises:
+        SetupError: There is no Java.
+    """
     if home := environ.get("JAVA_HOME"):
         program = Path(home, "bin", "java")
         if not program.is_file():
@@ -43,9 +51,11 @@ def program(environ: Mapping[str, str]) -> Path:
 
 
 def _version(program: Path) -> int:
-    """17 for ``openjdk version "17.0.15"``, 8 for ``java version "1.8.0_402"``."""
+    """Return the major version of Java: 17 for ``openjdk version "17.0.15"``, 8 for ``java version
+    "1.8.0_402"``.
+    """
     try:
-        said = subprocess.run(  # noqa: S603 - the user's own Java, and a fixed word
+        output = subprocess.run(  # noqa: S603 - the user's own Java, and a fixed argument
             [program, "-version"],
             capture_output=True,
             text=True,
@@ -54,7 +64,7 @@ def _version(program: Path) -> int:
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise SetupError(f"{program} does not run: {error}", cure=_CURE) from error
-    found = _VERSION.search(said)
+    found = _VERSION.search(output)
     if found is None:
-        raise SetupError(f"{program} does not say its version: {said.strip()!r}", cure=_CURE)
+        raise SetupError(f"{program} printed no version: {output.strip()!r}", cure=_CURE)
     return int(found[1])

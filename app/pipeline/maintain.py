@@ -1,7 +1,8 @@
-"""Compaction and expiry, by Iceberg's own procedures. Safe beside a running archive.
+"""Compaction and expiry of the lake by Iceberg's own procedures. They are safe while an archive
+runs.
 
-Expiry keeps what the archive looks back for: the last snapshot of the stream in ``events_raw``, and in the
-other tables the last one that carries progress, with every one since.
+Expiry keeps the snapshots that the archive needs. In ``events_raw`` this is the last snapshot of
+the stream; in the other tables it is the last one with progress. All newer snapshots stay as well.
 """
 
 from __future__ import annotations
@@ -14,37 +15,54 @@ import msgspec
 
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 SORTED_BY: Final = {
-    tables.RAW_TABLE: "topic, partition, offset",  # ranges of offsets are what is read of it
+    tables.RAW_TABLE: "topic, partition, offset",  # the archive reads it by ranges of offsets
     tables.EVENTS_TABLE: "type, source",
     tables.QUARANTINE_TABLE: "rule, topic",
 }
 YOUNGEST_ORPHAN: Final = timedelta(days=1)
-"""A file that no snapshot names may be of a commit under way; Iceberg asks for a day too."""
+"""The least age of a file that counts as orphaned: a younger one may belong to a running commit.
+Iceberg requires a day too.
+"""
 
 _TRIES: Final = 5
 _OVERTAKEN: Final = ("CommitFailedException", "ValidationException")
-"""What Iceberg says where the archive has put the same manifests together meanwhile."""
+"""The errors that Iceberg raises if the archive has rewritten the same manifests meanwhile."""
 
-_MARGIN: Final = 10  # snapshots kept beyond those needed: others may be made while it runs
+_MARGIN: Final = 10  # snapshots kept beyond those needed: the archive may add some during the run
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """``snapshots``: how long one can be read. ``orphans``: age of files that nobody names."""
+    """The retention of the lake.
+
+    Attributes:
+        snapshots: The time for which a snapshot can be read.
+        orphans: The age from which a file that no snapshot names is deleted.
+    """
 
     snapshots: timedelta = timedelta(days=5)
     orphans: timedelta = timedelta(days=3)
 
 
 class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done for one table, or with ``dry_run`` what there is to do: then the files that are small,
-    and no count of what would be deleted of manifests."""
+    """The result of ``maintain`` for one table. With ``dry_run`` it holds what a run would do.
+
+    Attributes:
+        table: The name of the table.
+        files: The number of data files after the run.
+        rewritten: The number of compacted files; with ``dry_run`` the number of small files.
+        made: The number of files that the compaction wrote.
+        manifests: The number of rewritten manifests; not counted with ``dry_run``.
+        expired: The number of expired snapshots.
+        deleted: The number of data files deleted with them; not counted with ``dry_run``.
+        orphans: The number of files that no snapshot names.
+    """
 
     table: str
     files: int = 0
@@ -65,14 +83,19 @@ def maintain(
     dry_run: bool = False,
     tell: Callable[[str, str], None] = lambda _table, _step: None,
 ) -> Iterator[Upkeep]:
-    """One table after another. ``tell``: of each step before it begins. Raises SetupError for no lake, and
-    where another upkeep or an erasure runs.
+    """Compact and expire one table after another, and yield the result of each.
+
+    Ages are computed from ``now``. Before each step, ``tell`` is called with the table and the
+    step. With ``dry_run`` nothing is changed.
+
+    Raises:
+        SetupError: The lake does not exist, or another upkeep or an erasure is running.
     """
     tables.check(spark, lake)
     if dry_run:
         yield from (_look(spark, lake, name, kept, now) for name in SORTED_BY)
         return
-    with alone(spark, lake, "upkeep"):
+    with holding_lock(spark, lake, "upkeep"):
         for name in SORTED_BY:
             yield _keep(spark, lake, name, kept, now, tell)
 
@@ -124,8 +147,11 @@ def _keep(
 
 
 def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:
-    """How many. Again, on the newest snapshot, where a commit of the archive came between; a table that commits
-    come to without a pause keeps its own until the next upkeep."""
+    """Rewrite the manifests of a table and return their number.
+
+    If a commit of the archive comes between, the rewrite is tried again on the newest snapshot,
+    five times at most. A table with constant commits keeps its manifests until the next upkeep.
+    """
     for _ in range(_TRIES):
         try:
             [found] = _call(spark, lake, name, "rewrite_manifests")
@@ -138,8 +164,9 @@ def rewrite_manifests(spark: SparkSession, lake: Lake, name: str) -> int:
 
 
 def needed(snapshots: list[history.Snapshot]) -> int:
-    """How many of the newest must stay, so that an archive finds where it was: none of a table that
-    never had any of it."""
+    """Return how many of the newest snapshots an archive needs to find its position; 0 if no
+    snapshot has one.
+    """
     for n, each in enumerate(snapshots):
         if history.QUERY in each.summary or progress.PROPERTY in each.summary:
             return n + 1
@@ -151,7 +178,9 @@ def _retained(snapshots: list[history.Snapshot]) -> int:
 
 
 def expire(spark: SparkSession, lake: Lake, name: str, edge: datetime) -> tuple[int, int]:
-    """How many snapshots and how many data files went."""
+    """Expire the snapshots older than ``edge``, and return the numbers of expired snapshots and
+    deleted data files.
+    """
     table = lake.table(name)
     there = list(history.snapshots(spark, table))
     keep = f"retain_last => {_retained(there)}"
@@ -163,7 +192,9 @@ def expire(spark: SparkSession, lake: Lake, name: str, edge: datetime) -> tuple[
 def _orphans(
     spark: SparkSession, lake: Lake, name: str, edge: datetime, *, dry_run: bool = False
 ) -> int:
-    """How many were removed, or are there to remove."""
+    """Remove the files that no snapshot names, or only look for them (``dry_run``), and return
+    their number.
+    """
     only_look = f"dry_run => {str(dry_run).lower()}"
     return len(_call(spark, lake, name, "remove_orphan_files", _older_than(edge), only_look))
 

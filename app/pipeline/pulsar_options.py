@@ -1,4 +1,4 @@
-"""What the data source is told, as Spark has it: texts by names that know no case."""
+"""The options of the Pulsar data source, which Spark passes as texts by case-insensitive names."""
 
 from __future__ import annotations
 
@@ -8,18 +8,28 @@ from typing import Any, Final
 import msgspec
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition, as ``pipeline.source`` has them; numbers of ``reading.offset_of``."""
+"""Numbers of ``reading.offset_of`` by topic and partition, as in ``pipeline.source``."""
 
 SCHEME: Final = "persistent://"
-"""Before the full name of a topic. No topic of Kafka can be called so: it tells whose a record is."""
+"""The prefix of a full topic name. A Kafka topic cannot have it, so the prefix shows which system a
+record is from.
+"""
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One cluster, and what is read of it. Files are read where Spark's workers run, under the same path.
+    """A Pulsar cluster and the topics that are read from it. Spark's workers read the files named
+    here under the same path.
 
-    ``name``      of the broker: it stands in the rows.
-    ``topics``    separated by commas; those without a tenant are of ``namespace``.
-    ``startingoffsets``, ``endingoffsets``  ``earliest``, ``latest``, or JSON as ``{"orders": {"0": 4294967296}}``.
+    Attributes:
+        service_url: The address of the brokers.
+        admin_url: The address of the admin API.
+        topics: The topics, separated by commas. A topic without a tenant belongs to ``namespace``.
+        broker: The kind of the broker; always ``pulsar``.
+        name: The name of the broker in the configuration, which the rows contain.
+        namespace: The tenant and namespace of topics without a tenant.
+        startingoffsets: Where reading starts: ``earliest``, ``latest``, or JSON as ``{"orders":
+            {"0": 4294967296}}``.
+        endingoffsets: Where a batch ends, in the same form.
     """
 
     service_url: str
@@ -41,10 +51,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     endingoffsets: str = "latest"
 
     def __repr__(self) -> str:
-        return f"Options(name={self.name!r}, service_url={self.service_url!r})"  # and no secret
+        return f"Options(name={self.name!r}, service_url={self.service_url!r})"  # without secrets
 
     def full_topics(self) -> list[str]:
-        """``persistent://tenant/namespace/topic``, each once."""
+        """Return the topics as ``persistent://tenant/namespace/topic``, without repeats."""
         named = filter(None, map(str.strip, self.topics.split(",")))
         return list(dict.fromkeys(full_topic(each, self.namespace) for each in named))
 
@@ -54,36 +64,44 @@ def full_topic(name: str, namespace: str) -> str:
     return SCHEME + (bare if bare.count("/") == 2 else f"{namespace}/{bare}")  # noqa: PLR2004
 
 
-def options_of(given: Mapping[str, str]) -> Options:
-    """Raises ValueError that names the option and the cure."""
-    told: dict[str, Any] = {name.lower(): value for name, value in given.items()}
-    told.pop("path", None)  # Spark's own
-    if (broker := told.get("broker")) != "pulsar":
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Convert the options that Spark passes.
+
+    Raises:
+        ValueError: An option is unknown or invalid; the message names the option and the cure.
+    """
+    options: dict[str, Any] = {name.lower(): value for name, value in given.items()}
+    options.pop("path", None)  # Spark adds this one
+    if (broker := options.get("broker")) != "pulsar":
         raise ValueError(
             f"option broker is {broker!r}: this source reads pulsar; Kafka, and an embedded log by its"
             " listener, are read by Spark's own format kafka, RabbitMQ is mirrored into one of these first"
         )
     try:
-        return msgspec.convert(told, Options, strict=False)
+        return msgspec.convert(options, Options, strict=False)
     except msgspec.ValidationError as error:
         known = ", ".join(Options.__struct_fields__)
         raise ValueError(f"{error}; the options of this source: {known}") from None
 
 
-def given(options: Options, topics: Sequence[str], **others: str) -> dict[str, str]:
-    """The other way, for Spark: these topics, and what else is told."""
-    told = {
+def as_spark_options(options: Options, topics: Sequence[str], **others: str) -> dict[str, str]:
+    """Return the options as Spark passes them, with these topics and other options added."""
+    texts = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in msgspec.structs.asdict(options).items()
         if value is not None
     }
     return (
-        told | {"topics": ",".join(topics)} | {name.lower(): text for name, text in others.items()}
+        texts | {"topics": ",".join(topics)} | {name.lower(): text for name, text in others.items()}
     )
 
 
-def offsets_of(text: str, topics: list[str], namespace: str) -> Offsets:
-    """Of JSON. Raises ValueError for what is none, and for topics that are not read."""
+def parse_offsets(text: str, topics: list[str], namespace: str) -> Offsets:
+    """Parse the JSON text of an offsets option.
+
+    Raises:
+        ValueError: The text is not such JSON, or names topics that are not read.
+    """
     try:
         found = msgspec.json.decode(text, type=dict[str, dict[int, int]])
     except msgspec.MsgspecError as error:
@@ -97,5 +115,5 @@ def offsets_of(text: str, topics: list[str], namespace: str) -> Offsets:
 
 
 def as_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """As Spark keeps it in a checkpoint: names are texts."""
+    """Return offsets as Spark stores them in a checkpoint, where partition numbers are texts."""
     return {topic: {str(n): at for n, at in each.items()} for topic, each in offsets.items()}

@@ -1,8 +1,9 @@
-"""Quarantined records that decode now go on into ``events``.
+"""Move quarantined records that the decoder accepts now into ``events``.
 
-They decode because the decoder was mended, or takes more than it did. Each is appended as the archive would
-have: one row a source and id. They leave ``quarantine`` only when ``events`` has them (and, where that is
-asked, their topic): a redrive that is killed between is done again, and inserts nothing twice.
+Such records decode because the decoder was corrected or accepts more than before. Each is appended
+as the archive would append it: one row for each source and id. Records leave ``quarantine`` only
+when ``events`` has them, and the topic too if a ``send`` is given. A redrive that was killed can be
+run again and inserts no duplicate.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pyspark.sql import functions as f
 from app.bindings.record import Record
 from app.pipeline import decode, history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.derive import append, decoded
-from app.pipeline.archive.known import Known
-from app.pipeline.archive.lock import alone
-from app.pipeline.archive.raw import COLUMNS, Records
-from app.pipeline.session import kept
+from app.pipeline.archive.derive import append, write_decoded
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.raw import COLUMNS, RangeRecords
+from app.pipeline.session import cached
 from app.pipeline.settings import Lake
 from app.pipeline.tables import PLACE
 
@@ -31,24 +32,39 @@ if TYPE_CHECKING:
 _TOGETHER: Final = 500  # records of one batch to a topic
 
 Observe = Callable[[str], None]
-"""Told of named moments: ``duplicates found``, ``events committed``, ``sent``, ``removed``. Tests kill there."""
+"""A callback that receives the name of a moment: ``duplicates found``, ``events committed``,
+``sent``, ``removed``. Tests kill the process there.
+"""
 
 Batch = tuple[str, str, Sequence[Record]]
-"""Broker and topic that records came from, and the records as they came, in order."""
+"""The broker and topic of some records, and the records as they were received, in order."""
 
 Send = Callable[[Iterable[Batch]], Mapping[str, int]]
-"""Sends all of it; how many were refused for good, by the code of why. At least once."""
+"""A function that sends all batches at least once. It returns the number of permanently refused
+records by error code.
+"""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """``rules``: codes that the records broke; none: whatever it was. ``limit``: of records that go on; 0: all."""
+    """The quarantined records to redrive.
+
+    Attributes:
+        rules: The codes of the rules that the records broke; empty for all rules.
+        limit: The largest number of records to redrive; 0 for no limit.
+    """
 
     rules: tuple[str, ...] = ()
     limit: int = 0
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """Records of a rule: how many there are, how many of these decode now."""
+class RuleCount(msgspec.Struct, frozen=True):
+    """The quarantined records that broke one rule.
+
+    Attributes:
+        rule: The code of the rule.
+        records: The number of records.
+        decode: The number of these records that decode now.
+    """
 
     rule: str
     records: int
@@ -56,18 +72,29 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Redriven(msgspec.Struct, frozen=True):
-    """``taken`` records went on; ``events`` of them were new. ``refused``: by the topic, by the code of why."""
+    """The result of a redrive.
 
-    rules: Sequence[Rule]
+    Attributes:
+        rules: The quarantined records, counted by rule.
+        taken: The number of redriven records.
+        events: The number of these whose event was new.
+        refused: The number of records that the topic refused, by error code.
+    """
+
+    rules: Sequence[RuleCount]
     taken: int = 0
     events: int = 0
     refused: Mapping[str, int] = {}
 
 
 def look(spark: SparkSession, lake: Lake, wanted: Wanted) -> Redriven:
-    """What would go on. Nothing is changed. Raises SetupError for no lake."""
+    """Report what ``redrive`` would do, without changing anything.
+
+    Raises:
+        SetupError: The lake does not exist.
+    """
     tables.check(spark, lake)
-    with kept(_judged(spark, lake, wanted)) as judged:
+    with cached(_judged(spark, lake, wanted)) as judged:
         return Redriven(_by_rule(judged), _taken(judged, wanted).count())
 
 
@@ -79,13 +106,24 @@ def redrive(
     send: Send | None = None,
     observe: Observe = lambda _moment: None,
 ) -> Redriven:
-    """Raises SetupError for no lake, or where an archive runs: two that insert the same event at one moment
-    would both.
+    """Redrive the records and return the counts.
+
+    An archive must not run at the same time, because both could insert the same event.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        wanted: The records to redrive.
+        send: Sends the records to their topic as well; None sends nothing.
+        observe: Called with the name of each moment.
+
+    Raises:
+        SetupError: The lake does not exist, or an archive is running.
     """
     tables.check(spark, lake)
-    with alone(spark, lake), kept(_judged(spark, lake, wanted)) as judged:
+    with holding_lock(spark, lake), cached(_judged(spark, lake, wanted)) as judged:
         rules = _by_rule(judged)
-        with kept(_taken(judged, wanted)) as taken:
+        with cached(_taken(judged, wanted)) as taken:
             count = taken.count()
             if not count:
                 return Redriven(rules)
@@ -99,7 +137,9 @@ def redrive(
 
 
 def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
-    """By the decoder of today, beside ``broken``: the rule of then."""
+    """Decode the quarantined records again. The column ``broken`` has the rule that was recorded in
+    ``quarantine``.
+    """
     rows = spark.table(lake.table(tables.QUARANTINE_TABLE))
     if wanted.rules:
         rows = rows.where(f.col("rule").isin(list(wanted.rules)))
@@ -109,29 +149,31 @@ def _judged(spark: SparkSession, lake: Lake, wanted: Wanted) -> DataFrame:
     return exact.select(*PLACE, "record_time", "verdict").join(broken, list(PLACE))
 
 
-def _by_rule(judged: DataFrame) -> list[Rule]:
+def _by_rule(judged: DataFrame) -> list[RuleCount]:
     passing = f.count_if(f.col("verdict").isNull())
     rows = judged.groupBy("broken").agg(f.count(f.lit(1)), passing).collect()
-    found = [Rule(rule or "", records, now) for rule, records, now in rows]
+    found = [RuleCount(rule or "", records, now) for rule, records, now in rows]
     return sorted(found, key=lambda rule: (-rule.records, rule.rule))
 
 
 def _taken(judged: DataFrame, wanted: Wanted) -> DataFrame:
-    """The oldest first, where there is a limit."""
+    """Return the records that decode now; with a limit the oldest ones."""
     passing = judged.where("verdict IS NULL")
     return passing.orderBy("record_time", *PLACE).limit(wanted.limit) if wanted.limit else passing
 
 
 def _appended(spark: SparkSession, lake: Lake, taken: DataFrame, observe: Observe) -> int:
-    """The snapshot says again how far the archive is: whatever expires later, it is said."""
+    """Append the events and return how many were new. The new snapshot repeats the progress of the
+    archive, which must not expire.
+    """
     ends = progress.read(spark, lake.table(tables.EVENTS_TABLE))
     stored = _stored(spark, lake, taken).select(*COLUMNS)
-    events, _ = decoded(spark, lake, Records(stored))
-    return append(spark, lake, events, ends, observe, Known())
+    events, _ = write_decoded(spark, lake, RangeRecords(stored))
+    return append(spark, lake, events, ends, observe, IdentityCache())
 
 
 def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batch]:
-    """Each partition's records in the order of their offsets."""
+    """Yield the records of each partition in the order of their offsets."""
     rows = _stored(spark, lake, taken).select(*PLACE, "key", "value", "headers")
     left = rows.orderBy(*PLACE).toLocalIterator()
     for (broker, topic), each in groupby(left, key=lambda row: (row["broker"], row["topic"])):
@@ -140,7 +182,7 @@ def _batches(spark: SparkSession, lake: Lake, taken: DataFrame) -> Iterator[Batc
 
 
 def _stored(spark: SparkSession, lake: Lake, taken: DataFrame) -> DataFrame:
-    """The records as ``quarantine`` has them, each once."""
+    """Return the records as ``quarantine`` has them, without repeats."""
     quarantined = spark.table(lake.table(tables.QUARANTINE_TABLE)).dropDuplicates(list(PLACE))
     return quarantined.join(f.broadcast(taken.select(*PLACE)), list(PLACE), "left_semi")
 
@@ -157,5 +199,5 @@ def _bytes(value: Any) -> bytes | None:
 def _remove(spark: SparkSession, lake: Lake, taken: DataFrame) -> None:
     table = lake.table(tables.QUARANTINE_TABLE)
     ends = progress.as_text(progress.read(spark, table))
-    with history.carrying(spark, {progress.PROPERTY: ends}):
+    with history.adding_properties(spark, {progress.PROPERTY: ends}):
         history.delete(spark, table, taken.select(*PLACE))

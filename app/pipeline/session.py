@@ -1,7 +1,7 @@
-"""The one Spark session, with every setting that the lake's rows depend on.
+"""The one Spark session, with every setting that the rows of the lake depend on.
 
-What a JVM must know at its start stands on its command line, which others can read; everything else, the
-secrets of a catalog among it, is told over the gateway afterwards.
+Settings that a JVM needs at its start are on its command line, which other users can read. All
+other settings, such as the secrets of a catalog, are sent over the gateway of Py4J afterwards.
 """
 
 from __future__ import annotations
@@ -23,36 +23,41 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession as SparkSession  # noqa: PLC0414 - the command line names it
 
 CATALOG: Final = "lake"
-"""The catalog's name: part of every table's name, and of the rows of a JDBC catalog."""
+"""The name of the catalog, which is part of every table's name and of the rows of a JDBC
+catalog.
+"""
 
-CODE: Final[Mapping[str, str]] = {
+QUERY_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",  # schemaurl is not schemaURL
-    "spark.sql.codegen.hugeMethodLimit": "8000",  # what HotSpot compiles: beyond, plain evaluation
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",  # of kept rows: a quarter of what keeping costs
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which few can read
+    "spark.sql.codegen.hugeMethodLimit": "8000",  # bytes that HotSpot compiles: larger methods are interpreted
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",  # compression is a quarter of the cost of caching
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which few programs can read
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""What the meaning and the speed of every query depend on."""
+"""The settings that determine the results and the speed of every query."""
 
 ICEBERG: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _JDBC: Final = {"jdbc.schema-version": "V1"}
-_SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that one writer waits for another
-LOCAL: Final[Mapping[str, str]] = {
-    "spark.driver.host": "127.0.0.1",  # with the next: one alone advertises another address
+_SQLITE: Final = {"jdbc.busy_timeout": "60000"}  # ms that a writer waits for another one
+LOCAL_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",  # needs the next line: alone it advertises another address
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.daemon.module": "app.pipeline.workers",
     "spark.sql.shuffle.partitions": "8",
 }
-"""Where all of Spark is on this machine."""
+"""The settings for a Spark that runs entirely on this machine."""
 
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
 _JVM: Final = "spark.driver.extraJavaOptions"
 _BRIEF: Final = "-XX:TieredStopAtLevel=1"
-"""Without the second compiler, which pays for itself after about a million records: it took two fifths of the
-CPU of an archive of 2,000, and a third of the copy of 150,000.
+"""The JVM option that turns off the second compiler, which saves time only after about a million
+records.
+
+The second compiler took two fifths of the CPU time of an archive of 2,000 records, and a third of a
+copy of 150,000.
 """
 _AT_LAUNCH: Final = ("spark.driver.", "spark.jars", "spark.submit.", "spark.master")
 
@@ -60,27 +65,37 @@ _AT_LAUNCH: Final = ("spark.driver.", "spark.jars", "spark.submit.", "spark.mast
 def open_session(
     engine: Engine, lake: Lake | None, *, app_name: str, brief: bool = False
 ) -> SparkSession:
-    """A session of this process's Spark, which is started where there is none.
+    """Return a new session of this process's Spark, which is started if it is not running.
 
-    ``brief``: it is for one piece of work, and then ends.
+    Catalogs belong to a session, so two lakes in one process do not mix. ``session.stop()`` ends
+    Spark for the whole process.
 
-    Catalogs belong to a session: two lakes in one process do not meet. The first one ends Spark with
-    ``session.stop()``. Raises SetupError without the extra, without Java, without the jars.
+    Args:
+        engine: How Spark runs.
+        lake: The lake whose catalog the session has; None for none.
+        app_name: The name that Spark shows.
+        brief: Whether the process ends after one short job, so that the JVM is set up for a fast
+            start.
+
+    Raises:
+        SetupError: The extra ``pipeline``, Java or the jars are missing.
     """
     requirements()
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an extra
 
     session = SparkSession(_context(engine, app_name, brief=brief)).newSession()
-    ours = {**CODE, **(catalog_settings(lake.catalog) if lake else {})}
-    for name, value in ours.items():
+    fixed = {**QUERY_SETTINGS, **(catalog_settings(lake.catalog) if lake else {})}
+    for name, value in fixed.items():
         session.conf.set(name, value)
     _override(session, engine.conf)
     return session
 
 
 @contextlib.contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Its rows are worked out once: in memory, or on disk where they do not fit."""
+def cached(frame: DataFrame) -> Iterator[DataFrame]:
+    """Cache the rows of a frame inside the context, in memory or on disk, so that they are computed
+    once.
+    """
     frame.persist()
     try:
         yield frame
@@ -89,23 +104,28 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what an error says: Java's go on with its stack, and one of a task begins with Python's."""
+    """Return the line of an error that names the cause, without Java's stack or the traceback of a
+    task.
+    """
     text = str(getattr(error, "java_exception", None) or error)
     lines = [line.strip() for line in text.partition("JVM stacktrace:")[0].splitlines()]
-    said = [line for line in lines if line]
-    of_task = any(line.startswith("Traceback (most recent call last)") for line in said)
-    return (said[-1] if of_task else said[0]) if said else repr(error)
+    filled = [line for line in lines if line]
+    of_task = any(line.startswith("Traceback (most recent call last)") for line in filled)
+    return (filled[-1] if of_task else filled[0]) if filled else repr(error)
 
 
-def file_of(spark: SparkSession, uri: str) -> tuple[Any, Any]:
-    """One of Hadoop's file systems, and the path in it."""
+def hadoop_file(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """Return the Hadoop file system of a URI, and the path in it."""
     path = jvm(spark).org.apache.hadoop.fs.Path(uri)
     settings = java_session(spark).sparkContext().hadoopConfiguration()
     return path.getFileSystem(settings), path
 
 
 def catalog_settings(catalog: Catalog) -> dict[str, str]:
-    """As Spark names them. Iceberg's own cache is off: two sessions of one process see one table."""
+    """Return the settings of the catalog as Spark names them.
+
+    Iceberg's own cache is off, so that two sessions of a process see the same state of a table.
+    """
     own = {
         "type": catalog.kind,
         **(_JDBC if catalog.kind == "jdbc" else {}),
@@ -121,7 +141,9 @@ def catalog_settings(catalog: Catalog) -> dict[str, str]:
 
 
 def requirements() -> None:
-    """Raises SetupError without the extra or without Java: said before Python or Spark fail in their words."""
+    """Raise SetupError if the extra ``pipeline`` or Java is missing, before Python or Spark fail
+    with an unclear error.
+    """
     if find_spec("pyspark") is None:
         raise SetupError(
             "the pipeline runs on Spark, which is not installed",
@@ -133,7 +155,7 @@ def requirements() -> None:
 
 
 def _context(engine: Engine, app_name: str, *, brief: bool) -> SparkContext:
-    """The process's, whatever asks: Spark has one."""
+    """Return the Spark context of the process, which is the same for all sessions."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     if engine.master.startswith("local"):
@@ -153,7 +175,7 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.extensions": ICEBERG,
         **({"spark.master": engine.master} if engine.master else {}),
-        **(LOCAL if local else {}),
+        **(LOCAL_SETTINGS if local else {}),
         **({} if submitted else {"spark.driver.memory": engine.memory}),
         **engine.conf,
         **({} if submitted else _jars(engine, local=local)),
@@ -162,23 +184,27 @@ def _settings(engine: Engine, app_name: str, *, brief: bool) -> dict[str, str]:
 
 
 def _brief(engine: Engine) -> dict[str, str]:
-    """Those of the operator come last: of two that contradict each other the last one counts."""
+    """Return the JVM options for a short job. The operator's options come last, because the last of
+    contradictory ones counts.
+    """
     from app.pipeline import class_data, jars  # noqa: PLC0415 - as below
 
     own = engine.conf.get(_JVM, "")
     terminal = sys.stdout.isatty() and sys.stderr.isatty()
-    ours = not engine.has_jars and _CLASS_PATH not in engine.conf
-    kept = class_data.options(jars.paths(), own, leave=terminal) if ours else ""
-    return {_JVM: " ".join(filter(None, (_BRIEF, kept, own)))}
+    own_jars = not engine.has_jars and _CLASS_PATH not in engine.conf
+    class_cache = class_data.options(jars.paths(), own, leave=terminal) if own_jars else ""
+    return {_JVM: " ".join(filter(None, (_BRIEF, class_cache, own)))}
 
 
 def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
-    """In this process's JVM they stand on its class path: Spark copies nothing. The machines of a cluster are sent
-    them.
+    """Return the setting that gives Spark the jars.
+
+    On this machine they are on the class path of the JVM, so Spark copies nothing. A cluster's
+    machines are sent the files.
     """
     if engine.has_jars:
         return {}
-    from app.pipeline import jars  # noqa: PLC0415 - brings what fetches them
+    from app.pipeline import jars  # noqa: PLC0415 - imports an HTTP client
 
     found = list(map(str, jars.paths()))
     if not local:
@@ -187,7 +213,9 @@ def _jars(engine: Engine, *, local: bool) -> dict[str, str]:
 
 
 def _override(session: SparkSession, conf: Mapping[str, str]) -> None:
-    """What the operator set wins over ours. What only a start can set was set there."""
+    """Apply the operator's SQL settings, which take precedence. Settings that need a start were
+    applied at the start.
+    """
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 
     for name, value in conf.items():

@@ -1,5 +1,7 @@
-"""What the verbs of the pipeline are told, as plain values. ``runtime.pipeline`` and ``runtime.reroute`` make them
-from the configuration; a program that submits a job to a cluster may make them itself.
+"""The settings of the pipeline's commands, as plain values.
+
+``app.features.lake`` creates them from the configuration. A program that submits a job to a cluster
+may create them itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import msgspec
 from app.pipeline.pulsar_options import Options
 
 if TYPE_CHECKING:
-    from app.model.route import Route  # and Spark's workers, which import this, do without
+    from app.model.route import Route  # Spark's workers import this module without the model
 
 CatalogKind = Literal["jdbc", "rest", "hive", "glue", "hadoop"]
 
@@ -23,18 +25,22 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def folder_of(uri: str) -> Path | None:
-    """The folder of this machine; None for a URI of anywhere else."""
+    """Return the folder of a URI on this machine; None if the URI is elsewhere."""
     where = urlsplit(uri)
     return Path(unquote(where.path)) if where.scheme in {"", "file"} else None
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Where Iceberg keeps which files make a table.
+    """The Iceberg catalog, which stores which files make up a table.
 
-    ``kind``        what it is; ``jdbc`` on a SQLite file where nothing is said.
-    ``uri``         of the catalog: ``jdbc:sqlite:/data/lake/catalog.db``, ``https://...``; "" for ``hadoop``, ``glue``.
-    ``warehouse``   where the files of new tables go, as a URI: ``file:///data/lake``, ``s3://...``.
-    ``properties``  further ones, as Iceberg names them (``io-impl``, ``s3.endpoint``, ``credential``).
+    Attributes:
+        kind: The kind of the catalog; the default is ``jdbc`` with a SQLite file.
+        uri: The address: ``jdbc:sqlite:/data/lake/catalog.db``, ``https://...``; empty for
+            ``hadoop`` and ``glue``.
+        warehouse: The URI of the folder for files of new tables: ``file:///data/lake``,
+            ``s3://...``.
+        properties: Further properties as Iceberg names them (``io-impl``, ``s3.endpoint``,
+            ``credential``).
     """
 
     kind: CatalogKind
@@ -44,9 +50,13 @@ class Catalog(msgspec.Struct, frozen=True):
 
 
 class Lake(msgspec.Struct, frozen=True):
-    """The tables. In Spark and for every other reader they are ``lake.<namespace>.<table>``.
+    """The tables of a lake. Spark and all other readers name a table ``lake.<namespace>.<table>``.
 
-    ``buckets``  of ``events`` by (source, id), fixed when the table is made: a few identities are looked for in theirs only.
+    Attributes:
+        catalog: The catalog of the tables.
+        namespace: The namespace of the tables.
+        buckets: The number of buckets of ``events`` by (source, id), fixed when the table is
+            created. A search for a few events reads only their buckets.
     """
 
     catalog: Catalog
@@ -58,11 +68,13 @@ class Lake(msgspec.Struct, frozen=True):
 
 
 class KafkaPlace(msgspec.Struct, frozen=True):
-    """A Kafka, or the Kafka listener of an embedded log.
+    """A Kafka cluster, or the Kafka listener of an embedded log.
 
-    ``broker``   its name in the configuration: it stands in the rows.
-    ``options``  security, as Kafka's Java clients name it, without the ``kafka.`` of Spark
-                 (``security.protocol``, ``sasl.jaas.config``, ``ssl.truststore.location``).
+    Attributes:
+        broker: The name of the broker in the configuration, which the rows contain.
+        bootstrap_servers: The addresses as Kafka's clients take them.
+        options: Security options as Kafka's Java clients name them, without Spark's prefix
+            ``kafka.`` (``security.protocol``, ``sasl.jaas.config``, ``ssl.truststore.location``).
     """
 
     broker: str
@@ -71,7 +83,9 @@ class KafkaPlace(msgspec.Struct, frozen=True):
 
 
 class PulsarPlace(msgspec.Struct, frozen=True):
-    """A Pulsar, as its data source is told of it. Topics are their full names there: ``persistent://...``."""
+    """A Pulsar cluster with the options of its data source. Topics have their full names:
+    ``persistent://...``.
+    """
 
     cluster: Options
 
@@ -81,11 +95,15 @@ class PulsarPlace(msgspec.Struct, frozen=True):
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """How Spark runs.
+    """The settings with which Spark runs.
 
-    ``master``  ``local[*]``, ``spark://host:7077``; "" leaves it to ``spark-submit``.
-    ``memory``  of the driver's JVM, which in local mode does all the work: ``2g``.
-    ``conf``    further settings, as Spark names them; they win over ours.
+    Attributes:
+        master: The address of the master: ``local[*]``, ``spark://host:7077``; empty leaves it to
+            ``spark-submit``.
+        memory: The memory of the driver's JVM, such as ``2g``. In local mode this JVM does all the
+            work.
+        conf: Further settings as Spark names them. They take precedence over the settings of
+            Skybridge.
     """
 
     master: str = "local[*]"
@@ -94,18 +112,20 @@ class Engine(msgspec.Struct, frozen=True):
 
     @property
     def has_jars(self) -> bool:
-        """Whether it names the jars: ours are not fetched."""
+        """Return True if the settings name the jars, so that Skybridge does not download its own."""
         return not {"spark.jars", "spark.jars.packages"}.isdisjoint(self.conf)
 
 
 class Reroute(msgspec.Struct, frozen=True):
-    """A job of ``reroute``.
+    """The settings of a reroute job.
 
-    ``source``   where the ``topics`` are.
-    ``routes``   all of the configuration, in order: the first that matches wins.
-    ``places``   of the brokers that routes publish to, as Spark reaches them, by name.
-    ``rejects``  topic of the source for records that do not decode, or that no route takes; None: these are
-                 counted and left behind.
+    Attributes:
+        source: The cluster of the topics.
+        topics: The topics that are read.
+        routes: All routes of the configuration in order; the first match wins.
+        places: The clusters of the brokers that routes publish to, by broker name.
+        rejects: The topic of the source for records that do not decode or match no route. None:
+            such records are only counted.
     """
 
     source: KafkaPlace

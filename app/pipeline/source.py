@@ -1,8 +1,8 @@
-"""Records of a Kafka, or of an embedded log through its Kafka listener, as a frame: the columns RAW. Those of
-a Pulsar come by a source of ours (``pipeline.pulsar``).
+"""Records of a Kafka or of an embedded log's Kafka listener as a Spark frame with the columns RAW.
 
-Kafka's source is Spark's own. It reads committed records only, and an offset that is gone is an error: what
-retention took before it was read is never passed over in silence.
+Records of a Pulsar come by a data source of Skybridge (``pipeline.pulsar``). For Kafka the source
+is Spark's own. It reads committed records only and fails on a missing offset, so records that
+retention deleted unread are never skipped silently.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from pyspark.sql import functions as f
 
-from app.pipeline.pulsar_options import given
+from app.pipeline.pulsar_options import as_spark_options
 from app.pipeline.settings import KafkaPlace, PulsarPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Offsets = Mapping[str, Mapping[int, int]]
-"""By topic and partition. At the start the first offset that is read, at the end the first that is not."""
+"""Offsets by topic and partition. A start is the first offset that is read; an end is the first
+that is not.
+"""
 
-OURS: Final = "cloudevents"
-"""What Spark knows our own source by."""
+PULSAR_FORMAT: Final = "cloudevents"
+"""The name under which the Pulsar data source is registered with Spark."""
 
 Bound = Offsets | Literal["earliest", "latest"]
 
@@ -41,13 +43,15 @@ def records(
     start: Bound = "earliest",
     end: Bound = "latest",
 ) -> DataFrame:
-    """What lies between two bounds now, as a batch."""
+    """Return the records between two bounds as a batch. ``latest`` is resolved when the batch is
+    read.
+    """
     bounds = {"startingOffsets": as_text(start), "endingOffsets": as_text(end)}
     if isinstance(place, PulsarPlace):
         return (
             _registered(spark)
-            .read.format(OURS)
-            .options(**given(place.cluster, topics, **bounds))
+            .read.format(PULSAR_FORMAT)
+            .options(**as_spark_options(place.cluster, topics, **bounds))
             .load()
         )
     reader = spark.read.format("kafka").options(**_options(place, topics), **bounds)
@@ -62,13 +66,21 @@ def stream(
     *,
     max_offsets_per_trigger: int | None = None,
 ) -> DataFrame:
-    """What lies beyond a bound, and what comes. A checkpoint that has a position wins over ``start``;
-    ``max_offsets_per_trigger``: most records of one batch, over all partitions. A batch from Pulsar has all that
-    is there when it begins: Spark 4.0 tells a source in Python no bound.
+    """Return a stream of the records from a bound on, including those that arrive later.
+
+    A batch of Pulsar has all records that exist when it begins, because Spark 4.0 passes no limit
+    to a Python source.
+
+    Args:
+        spark: The session.
+        place: The cluster.
+        topics: The topics that are read.
+        start: Where reading starts, unless the checkpoint of the stream has a position.
+        max_offsets_per_trigger: The largest number of records in a batch, over all partitions.
     """
     if isinstance(place, PulsarPlace):
-        told = given(place.cluster, topics, startingOffsets=as_text(start))
-        return _registered(spark).readStream.format(OURS).options(**told).load()
+        pulsar_options = as_spark_options(place.cluster, topics, startingOffsets=as_text(start))
+        return _registered(spark).readStream.format(PULSAR_FORMAT).options(**pulsar_options).load()
     options = {**_options(place, topics), "startingOffsets": as_text(start)}
     if max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(max_offsets_per_trigger)
@@ -76,7 +88,7 @@ def stream(
 
 
 def as_text(bound: Bound) -> str:
-    """As Spark's source takes and gives it."""
+    """Return a bound in the text form that Spark's source takes and returns."""
     if isinstance(bound, str):
         return bound
     numbered = {topic: {str(n): at for n, at in each.items()} for topic, each in bound.items()}
@@ -84,7 +96,7 @@ def as_text(bound: Bound) -> str:
 
 
 def connection(place: KafkaPlace) -> dict[str, str]:
-    """Where it is and how to log in, as Spark's source and sink take it."""
+    """Return the address and the login of a cluster, as options of Spark's source and sink."""
     security = {f"kafka.{name}": value for name, value in place.options.items()}
     return {**security, "kafka.bootstrap.servers": place.bootstrap_servers}
 
@@ -94,8 +106,11 @@ def _options(place: KafkaPlace, topics: Sequence[str]) -> dict[str, str]:
 
 
 def _registered(spark: SparkSession) -> SparkSession:
-    """What is registered already, in this session or for all, stays. Without the wrapper ``availableNow`` would
-    be one batch: after a kill the one that was begun, and nothing that came since.
+    """Register the Pulsar data source with the session, unless one of that name exists, and return
+    the session.
+
+    The wrapper setting lets ``availableNow`` run several batches. Without it, a run after a kill
+    would only repeat the interrupted batch.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415
 

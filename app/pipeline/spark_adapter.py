@@ -1,12 +1,12 @@
-"""Java behind a Spark session (ADR 0046).
+"""Access to the Java objects of a Spark session, through undocumented attributes of pyspark (ADR 0046).
 
 ==================  ==========================================================================================
 undocumented        gain, and the public alternative
 ==================  ==========================================================================================
 ``_jvm``            the classes of Iceberg, Hadoop and Kafka's client have no name in Python. None.
 ``_jsparkSession``  snapshots of a table without a Spark job (0.1 s each), and Spark's own parser. For the first,
-                    queries of Iceberg's metadata tables, which know no parents; for the second none.
-``_jsq``            progress of a stream without parsing it at each look. ``lastProgress``, which parses all of it.
+                    queries of Iceberg's metadata tables, which return no parents; for the second none.
+``_jsq``            progress of a stream without parsing. ``lastProgress``, which parses all of it at each call.
 ==================  ==========================================================================================
 
 pyspark is pinned, with the jars that ``app/pipeline/jars.py`` names. For another version: run ``tests/pipeline`` with
@@ -33,31 +33,37 @@ _SHELL: Final = "pyspark-shell"
 
 
 def jvm(spark: SparkSession) -> Any:
-    """Return Java's packages."""
+    """Return the root of the JVM's packages, through which Java classes are reached by name."""
     return spark._jvm  # noqa: SLF001
 
 
 def java_session(spark: SparkSession) -> Any:
-    """Return the session as Java has it."""
+    """Return the Java object of a Spark session."""
     return spark._jsparkSession  # noqa: SLF001
 
 
 def java_query(query: StreamingQuery) -> Any:
-    """Return a running stream as Java has it."""
+    """Return the Java object of a running stream."""
     return query._jsq  # noqa: SLF001
 
 
 def launch(settings: Mapping[str, str]) -> None:
-    """Start the JVM of this process with these settings on its command line; nothing if there is one. What is set
-    later is told over the gateway, where no other user of the machine reads it. Raises SetupError for another pyspark."""
+    """Start the JVM of this process with these settings on its command line, unless it is running.
+
+    Later settings are sent over the gateway of Py4J, where no other user of the machine can read
+    them.
+
+    Raises:
+        SetupError: The version of pyspark is not a known one.
+    """
     from pyspark import SparkContext  # noqa: PLC0415 - heavy, and an extra
 
     demand("pyspark", KNOWN, "app/pipeline/spark_adapter.py")
     before = os.environ.get(_ARGUMENTS)
-    ours = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    os.environ[_ARGUMENTS] = f"{shlex.join(ours)} {before or _SHELL}"
+    arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    os.environ[_ARGUMENTS] = f"{shlex.join(arguments)} {before or _SHELL}"
     try:
-        SparkContext.getSystemProperty("java.version")  # asking starts it
+        SparkContext.getSystemProperty("java.version")  # this call starts the JVM
     finally:
         if before is None:
             del os.environ[_ARGUMENTS]

@@ -1,4 +1,4 @@
-"""How far the lake is, from what Iceberg keeps beside the rows: no row is read, and no Java is needed."""
+"""The state of the lake, read from the metadata of Iceberg: no row is read and no Java is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from app.pipeline import tables
-from app.pipeline.query.opening import opened
+from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
@@ -19,7 +19,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class State(msgspec.Struct, frozen=True):
-    """Rows of the tables. ``latest``: the broker's time of the newest record; None for none."""
+    """The numbers of rows in the tables of a lake.
+
+    Attributes:
+        records: The number of rows in ``events_raw``.
+        events: The number of rows in ``events``.
+        quarantined: The number of rows in ``quarantine``.
+        latest: The broker's time of the newest record; None if there is no record.
+    """
 
     records: int
     events: int
@@ -28,18 +35,24 @@ class State(msgspec.Struct, frozen=True):
 
 
 def state(lake: Lake) -> State:
-    """Raises SetupError for a lake that is missing, or that PyIceberg does not read."""
-    raw = opened(lake, tables.RAW_TABLE)
+    """Return the state of a lake.
+
+    Raises:
+        SetupError: The lake does not exist, or PyIceberg cannot read it.
+    """
+    raw = open_table(lake, tables.RAW_TABLE)
     return State(
         records=_rows(raw),
-        events=_rows(opened(lake, tables.EVENTS_TABLE)),
-        quarantined=_rows(opened(lake, tables.QUARANTINE_TABLE)),
+        events=_rows(open_table(lake, tables.EVENTS_TABLE)),
+        quarantined=_rows(open_table(lake, tables.QUARANTINE_TABLE)),
         latest=_latest(raw),
     )
 
 
-def derived(table: Table) -> tables.Progress | None:
-    """How far a table is that is made from ``events_raw``; None where none of its snapshots says so."""
+def derived_progress(table: Table) -> tables.Progress | None:
+    """Return the progress of a table that is derived from ``events_raw``; None if no snapshot
+    carries one.
+    """
     from pyiceberg.table.snapshots import ancestors_of  # noqa: PLC0415 - heavy, and an extra
 
     for snapshot in ancestors_of(table.current_snapshot(), table.metadata):
@@ -49,7 +62,7 @@ def derived(table: Table) -> tables.Progress | None:
 
 
 def _rows(table: Table) -> int:
-    """Without those that are deleted beside their files."""
+    """Return the number of rows of a table, less those that delete files mark as deleted."""
     snapshot = table.current_snapshot()
     if snapshot is None or snapshot.summary is None:
         return 0
@@ -58,7 +71,7 @@ def _rows(table: Table) -> int:
 
 
 def _latest(table: Table) -> datetime | None:
-    """By the bounds of the files of its newest day."""
+    """Return the newest record time of a table, from the statistics of the files of its newest day."""
     snapshot = table.current_snapshot()
     if snapshot is None:
         return None
@@ -75,14 +88,18 @@ def _latest(table: Table) -> datetime | None:
 
 
 def _newest(manifests: list[ManifestFile]) -> list[ManifestFile]:
-    """Those that reach to the last day: a lake of years has thousands of others."""
+    """Return the manifests that contain the newest day. A lake of several years has thousands of
+    others.
+    """
     days = [(_last_day(each), each) for each in manifests]
     last = max((day for day, _ in days), default=0)
     return [each for day, each in days if day == last]
 
 
 def _last_day(manifest: ManifestFile) -> int:
-    """Since 1970; ``events_raw`` is partitioned by the day of ``record_time`` alone."""
+    """Return the newest day of a manifest, in days since 1970. ``events_raw`` has no partition
+    field but that day.
+    """
     for each in manifest.partitions or ():
         if each.upper_bound is not None:
             return _integer(each.upper_bound)
@@ -90,5 +107,5 @@ def _last_day(manifest: ManifestFile) -> int:
 
 
 def _integer(bound: bytes) -> int:
-    """As Iceberg writes days and microseconds since 1970."""
+    """Decode a bound of Iceberg: an integer of days or microseconds since 1970."""
     return int.from_bytes(bound, "little", signed=True)

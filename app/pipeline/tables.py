@@ -1,8 +1,10 @@
-"""The lake: three tables, and what their columns mean. One place for everybody who reads or writes them.
+"""The lake: its three tables and the meaning of their columns, for all code that reads or writes
+them.
 
-``events_raw``  every record as it was on the wire: appended by Iceberg's own streaming sink, never changed.
-``events``      one row per (source, id), all versions under their 1.0 names.
-``quarantine``  the records that did not decode, with the rule they broke.
+- ``events_raw``: Every record as it was on the wire. Iceberg's streaming sink appends rows and
+  never changes them.
+- ``events``: One row for each (source, id). Events of all versions have their 1.0 names.
+- ``quarantine``: The records that did not decode, with the rule that they broke.
 """
 
 from __future__ import annotations
@@ -20,18 +22,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT_VERSION: Final = "1"
-"""Of the tables, kept as table property ``skybridge.format-version``; an unknown one is refused."""
+"""The format of the tables, stored in the table property ``skybridge.format-version``. Other
+formats are refused.
+"""
 
 LOCATION: Final = "broker STRING, topic STRING, partition INT, offset BIGINT, record_time TIMESTAMP"
-"""Where a record was. ``broker`` as the configuration names it; ``record_time`` is the broker's clock.
-``PLACE`` is one record.
+"""The columns of a record's position. ``broker`` is the name in the configuration; ``record_time``
+is the broker's clock.
+
+The columns ``PLACE`` identify a record.
 """
 
 PLACE: Final = ("broker", "topic", "partition", "offset")
 
 HEADERS: Final = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 RECORD: Final = f"key BINARY, value BINARY, headers {HEADERS}"
-"""What a record is: a null ``value`` is a tombstone; headers in order, with repeats and nulls."""
+"""The columns of a record's content. A null ``value`` is a tombstone; headers keep their order,
+repeats and nulls.
+"""
 
 RAW: Final = f"{LOCATION}, {RECORD}"
 
@@ -40,21 +48,33 @@ ATTRIBUTES: Final = (
     "datacontenttype STRING, dataschema STRING, time TIMESTAMP, time_text STRING, "
     "extensions MAP<STRING, STRING>, types MAP<STRING, STRING>"
 )
-"""By 1.0 names, canonical texts (core 1.3). ``specversion`` is 1.0. ``time_text`` is the text that came, with
-its offset and nanoseconds; ``time`` the instant, null where Spark has none for it. ``extensions`` has every
-other attribute, empty for none; ``types`` those that are no String (``Integer``, ``Boolean``), null for none.
+"""The columns of an event's attributes, with 1.0 names and canonical texts (CloudEvents core 1.3).
+
+- ``specversion``: Always 1.0.
+- ``time_text``: The time as it was received, with its offset and nanoseconds.
+- ``time``: The instant; null if Spark cannot represent it.
+- ``extensions``: All other attributes; empty if there are none.
+- ``types``: The types of extensions that are not String (``Integer``, ``Boolean``); null if there
+  are none.
 """
 
 DATA: Final = "data STRING, data_bytes BINARY, data_form STRING"
-"""``data``: the payload as the very text it came as, where its bytes are UTF-8; ``data_bytes``: where they are
-not. Both null without a payload. ``data_form``: ``json``, ``text``, ``opaque`` (``DataForm``).
+"""The columns of an event's payload; the first two are null without a payload.
+
+- ``data``: The payload as text, exactly as received, if its bytes are UTF-8.
+- ``data_bytes``: The payload if its bytes are not UTF-8.
+- ``data_form``: ``json``, ``text`` or ``opaque`` (``DataForm``).
 """
 
 ARRIVAL: Final = "content_mode STRING, origin_version STRING"
-"""``binary`` or ``structured``; a name in ``event.versions.VERSIONS``."""
+"""The columns of the received form: the content mode ``binary`` or ``structured``, and a name in
+``event.versions.VERSIONS``.
+"""
 
 DECODED: Final = f"{LOCATION}, key BINARY, {ATTRIBUTES}, {DATA}, {ARRIVAL}"
-"""A decoded record. ``identity`` (xxhash64 of source and id) comes before it in the table, for its buckets."""
+"""The columns of a decoded record. The table also has ``identity`` (xxhash64 of source and id), by
+which rows are bucketed.
+"""
 
 EVENTS: Final = f"identity BIGINT, {DECODED}"
 
@@ -62,12 +82,16 @@ VERDICT: Final = (
     "verdict STRING, rule STRING, detail STRING, "
     "faults ARRAY<STRUCT<code: STRING, detail: STRING, at: STRING, rule: STRING>>"
 )
-"""``verdict``: ``invalid`` (faults), ``foreign`` (no CloudEvent), ``unreadable`` (a format nobody here reads,
-or refuses). ``rule``: code of the first fault, or of the refusal. ``detail``: for people.
+"""The columns that state why a record did not decode.
+
+- ``verdict``: ``invalid`` (it has faults), ``foreign`` (not a CloudEvent) or ``unreadable`` (an
+  unsupported or refused format).
+- ``rule``: The code of the first fault or of the refusal.
+- ``detail``: An explanation for people.
 """
 
 QUARANTINE: Final = f"{RAW}, {VERDICT}, seen TIMESTAMP"
-"""``seen``: when it was put there."""
+"""The columns of ``quarantine``. ``seen`` is the time at which the row was written."""
 
 RAW_TABLE: Final = "events_raw"
 EVENTS_TABLE: Final = "events"
@@ -81,27 +105,31 @@ COLUMNS: Final[Mapping[str, str]] = {
 FORMAT_PROPERTY: Final = "skybridge.format-version"
 
 PROGRESS_PROPERTY: Final = "skybridge.progress"
-"""In the summary of a snapshot of ``events`` or ``quarantine``: how far the table is."""
+"""The summary property in which snapshots of ``events`` and ``quarantine`` store the progress of
+the table.
+"""
 
 Progress = Mapping[str, Mapping[str, Mapping[int, int]]]
-"""By broker, topic and partition: the first offset that is not in the table yet."""
+"""The first offset that a table does not yet have, by broker, topic and partition."""
 
 _PROPERTIES: Final[Mapping[str, str]] = {
     FORMAT_PROPERTY: FORMAT_VERSION,
     "format-version": "2",
-    "write.distribution-mode": "none",  # rows are written where they are: no shuffle of wide ones
+    "write.distribution-mode": "none",  # each task writes its own rows: wide rows are not shuffled
     "write.parquet.compression-codec": "zstd",
-    "write.parquet.compression-level": "1",  # 3 costs a tenth of the speed and saves little
+    "write.parquet.compression-level": "1",  # level 3 costs a tenth of the speed and saves little
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    "commit.retry.num-retries": "30",  # the archive, maintain and redrive write beside each other
+    "commit.retry.num-retries": "30",  # the archive, maintain and redrive write concurrently
     "commit.retry.max-wait-ms": "2000",
     "history.expire.min-snapshots-to-keep": "10",
 }
 
 
 def names(columns: str) -> list[str]:
-    """Of columns as they are written here: ``id STRING, faults ARRAY<STRUCT<...>>``."""
+    """Return the names of columns declared in SQL, such as ``id STRING, faults
+    ARRAY<STRUCT<...>>``.
+    """
     flat = columns
     while (inner := re.sub(r"<[^<>]*>", "", flat)) != flat:
         flat = inner
@@ -109,12 +137,12 @@ def names(columns: str) -> list[str]:
 
 
 def progress_of(text: str) -> Progress:
-    """Of the text of PROGRESS_PROPERTY."""
+    """Parse the text of PROGRESS_PROPERTY."""
     return msgspec.json.decode(text, type=dict[str, dict[str, dict[int, int]]])
 
 
 def places(progress: Progress) -> list[tuple[str, str, int, int]]:
-    """Broker, topic, partition and offset of each."""
+    """Return the progress as tuples of broker, topic, partition and offset."""
     return [
         (broker, topic, partition, offset)
         for broker, topics in progress.items()
@@ -124,7 +152,11 @@ def places(progress: Progress) -> list[tuple[str, str, int, int]]:
 
 
 def make(spark: SparkSession, lake: Lake) -> None:
-    """The namespace and the tables that are missing. What is there is checked and left as it is."""
+    """Create the namespace and the missing tables. Existing tables are checked and not changed.
+
+    Raises:
+        SetupError: A table has a format that this version does not support.
+    """
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{lake.namespace}")
     there = _there(spark, lake)
     _refuse(_of_other_formats(spark, lake, there))
@@ -134,7 +166,9 @@ def make(spark: SparkSession, lake: Lake) -> None:
 
 
 def check(spark: SparkSession, lake: Lake) -> None:
-    """Raises SetupError, with every fault, when a table is missing or of a format not known here."""
+    """Raise SetupError with every fault if a table is missing or has a format that this version
+    does not support.
+    """
     there = _there(spark, lake)
     missing = [absent(lake, name) for name in COLUMNS if name not in there]
     _refuse([*missing, *_of_other_formats(spark, lake, there)])
@@ -161,7 +195,7 @@ def _of_other_formats(
 
 
 def absent(lake: Lake, name: str) -> tuple[str, str]:
-    """The fault of a table that is not there, and its cure."""
+    """Return the fault of a missing table, and its cure."""
     return (
         f"there is no table {lake.table(name)} in {lake.catalog.warehouse}",
         "name the lake that was filled, or fill it: skybridge pipeline archive --once",
@@ -169,9 +203,9 @@ def absent(lake: Lake, name: str) -> tuple[str, str]:
 
 
 def of_another_format(lake: Lake, name: str, found: str) -> tuple[str, str]:
-    """The fault of a table of a format not known here, and its cure."""
+    """Return the fault of a table whose format this version does not support, and its cure."""
     return (
-        f"{lake.table(name)} has format {found}, known here is {FORMAT_VERSION}",
+        f"{lake.table(name)} has format {found}, but this Skybridge supports {FORMAT_VERSION}",
         "use the Skybridge that wrote it, or another namespace (pipeline.lake.namespace)",
     )
 

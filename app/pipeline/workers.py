@@ -1,8 +1,10 @@
-"""The process that Spark forks its Python workers from, on this machine: ``spark.python.daemon.module``.
+"""The process from which Spark forks its Python workers on this machine
+(``spark.python.daemon.module``).
 
-Spark puts zip files with its own Python and a jar first on the path, and each task reads their lists again: 0.1 s of CPU.
-Here pyspark comes from where it is installed. What tasks need is imported before the workers are forked, and left
-alone by the garbage collector, which runs after each task.
+Spark puts zip files with its own Python code and a jar first on the path, and each task reads their
+lists again. That costs 0.1 s of CPU. This process imports pyspark from its installed location. The
+modules that tasks need are imported before the fork and excluded from the garbage collection that
+follows each task.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ _SPARKS = ("pyspark.zip", "-src.zip", ".jar")
 
 
 def without_archives() -> None:
-    """Where pyspark is installed too."""
+    """Remove Spark's archives from the import path, if pyspark can be imported without them."""
     rest = [each for each in sys.path if not each.endswith(_SPARKS)]
     if PathFinder.find_spec("pyspark", rest) is None:
         return
@@ -27,7 +29,9 @@ def without_archives() -> None:
 
 if __name__ == "__main__":
     without_archives()
-    import app.pipeline.archive.files  # noqa: F401 - and with it the decoder
+    import app.pipeline.archive.files  # noqa: F401 - also imports the decoder
 
     gc.freeze()
-    runpy.run_module("pyspark.daemon", run_name="__main__")  # as Spark does by itself
+    runpy.run_module(
+        "pyspark.daemon", run_name="__main__"
+    )  # the daemon that Spark starts by default

@@ -1,11 +1,15 @@
-"""Counters, logs and tasks of the service; no caller waits for them.
+"""Counters, logs, traces and long-lived tasks of the service. No caller waits for them.
 
 ============= ====================================================================================
-counters      integers with labels, and histograms of seconds; ``api.status.metrics`` makes text of them
+counters      integers with labels; ``api.status.metrics`` formats them for Prometheus
+histograms    durations in fixed buckets
 filter_errors filter expressions that fail
-logs          one line an entry on standard error
-printable     text from outside, without what would forge a line or steer a terminal
-slices        long computations, with turns of the event loop between
+logs          one line for each entry on standard error
+printable     escapes characters in foreign text that forge a log line or control a terminal
+sampling      which traces are recorded
+otlp          the exporter of spans
+traces        spans of events by OpenTelemetry
+slices        long computations, divided so that the event loop continues
 tasks         long-lived tasks, restarted when they fail
 ============= ====================================================================================
 """

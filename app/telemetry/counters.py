@@ -1,8 +1,9 @@
 """Counters that cost the hot path one integer addition.
 
-The registry of each part is a plain object with integers; ``api`` turns them into Prometheus text.
-Labels are bounded: routes, subscriptions and brokers come from the configuration, never from a
-request. What comes beyond the bound counts as ``other``, and how much that was is counted too.
+Each part of the service adds to plain integers, and ``api`` formats them for Prometheus. The number
+of label values is bounded: routes, subscriptions and brokers come from the configuration, never
+from a request. Values beyond the bound count as ``other``, and a further metric counts how often
+that happened.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from collections.abc import Mapping, Sequence
 
 from app.telemetry.histograms import QUICK, Histogram
 
-LABEL_BOUND = 1000  # series of one metric; beyond it values fall under "other" (rule 8)
+LABEL_BOUND = 1000  # largest number of series of a metric; further label values count as "other"
 FOLDED = "labels_folded"
 
 
 class Counters:
-    """Named integers with labels: ``counters.add("published", route)``. Not thread-safe by design:
-    the event loop alone writes.
+    """Named integers with labels: ``counters.add("published", route)``. Only the event loop may
+    write to them.
     """
 
     def __init__(self) -> None:
@@ -36,16 +37,21 @@ class Counters:
         series[labels] += by
 
     def series(self, name: str) -> Counter[tuple[str, ...]]:
-        """One metric by its labels, for a hot path whose labels are few by nature: add to it. What is
-        beyond the bound is folded when somebody looks."""
+        """Return the counts of one metric by labels, to which a hot path with few labels adds
+        directly.
+
+        Labels beyond the bound are combined into ``other`` when ``values`` is called.
+        """
         return self._values.setdefault(name, Counter())
 
     def histogram(self, name: str, bounds: Sequence[float] = QUICK) -> Histogram:
-        """Of seconds; the same object for every caller."""
+        """Return the histogram of this name, in seconds. All callers get the same object."""
         return self._histograms.setdefault(name, Histogram(bounds))
 
     def values(self) -> Mapping[str, Mapping[tuple[str, ...], int]]:
-        """All of them now. A histogram has its buckets as a last label (``Histogram.counts``)."""
+        """Return all counters now. A histogram is included with its buckets as a last label
+        (``Histogram.counts``).
+        """
         found: dict[str, Mapping[tuple[str, ...], int]] = {}
         folded = self._folded.copy()
         for name, series in self._values.items():
@@ -65,7 +71,9 @@ class Counters:
 
 
 def _bounded(series: Counter[tuple[str, ...]]) -> tuple[Counter[tuple[str, ...]], int]:
-    """The oldest series and ``other``, and how much is in ``other`` that ``add`` did not put there."""
+    """Return the oldest series with all others combined into ``other``, and the sum that was
+    combined here.
+    """
     kept: Counter[tuple[str, ...]] = Counter()
     beyond = 0
     for number, (labels, count) in enumerate(series.items()):

@@ -1,4 +1,6 @@
-"""Filter expressions that fail: counted by route or subscription, and told once a minute with an example."""
+"""Errors of filter expressions: counted by route or subscription, and logged once a minute with an
+example.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ _log = logging.getLogger("skybridge.filters")
 
 
 class FilterErrors:
-    """Of one route or subscription. An entry names the event and never quotes what was compared, which may be
-    of its data. On the event loop only.
+    """The filter errors of one route or subscription. Use it on the event loop only.
+
+    A log entry names the event. It never quotes the compared values, which may be event data.
     """
 
     def __init__(
@@ -32,12 +35,13 @@ class FilterErrors:
         self._of = of
         self._name = name
         self._now = now
-        self._untold = 0
+        self._unlogged = 0
         self._quiet_until = -EVERY
 
     def note(self, attributes: Mapping[str, str], expression: str, reason: str) -> None:
+        """Count an error, and log it unless an entry was written in the last minute."""
         self._counters.add(COUNTER, self._of, self._name)
-        self._untold += 1
+        self._unlogged += 1
         now = self._now()
         if now < self._quiet_until:
             return
@@ -50,7 +54,7 @@ class FilterErrors:
             attributes.get("id", "")[:CLIP],
             attributes.get("source", "")[:CLIP],
             expression[:CLIP],
-            self._untold,
+            self._unlogged,
         )
-        self._untold = 0
+        self._unlogged = 0
         self._quiet_until = now + EVERY

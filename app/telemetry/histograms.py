@@ -1,5 +1,7 @@
-"""How long things take, in buckets that are fixed: an observation costs a search among a dozen numbers
-and two additions (figures in docs/operations.md).
+"""Durations in fixed buckets.
+
+An observation costs a search among a dozen numbers and two additions (figures in
+docs/operations.md).
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ from collections.abc import Iterator, Sequence
 QUICK = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 )  # fmt: skip
-"""Seconds: of what somebody waits for."""
+"""The bucket bounds in seconds for durations that a caller waits for."""
 LONG = (0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0)
-"""Seconds: of what may wait for a target that is away."""
+"""The bucket bounds in seconds for durations that include an unavailable target."""
 
 SERIES_BOUND = (
-    200  # label sets of one histogram, each of a dozen series; beyond it "other" (rule 8)
+    200  # label sets of a histogram, each of a dozen series; further ones count as "other"
 )
-SUM = "sum"  # among the buckets of ``counts``: all seconds together, in microseconds
+SUM = "sum"  # the bucket label in ``counts`` of the sum of all durations, in microseconds
 REST = "+Inf"
 
 
 class Timing:
-    """One label set of a histogram."""
+    """The series of a histogram for one set of labels."""
 
     __slots__ = ("_bounds", "buckets", "seconds")
 
@@ -36,14 +38,19 @@ class Timing:
         self.seconds += seconds
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """By upper bound, each bucket alone; last the sum."""
+        """Yield the count of each bucket with its upper bound, not cumulated, and at last the sum
+        in microseconds.
+        """
         yield from zip((*map(repr, self._bounds), REST), self.buckets, strict=True)
         yield SUM, round(self.seconds * 1e6)
 
 
 class Histogram(dict[tuple[str, ...], Timing]):
-    """``histogram[labels]`` is the series to add to: the search of a dictionary, for the hot path. ``folded``:
-    label sets that came beyond the bound, by how often they were asked for."""
+    """A histogram: ``histogram[labels]`` returns the series to add to, with one dictionary search.
+
+    ``folded`` counts the requests for label sets beyond the bound, which share the labels
+    ``other``.
+    """
 
     def __init__(self, bounds: Sequence[float] = QUICK) -> None:
         super().__init__()
@@ -57,7 +64,9 @@ class Histogram(dict[tuple[str, ...], Timing]):
         return self.setdefault(labels, Timing(self._bounds))
 
     def counts(self) -> dict[tuple[str, ...], int]:
-        """As a counter with one more label, the bucket: so a snapshot holds one kind of number."""
+        """Return the counts in the form of a counter with the bucket as a last label, so that a
+        snapshot has one form.
+        """
         return {
             (*labels, bucket): count
             for labels, timing in self.items()

@@ -1,8 +1,9 @@
-"""Logging set-up: one line an entry on standard error.
+"""The set-up of logging: one line for each entry on standard error.
 
-Every part logs through ``logging``, with ``extra`` for what a machine looks for: ids of events, a code, a
-subscription. Those are fields of their own here. Event data is in none of them (core: privacy), nor a secret.
-Names that clients chose are in them: both forms escape what would forge a line or steer a terminal.
+Every module logs through ``logging``. Values that a machine searches for are passed as ``extra``:
+ids of events, a code, a subscription. They become separate fields. Entries contain no event data
+(CloudEvents core: privacy) and no secrets. They may contain names that clients chose, so both forms
+escape characters that forge a line or control a terminal.
 """
 
 from __future__ import annotations
@@ -16,23 +17,28 @@ from app.telemetry.printable import printable
 
 _OWN = frozenset(
     {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
-)  # of every record; what else one has came by ``extra``
+)  # attributes of every record; all others were passed as ``extra``
 
 
 def set_up_logging(level: str, *, as_json: bool) -> None:
-    """``as_json``: for machines, each entry an object: ``at``, ``level``, ``part``, ``message``, the fields of
-    the entry, and ``error`` with a traceback."""
+    """Set up logging at this level.
+
+    With ``as_json`` each entry is a JSON object: ``at``, ``level``, ``part``, ``message``, the
+    extra fields, and ``error`` with a traceback. Otherwise it is a line for people.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(_ForMachines() if as_json else _ForPeople())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 class _ForMachines(logging.Formatter):
+    """The formatter that writes an entry as a JSON object."""
+
     def format(self, record: logging.LogRecord) -> str:
         return printable(json.dumps(self._entry(record), ensure_ascii=False, default=repr))
 
     def _entry(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What every entry has comes first."""
+        """Return the fields of an entry; those that every entry has come first."""
         at = dt.datetime.fromtimestamp(record.created, dt.UTC)
         found = {
             "at": at.isoformat(timespec="milliseconds"),
@@ -47,7 +53,9 @@ class _ForMachines(logging.Formatter):
 
 
 class _ForPeople(_ForMachines):
-    """``at LEVEL part  message  name=value ...``, and below it, indented, a traceback."""
+    """The formatter that writes ``at LEVEL part  message  name=value ...``, followed by an indented
+    traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         entry = self._entry(record)

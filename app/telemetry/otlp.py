@@ -1,5 +1,8 @@
-"""The exporter of spans over OTLP/HTTP. Its certificates are named by variables of OpenTelemetry; requests, which sends for
-it, gets copies of the files as they were tried last, because it would ask the terminal for the pass phrase of a key."""
+"""The exporter of spans over OTLP/HTTP. The variables of OpenTelemetry name its certificates.
+
+The library requests sends the spans. It gets copies of the last valid certificate files, because it
+would ask for the pass phrase of a key at the terminal.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,11 @@ _OF_TRACES = "OTEL_EXPORTER_OTLP_TRACES_{}"
 
 
 def exporter_of(endpoint: str, headers: Mapping[str, str], timeout: float) -> OTLPSpanExporter:
-    """``timeout``: seconds. Raises SetupError for files that cannot be used."""
+    """Return the exporter for an endpoint. ``timeout`` is in seconds.
+
+    Raises:
+        SetupError: The certificate files cannot be used.
+    """
     pems = _pems()
     session = None
     if pems.cert is not None:
@@ -30,7 +37,9 @@ def exporter_of(endpoint: str, headers: Mapping[str, str], timeout: float) -> OT
 
 
 def _pems() -> Pems:
-    """Return the files as the exporter would find them: its own variables come first."""
+    """Return the certificate files as the exporter finds them: variables for traces take
+    precedence.
+    """
     return Pems(
         setting=_VARIABLE.format("CLIENT_CERTIFICATE"),
         cert=_path("CLIENT_CERTIFICATE"),
@@ -45,13 +54,15 @@ def _path(name: str) -> Path | None:
 
 
 class _Adapter(HTTPAdapter):
+    """The transport of requests with the last valid client certificate."""
+
     def __init__(self, pems: Pems) -> None:
         super().__init__()
         self._tried = Tried(pems, partial(Copies, pems))
 
     def send(self, request: Any, *args: Any, **options: Any) -> Any:
         self._tried.look()
-        copies = self._tried.current  # they last as long as this request
+        copies = self._tried.current  # the copies must exist until the request ends
         cert, key, ca = copies.pems.cert, copies.pems.key, copies.pems.ca
         options["cert"] = str(cert) if key is None else (str(cert), str(key))
         if ca is not None:

@@ -1,7 +1,8 @@
-"""Text from outside, made safe for a terminal and for one line of a log.
+"""Make foreign text safe for a terminal and for one line of a log.
 
-A name that a client chose may hold a line end, which forges a line of a log, an escape code, which a terminal
-obeys, a bidi control, which shows another order than the text has, or a character of no width, which hides a difference.
+A name that a client chose may contain dangerous characters. A line end forges a log line, and an
+escape code controls a terminal. A bidi control shows text in another order, and a character without
+width hides a difference.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 _UNSAFE = (
     r"\x00-\x1f\x7f-\x9f"  # controls, among them NEL and CSI
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidi controls
-    r"\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f"  # of no width, but the joiners of scripts and emoji
+    r"\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f"  # no width, except the joiners of scripts and emoji
     r"\u2028\u2029"  # separators of lines and paragraphs
     r"\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # invisible marks and tags
     r"\ud800-\udfff"  # halves of characters, which no output can encode

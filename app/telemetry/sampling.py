@@ -1,4 +1,6 @@
-"""Which traces are told of, where a span has no parent but links: of a request of several events."""
+"""The sampling of spans that have links and no parent, such as that of a request with several
+events.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ from opentelemetry.trace import Link, SpanKind, TraceState
 from opentelemetry.util.types import Attributes
 
 
-class AsItsLinks(Sampler):
-    """A span that is linked is told of when one that it is linked with is; of others a ``share``."""
+class LinkSampler(Sampler):
+    """A sampler that records a span with links if a linked span is recorded, and a ``share`` of all
+    others.
+    """
 
     def __init__(self, share: float) -> None:
         self._others = TraceIdRatioBased(share)
@@ -31,8 +35,8 @@ class AsItsLinks(Sampler):
             return self._others.should_sample(
                 parent_context, trace_id, name, kind, attributes, links, trace_state
             )
-        told = any(each.context.trace_flags.sampled for each in links)
-        return SamplingResult(Sampling.RECORD_AND_SAMPLE if told else Sampling.DROP, attributes)
+        sampled = any(each.context.trace_flags.sampled for each in links)
+        return SamplingResult(Sampling.RECORD_AND_SAMPLE if sampled else Sampling.DROP, attributes)
 
     def get_description(self) -> str:
         return f"AsItsLinks{{{self._others.get_description()}}}"

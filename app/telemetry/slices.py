@@ -1,4 +1,6 @@
-"""Long computations: on the event loop in slices, between which the loop serves everything else, or in a thread."""
+"""Long computations: on the event loop in slices, so that the loop serves other tasks between them,
+or in a thread.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,20 @@ T = TypeVar("T")
 
 _THREAD = ThreadPoolExecutor(
     1, "computation"
-)  # one: each thread that computes delays the loop by 5 ms a turn
+)  # one thread: each computing thread delays a turn of the loop by 5 ms
 
 
 async def in_thread(compute: Callable[[], T]) -> T:
-    """Return what ``compute`` returns. Only one computation of the process runs at a time, in their order."""
+    """Run ``compute`` in a thread and return its result. The process runs one such computation at a
+    time, in order.
+    """
     return await asyncio.get_running_loop().run_in_executor(_THREAD, compute)
 
 
 class Turns:
-    """The slices of one computation. ``longest``: most units that were ever done between two turns of the loop."""
+    """The slices of one computation. ``longest`` is the largest number of units between two turns
+    of the loop so far.
+    """
 
     longest = 0
 
@@ -30,7 +36,9 @@ class Turns:
         self._done = 0
 
     async def spend(self, units: int) -> None:
-        """Count units that were done, and let the loop turn when a slice is full."""
+        """Count finished units of work, and let the event loop run other tasks when a slice is
+        full.
+        """
         self._done += units
         if self._done > self.longest:
             type(self).longest = self._done

@@ -1,6 +1,7 @@
-"""Tasks that last as long as the part they serve: none of them ends without a word.
+"""Tasks that run as long as the part they serve. None of them ends unnoticed.
 
-What one raises is logged, counted and told by health, and the task begins again with back-off.
+An error of a task is logged, counted and reported by health, and the task is restarted after a
+growing wait.
 """
 
 from __future__ import annotations
@@ -35,55 +36,63 @@ TaskName = Literal[
     "subscription",
     "watching",
 ]
-"""All that there are; a label of ``skybridge_task_failures_total``."""
+"""All tasks; also the values of a label of ``skybridge_task_failures_total``."""
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a task that failed begins again
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a failed task is restarted
 STEADY = 60.0  # seconds of running after which earlier failures are forgotten
 
 _log = logging.getLogger("skybridge.tasks")
 
 
 class Failures:
-    """Of the tasks of this process. ``counters``: where they are counted."""
+    """The failed tasks of this process. The failures are counted in ``counters``."""
 
     def __init__(self) -> None:
         self.counters = Counters()
         self._troubles: dict[tuple[TaskName, str], str] = {}
 
     def count(self, name: TaskName, of: str, error: BaseException) -> None:
-        """Log and count the failure; the caller reports it to health by itself. A known cause is one line."""
+        """Log and count a failure that the caller reports to health. A known cause is logged in one
+        line.
+        """
         _log.error("%s", _words(name, of, error), exc_info=None if is_known(error) else error)
         self.counters.add("task_failures", name)
 
     def failed(self, name: TaskName, of: str, error: BaseException) -> None:
+        """Log and count a failure, and report it to health until ``over`` is called."""
         self.count(name, of, error)
         self._troubles[name, of] = _words(name, of, error)
 
     def over(self, name: TaskName, of: str) -> None:
-        """It runs well again, or has ended."""
+        """Stop reporting a failure: the task runs well again, or has ended."""
         self._troubles.pop((name, of), None)
 
     def causes(self) -> list[str]:
-        """Of the tasks that failed lately, in words for a person."""
+        """Return a sentence for each task that has failed recently."""
         return list(self._troubles.values())
 
 
 FAILURES = Failures()
-"""Of the process, and global for this reason: tasks are kept deep inside brokers, listeners and roles, and an
-argument would lead to each of them through every constructor above it. The service says where they are
-counted."""
+"""The failures of this process; the service sets its counters.
+
+The object is global because tasks are started deep inside brokers, listeners and roles. An argument
+would have to pass through all constructors above them.
+"""
 
 
 def is_known(error: BaseException) -> bool:
-    """Return True if the error needs no traceback: it is one of ours, or the system refused something. Of a group,
-    each has to be."""
+    """Return True if the error needs no traceback: an expected error of Skybridge, or a refusal of
+    the system.
+
+    A group of errors is known if each of its errors is.
+    """
     if isinstance(error, BaseExceptionGroup):
         return all(is_known(each) for each in error.exceptions)
     return isinstance(error, OSError) or getattr(error, "expected", False) is True
 
 
 def cause_of(error: BaseException) -> str:
-    """The first that went wrong, without the group that carried it."""
+    """Return type and message of an error; of a group those of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
@@ -96,13 +105,21 @@ def _words(name: TaskName, of: str, error: BaseException) -> str:
 def keep(
     name: TaskName, work: Callable[[], Coroutine[Any, Any, None]], of: str = ""
 ) -> asyncio.Task[None]:
-    """``work`` as a task, begun again whenever it raises; done when it returns or is cancelled. ``of``:
-    whose it is, where there may be several."""
+    """Return a task that runs ``work``, and runs it again whenever it raises. The task is done when
+    ``work`` returns.
+
+    Args:
+        name: The name of the task.
+        work: Returns the coroutine to run.
+        of: The part that the task serves, if several tasks share the name.
+    """
     return asyncio.create_task(_kept(name, work, of), name=f"{name} {of}".rstrip())
 
 
 async def ended(task: asyncio.Task[None] | None, within: float = 0.0) -> None:
-    """It has ended when this returns: by itself within so many seconds, else cancelled."""
+    """Wait up to ``within`` seconds for a task to end, then cancel it, and return when it has
+    ended.
+    """
     if task is not None:
         if within:
             await asyncio.wait((task,), timeout=within)
@@ -120,12 +137,12 @@ async def _kept(name: TaskName, work: Callable[[], Coroutine[Any, Any, None]], o
             try:
                 await work()
                 return
-            except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would hear of it
+            except Exception as error:  # noqa: BLE001 - no other code would report the error
                 failures = 1 if loop.time() - begun > STEADY else failures + 1
                 FAILURES.failed(name, of, error)
             finally:
                 steady.cancel()
             pause = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 32))
-            await asyncio.sleep(pause * (1 + random()) / 2)  # noqa: S311 - spread, no secret
+            await asyncio.sleep(pause * (1 + random()) / 2)  # noqa: S311 - jitter, not a secret
     finally:
         FAILURES.over(name, of)

@@ -1,8 +1,8 @@
-"""Spans of events, by OpenTelemetry (the extra ``otel``, ADR 0025).
+"""Spans of events by OpenTelemetry (the extra ``otel``, ADR 0025).
 
-Set up once a process, as logging is; who has events to tell of asks ``traces()`` when it is built, and does
-nothing about spans where that is None. Exporting has a thread of its own: a collector that is away costs
-spans, never events.
+Traces are set up once for each process, like logging. A component calls ``traces()`` when it is
+built, and creates no spans if the result is None. Spans are exported on a separate thread, so an
+unavailable collector costs spans, never events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,16 @@ NOTHING: Mapping[str, str] = {}
 
 
 class TraceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``endpoint`` of OTLP over HTTP; ``sample``: share of the traces that begin here; ``timeout``: seconds."""
+    """The settings of traces.
+
+    Attributes:
+        endpoint: The address of the collector, for OTLP over HTTP.
+        sample: The share of the traces that begin here and are recorded.
+        service: The name of the service.
+        installation: The name of the installation.
+        headers: Headers of every request to the collector.
+        timeout: The time limit of a request in seconds.
+    """
 
     endpoint: str
     sample: float = 1.0
@@ -39,31 +48,35 @@ class TraceSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Process:
-    """Of this process: what it was told, and what was made of it."""
+    """The trace settings of this process, and the tracing object built from them."""
 
     settings: TraceSettings | None = None
     made: Tracing | None = None
 
 
 def set_up_traces(settings: TraceSettings | None) -> None:
-    """Nothing is made before somebody asks, so that a process may still fork."""
+    """Set the trace settings of the process; None turns traces off.
+
+    Nothing is built before the first call of ``traces``, so that the process may still fork.
+    """
     _Process.settings, _Process.made = settings, None
 
 
 def traces() -> Tracing | None:
+    """Return the tracing of this process; None if traces are off."""
     if _Process.made is None and _Process.settings is not None:
         _Process.made = Tracing(_provider(_Process.settings))
     return _Process.made
 
 
 def close_traces() -> None:
-    """Sends what waits, for at most the time-out of the collector."""
+    """Send the waiting spans, for at most the time-out of the collector."""
     if _Process.made is not None:
         _Process.made.close()
 
 
 class Tracing:
-    """Begins spans. The caller ends each one."""
+    """A factory of spans. The caller ends each span."""
 
     def __init__(self, provider: TracerProvider) -> None:
         from opentelemetry.trace import SpanKind as Kind  # noqa: PLC0415 - the extra
@@ -80,11 +93,20 @@ class Tracing:
         }  # fmt: skip
 
     def after(self, name: str, kind: str, carried: Mapping[str, str], about: Attributes) -> Span:
-        """A span whose parent came with a message: ``carried`` has its ``traceparent`` and ``tracestate``.
-        What cannot be read is as if nothing had come (W3C Trace Context 4.3)."""
+        """Start a span whose parent was sent with a message.
+
+        An unreadable parent is ignored (W3C Trace Context 4.3).
+
+        Args:
+            name: The name of the span.
+            kind: The kind: server, producer, consumer or client.
+            carried: The ``traceparent`` and ``tracestate`` of the message.
+            about: The attributes of the span.
+        """
         return self._begin(name, kind, self._propagator.extract(carried), about)
 
     def below(self, parent: Span, name: str, kind: str, about: Attributes) -> Span:
+        """Start a span whose parent is a span of this process."""
         from opentelemetry.trace import set_span_in_context  # noqa: PLC0415
 
         return self._begin(name, kind, set_span_in_context(parent), about)
@@ -98,8 +120,17 @@ class Tracing:
         carried: Mapping[str, str] = NOTHING,
         began: float | None = None,
     ) -> Span:
-        """A span of several messages, which is linked with one of each and a child of none; ``carried``: of
-        the caller; ``began``: seconds since the epoch, None for now."""
+        """Start a span of several messages, which links to a span of each message.
+
+        Args:
+            name: The name of the span.
+            kind: The kind: server, producer, consumer or client.
+            others: The spans to link to; invalid ones are left out.
+            about: The attributes of the span.
+            carried: The ``traceparent`` and ``tracestate`` of the caller, whose span becomes the
+                parent.
+            began: The start in seconds since the epoch; None for now.
+        """
         from opentelemetry.trace import Link  # noqa: PLC0415
 
         links = [Link(each) for each in others if each.is_valid]
@@ -110,7 +141,9 @@ class Tracing:
         )
 
     def carried(self, headers: Mapping[str, str]) -> SpanContext:
-        """What came with a message, to be linked with; not valid where that cannot be read."""
+        """Return the span that was sent with a message, for links; an invalid one if it cannot be
+        read.
+        """
         from opentelemetry.trace import get_current_span  # noqa: PLC0415
 
         return get_current_span(self._propagator.extract(headers)).get_span_context()
@@ -123,18 +156,25 @@ class Tracing:
 
 
 def traceparent(span: Span) -> bytes:
-    """As the header has it; also of a trace that is not sampled, so that nobody behind us begins another."""
+    """Return the value of the header ``traceparent`` for a span.
+
+    A trace that is not sampled is sent too, so that the receiver does not start another trace.
+    """
     context = span.get_span_context()
     return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
 
 
 def messaging_system(kind: str) -> str:
-    """``messaging.system`` of a kind of broker. The embedded log has no name there but its own."""
+    """Return ``messaging.system`` for a kind of broker. The conventions have no name for the
+    embedded log.
+    """
     return "skybridge" if kind == "embedded" else kind
 
 
 def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
-    """What stands beside an event in its record, as ``Tracing`` takes it."""
+    """Return the ``traceparent`` and ``tracestate`` among the headers of a record, in
+    lower case.
+    """
     found: dict[str, str] = {}
     for name, value in headers:
         if len(name) in _LENGTHS and value is not None and name.lower() in _CARRIED:
@@ -143,6 +183,7 @@ def carried_by(headers: Sequence[tuple[str, bytes | None]]) -> dict[str, str]:
 
 
 def failed(span: Span, code: str) -> None:
+    """Mark a span as failed with this error code."""
     from opentelemetry.trace import StatusCode  # noqa: PLC0415
 
     span.set_attribute("error.type", code)
@@ -150,7 +191,9 @@ def failed(span: Span, code: str) -> None:
 
 
 def about_event(attributes: Mapping[str, str]) -> dict[str, str | int]:
-    """The semantic conventions of CloudEvents. No subject: it may name a person."""
+    """Return the span attributes of an event by the CloudEvents conventions, without the subject,
+    which may name a person.
+    """
     names = {
         "id": "cloudevents.event_id",
         "source": "cloudevents.event_source",
@@ -169,7 +212,7 @@ def _provider(settings: TraceSettings) -> TracerProvider:
     from opentelemetry.sdk.trace.sampling import ParentBased  # noqa: PLC0415
 
     from app.telemetry.otlp import exporter_of  # noqa: PLC0415 - the extra
-    from app.telemetry.sampling import AsItsLinks  # noqa: PLC0415
+    from app.telemetry.sampling import LinkSampler  # noqa: PLC0415
 
     resource = Resource.create(
         {
@@ -179,8 +222,8 @@ def _provider(settings: TraceSettings) -> TracerProvider:
         }
     )
     provider = Provider(
-        sampler=ParentBased(AsItsLinks(settings.sample)), resource=resource
-    )  # ends with the process, and sends what waits then
+        sampler=ParentBased(LinkSampler(settings.sample)), resource=resource
+    )  # at the end of the process it sends the waiting spans
     exporter = exporter_of(settings.endpoint, settings.headers, settings.timeout)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1_000))
     return provider

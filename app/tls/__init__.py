@@ -1,9 +1,10 @@
-"""TLS from PEM files: what is made of them is made whole, tried, and then swapped.
+"""TLS from PEM files: an object is rebuilt from all files, checked, and then swapped in.
 
-faults   what is wrong with a certificate, a key or a bundle of authorities, for ``check`` and for errors
-tried    the context that is in use, and the next one when its files change; none is changed in place
-regular  regular files, and copies of them; pipes and devices are refused
-copies   copies of tried files, for libraries that read files themselves
+- ``faults``: Faults of a certificate, a key or a bundle of authorities, for ``check`` and for
+  errors.
+- ``tried``: The context in use, replaced when its files change; no context is changed in place.
+- ``regular``: Regular files and copies of them; pipes and devices are refused.
+- ``copies``: Copies of valid files, for libraries that read files themselves.
 """
 
 from app.tls.copies import Copies

@@ -1,8 +1,9 @@
-"""Copies of PEM files that were tried, for libraries that read files themselves.
+"""Copies of valid PEM files, for libraries that read files themselves.
 
-Pulsar's client, libpq and requests read certificate and key at each connection. From the operator's files they
-would take halves of two pairs, or ask the terminal for the pass phrase of a key that was encrypted meanwhile.
-A copy is in memory where the system can do that, so that no key is written to a disk.
+Pulsar's client, libpq and requests read certificate and key at each connection. From the operator's
+files they could read a certificate and a key that do not match during a replacement. They could
+also ask for a pass phrase at the terminal. A copy is in memory if the system supports that, so that
+no key is written to a disk.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from app.tls.regular import copy_of
 
 
 class Copies:
-    """``pems`` names copies of the files of ``original``, which lasts as long as this object. Raises OSError for files
-    that OpenSSL refuses."""
+    """Copies of PEM files, whose paths are in ``pems``. The copies exist as long as this object."""
 
     def __init__(self, original: Pems) -> None:
+        """Copy the files. Raise OSError if OpenSSL refuses them."""
         copies = {
             part: copy_of(path)
             for part in ("cert", "key", "ca")

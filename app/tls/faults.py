@@ -1,7 +1,7 @@
-"""What is wrong with PEM files, in the words of an operator.
+"""Faults of PEM files, in words for an operator.
 
-OpenSSL decides whether files can be used: ``load`` raises where it refuses them. Only then, and for ``check``,
-``faults_of`` reads them with ``cryptography``, which knows why.
+OpenSSL decides whether files can be used: ``load`` raises if it refuses them. Only then, and for
+``check``, ``faults_of`` reads the files with ``cryptography``, which can name the cause.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ _READABLE = "let the user of Skybridge read it"
 class Pems(msgspec.Struct, frozen=True, kw_only=True):
     """The PEM files that one setting names.
 
-    ``setting``   names them in messages: ``brokers.main.security.tls``.
-    ``cert``      the chain of our certificate, leaf first; ``key`` may be in the same file.
-    ``ca``        the authorities to trust; ``ca_part`` is what the setting calls them.
-    ``signs``     whether peers prove themselves with certificates that these authorities signed: a file without any
-                  authority is refused then.
-    ``password``  of the key, for settings that have one; "" for all others: an encrypted key is refused.
+    Attributes:
+        setting: The name of the setting in messages, such as ``brokers.main.security.tls``.
+        cert: The chain of the own certificate, leaf first.
+        key: The private key; None if it is in the file ``cert``.
+        ca: The authorities to trust.
+        cert_part: The setting's name for ``cert``; the next two are the names for ``key`` and
+            ``ca``.
+        signs: Whether peers need certificates signed by these authorities. A file without an
+            authority is then refused.
+        password: The pass phrase of the key. If it is empty, an encrypted key is refused.
     """
 
     setting: str
@@ -54,8 +58,12 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Load the files into a new context. Raises OSError, ssl.SSLError among them. OpenSSL never asks a terminal
-        for a pass phrase, because it always gets a callback."""
+        """Load the files into a new context. OpenSSL never asks for a pass phrase at a terminal,
+        because it gets a callback.
+
+        Raises:
+            OSError: The files cannot be read or are refused (ssl.SSLError).
+        """
         self.load_pair(context)
         if self.ca is not None:
             authorities = copy_of(self.ca)
@@ -64,14 +72,14 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
                 raise OSError(_NO_AUTHORITY)
 
     def load_pair(self, context: ssl.SSLContext) -> None:
-        """As ``load``, without the authorities."""
+        """Load certificate and key into a context, as ``load`` does, without the authorities."""
         if self.cert is not None:
             cert = copy_of(self.cert)
             key = cert if self.key is None else copy_of(self.key)
             context.load_cert_chain(cert.path, key.path, password=self._pass_phrase)
 
     def refusal(self, error: OSError) -> SetupError:
-        """Return ``error`` in an operator's words: setting, file, what is wrong, cure."""
+        """Return ``error`` in words for an operator: setting, file, fault, cure."""
         for fault in faults_of(self):
             if fault.fatal:
                 return SetupError(
@@ -84,14 +92,16 @@ class Pems(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _pass_phrase(self) -> str:
-        """OpenSSL asks this callback, and only for a key that is encrypted."""
+        """Return the pass phrase. OpenSSL calls this only for an encrypted key."""
         if not self.password:
             raise OSError("the key is encrypted")
         return self.password
 
 
 class PemFault(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing wrong with one file. ``fatal``: TLS cannot be set up; otherwise it can, and a peer may refuse it."""
+    """A fault of one PEM file. A fatal fault prevents TLS; otherwise a peer may refuse the
+    certificate.
+    """
 
     part: str
     message: str
@@ -100,7 +110,7 @@ class PemFault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def faults_of(pems: Pems, now: dt.datetime | None = None) -> list[PemFault]:
-    """Return the faults of the files; a fatal one only where OpenSSL refuses them."""
+    """Return the faults of the files. A fault is fatal only if OpenSSL refuses the files."""
     unreadable = list(_unreadable(pems))
     if unreadable:
         return unreadable
@@ -212,12 +222,12 @@ def _stranger(
 
 
 def _doubts(pems: Pems, now: dt.datetime) -> Iterator[PemFault]:
-    """Yield what OpenSSL takes and peers may refuse."""
+    """Yield faults that OpenSSL accepts and peers may refuse."""
     for path, part, kind in ((pems.cert, pems.cert_part, ""), (pems.ca, pems.ca_part, "ca")):
         if path is None:
             continue
         chain = _certificates(path)
-        if kind == "ca":  # one authority that is over does no harm beside another
+        if kind == "ca":  # an expired authority does no harm if another is valid
             chain = [] if any(_is_valid(each, now) for each in chain) else chain[:1]
         for number, each in enumerate(chain, start=1):
             yield from _of_time(part, path, number, each, now)
@@ -248,7 +258,9 @@ def _is_valid(found: Certificate, now: dt.datetime) -> bool:
 
 
 def _broken_link(chain: Sequence[Certificate]) -> int:
-    """Return the number of the first certificate that did not sign the one before it; 0 for none."""
+    """Return the number of the first certificate that did not sign the one before it; 0
+    for none.
+    """
     for number, (one, other) in enumerate(itertools.pairwise(chain), start=2):
         if one.issuer != other.subject:
             return number
@@ -281,11 +293,12 @@ def _damaged(part: str, path: Path, kind: str, words: str = "") -> PemFault:
 
 
 def _certificates(path: Path) -> list[Certificate]:
-    """Return the certificates of a file; none where one of them cannot be read."""
+    """Return the certificates of a file; an empty list if one of them cannot be read."""
     return certificates_in(read_regular(path))
 
 
 def certificates_in(content: bytes) -> list[Certificate]:
+    """Return the certificates in PEM content; an empty list if one of them cannot be read."""
     from cryptography import x509  # noqa: PLC0415 - heavy: only for errors, ``check`` and metrics
 
     try:
@@ -295,7 +308,7 @@ def certificates_in(content: bytes) -> list[Certificate]:
 
 
 def _lacks_authority(path: Path) -> bool:
-    """Return True if no certificate of a file may sign others, and none is its own issuer, which verifies itself alone."""
+    """Return True if no certificate in the file is an authority or self-signed."""
     from cryptography.x509 import BasicConstraints, ExtensionNotFound  # noqa: PLC0415 - as above
 
     def signs(found: Certificate) -> bool:

@@ -1,7 +1,7 @@
-"""Regular files, read without a wait for anybody, and copies of them for libraries that open files by name.
+"""Read regular files without blocking, and copy them for libraries that open files by name.
 
-A path may lead to a pipe, a device or a socket. To open a pipe waits until somebody writes to it, which would stop
-the whole process, and what is read from it is gone. So such a path is refused, as a file that does not exist is.
+A path may lead to a pipe, a device or a socket. Opening a pipe waits for a writer, which would stop
+the whole process, and data read from a pipe is gone. So such a path is refused like a missing file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,19 @@ LARGEST = 64 << 20  # bytes
 
 
 class NotRegular(OSError):
-    """The path leads to a pipe, a device or a socket."""
+    """The error of a path that leads to a pipe, a device or a socket."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(errno.EINVAL, "it is not a regular file", str(path))
 
 
 def read_regular(path: str | Path) -> bytes:
-    """Return the content of a regular file. Raises OSError: NotRegular for a pipe or a device, EFBIG beyond 64 MiB."""
+    """Return the content of a regular file.
+
+    Raises:
+        NotRegular: The path leads to a pipe, a device or a socket.
+        OSError: The file cannot be read, or has more than 64 MiB (EFBIG).
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -48,12 +53,12 @@ def read_regular(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """Return the text of a regular file in UTF-8, as ``open`` reads it: each line ends in a line feed."""
+    """Return the text of a regular file in UTF-8, with line feeds as line ends."""
     return io.TextIOWrapper(io.BytesIO(read_regular(path)), "utf-8").read()
 
 
 class _Memory:
-    """A file of this process alone, without a place in any folder."""
+    """A file in memory, open in this process alone and in no folder."""
 
     def __init__(self, content: bytes) -> None:
         descriptor = os.memfd_create("skybridge-pem", os.MFD_CLOEXEC)
@@ -65,16 +70,18 @@ class _Memory:
 
 
 class _Temporary:
-    """The same as a temporary file, which its owner alone may read."""
+    """A temporary file that only its owner may read, for systems without files in memory."""
 
     def __init__(self, content: bytes) -> None:
-        self._file = tempfile.NamedTemporaryFile(prefix="skybridge-")  # noqa: SIM115 - it lasts as long as this
+        self._file = tempfile.NamedTemporaryFile(prefix="skybridge-")  # noqa: SIM115 - the file must exist as long as this object
         self._file.write(content)
         self._file.flush()
         self.path = Path(self._file.name)
 
 
 def copy_of(path: Path) -> _Memory | _Temporary:
-    """Return a copy of a regular file, which lasts as long as the object. Raises OSError as ``read_regular`` does."""
+    """Return a copy of a regular file, which exists as long as the returned object. Raise OSError
+    as ``read_regular`` does.
+    """
     content = read_regular(path)
     return _Memory(content) if hasattr(os, "memfd_create") else _Temporary(content)

@@ -1,9 +1,9 @@
-"""What was made of PEM files, and is in use until the next make of them has been tried.
+"""Reload objects built from PEM files when the files change, and only if the new files are valid.
 
-A file is replaced by others, at any moment and not always at once: a certificate before its key, half of a
-bundle. So whatever is made of the files is made new and whole, and takes the place of the old one only when
-OpenSSL has accepted it. No context is ever changed while it is in use, which would also leave the sessions that
-clients resume (RFC 5077, RFC 8446 2.2) under rules that are no longer in force.
+An operator may replace the files at any moment and one after another: a certificate before its key,
+half of a bundle. So an object is rebuilt from all files, and replaces the old one only when
+OpenSSL has accepted it. A context in use is never changed. Otherwise clients could resume sessions
+(RFC 5077, RFC 8446 2.2) that began under old rules.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from app.tls.regular import copy_of, read_regular
 
 T = TypeVar("T")
 
-RETRY = 5.0  # seconds until unchanged files that were refused are tried again: a right to read shows in no mark
-_READS = 3  # of files that change while they are read
+RETRY = 5.0  # seconds until refused files are tried again unchanged: marks do not show permissions
+_READS = 3  # attempts to read files that change meanwhile
 
 _log = logging.getLogger(__name__)
 
@@ -35,10 +35,19 @@ _in_use: WeakValueDictionary[tuple[str, Path], Tried[Any]] = WeakValueDictionary
 
 
 class Tried(Generic[T]):
-    """``current`` is what ``make`` made of the files when they could last be used. ``generation`` grows with each
-    swap. Raises SetupError where the files cannot be used at the start."""
+    """A holder of an object built from PEM files, rebuilt when the files change.
+
+    Attributes:
+        current: The object built from the last valid files.
+        generation: A number that grows with each replacement.
+    """
 
     def __init__(self, pems: Pems, make: Callable[[], T]) -> None:
+        """Build the object with ``make``.
+
+        Raises:
+            SetupError: The files cannot be used.
+        """
         self._pems = pems
         self._make = make
         self._lock = threading.Lock()
@@ -55,15 +64,18 @@ class Tried(Generic[T]):
             _in_use[pems.setting, pems.cert] = self
 
     def look(self) -> bool:
-        """Swap if the files have changed and can be used; otherwise the old make stays in use, and the log says why.
-        Returns whether it swapped. May be called from any thread."""
+        """Rebuild the object if the files have changed, and return True if it was replaced. Any
+        thread may call this.
+
+        If the new files cannot be used, the old object stays in use and the cause is logged.
+        """
         marks = self._marks()
         if marks == self._seen:
             return False
         if marks == self._refused and time.monotonic() < self._again:
             return False
         if not self._lock.acquire(blocking=False):
-            return False  # another thread looks
+            return False  # another thread is checking
         try:
             return self._swap(marks)
         finally:
@@ -71,7 +83,9 @@ class Tried(Generic[T]):
 
     @property
     def end(self) -> float | None:
-        """When the chain in use ends, in seconds since the epoch; None if it cannot be read."""
+        """Return the expiry time of the chain in use, in seconds since the epoch; None if it cannot
+        be read.
+        """
         if self._end is None:
             ends = [each.not_valid_after_utc.timestamp() for each in certificates_in(self._chain)]
             self._end = min(ends, default=None)
@@ -82,7 +96,7 @@ class Tried(Generic[T]):
             seen, chain, made = self._whole()
         except OSError as error:
             self._refused, self._again = marks, time.monotonic() + RETRY
-            self._tell(error)
+            self._log_refusal(error)
             return False
         self._seen, self._chain, self.current = seen, chain, made
         self._refused, self._words, self._end = None, "", None
@@ -90,38 +104,46 @@ class Tried(Generic[T]):
         _log.info("%s: certificate reloaded", self._pems.setting)
         return True
 
-    def _tell(self, error: OSError) -> None:
+    def _log_refusal(self, error: OSError) -> None:
         words = str(self._pems.refusal(error))
         if words != self._words:
             self._words = words
-            _log.error("certificates stay as they were, the old one stays in use: %s", words)
+            _log.error("certificates are not reloaded, the old ones stay in use: %s", words)
 
     def _whole(self) -> tuple[Marks, bytes, T]:
-        """Make it of files that stood still meanwhile, so that it is of one state of them."""
+        """Build the object from files that did not change meanwhile, so that it has one state of
+        all files.
+        """
         for left in reversed(range(_READS)):
             marks = self._marks()
             made = self._make()
             chain = b"" if self._pems.cert is None else read_regular(self._pems.cert)
             if marks == self._marks() or not left:
                 return marks, chain, made
-        raise AssertionError("it is tried at least once")
+        raise AssertionError("the loop runs at least once")
 
     def _marks(self) -> Marks:
         return tuple(map(mark_of, self._pems.files))
 
 
 def mark_of(file: str | Path) -> tuple[int, int, int] | None:
-    """Return what changes with the file, also when it is replaced through a symbolic link; None for no file. Take it
-    before the file is read: a change meanwhile must show at the next look."""
+    """Return a value that changes with the file, even if a symbolic link is redirected; None if
+    there is no file.
+
+    Call this before reading the file, so that a change during the reading is found by the next
+    call.
+    """
     try:
-        found = os.stat(file)  # noqa: PTH116 - asked at every second attempt or so
+        found = os.stat(file)  # noqa: PTH116 - called for almost every attempt, so it must be fast
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def end_in_use(setting: str, cert: Path) -> float | None:
-    """Return when the certificate ends that this process uses under a setting; None where it uses none."""
+    """Return the expiry time of the certificate that this process uses under a setting; None if it
+    uses none.
+    """
     tried = _in_use.get((setting, cert))
     if tried is None:
         return None
@@ -130,23 +152,33 @@ def end_in_use(setting: str, cert: Path) -> float | None:
 
 
 class ClientContext(ssl.SSLContext):
-    """A client's context for libraries that keep the context they were given: each handshake is made with the
-    files as they were tried last. Connections that are open keep theirs."""
+    """A client's context for libraries that keep their context. Each handshake uses the last valid
+    files.
+
+    Open connections are not affected by a change.
+    """
 
     def __new__(cls, pems: Pems, *, verify_host: bool = True) -> Self:  # noqa: ARG004 - for __init__
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, pems: Pems, *, verify_host: bool = True) -> None:
-        """Raises SetupError for files that cannot be used."""
-        self.check_hostname = verify_host  # for libraries that look; handshakes are made below
+        """Build the context.
+
+        Raises:
+            SetupError: The files cannot be used.
+        """
+        self.check_hostname = (
+            verify_host  # for libraries that read it; handshakes use the inner context
+        )
         self._tried = Tried(pems, partial(_client, pems, verify_host=verify_host))
 
     @property
     def generation(self) -> int:
-        """Another number after each swap."""
+        """Return a number that changes with each replacement of the files."""
         return self._tried.generation
 
     def look(self) -> None:
+        """Rebuild the context if the files have changed."""
         self._tried.look()
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
@@ -168,8 +200,16 @@ def _client(pems: Pems, *, verify_host: bool) -> ssl.SSLContext:
 
 
 def server_context(pems: Pems, *, demands_client: bool) -> ssl.SSLContext:
-    """Return the context of a listener. It has sessions of its own: none that began under other files, or another
-    demand, can be resumed in it, which would let a client in without a look at its certificate."""
+    """Return the context of a listener, with sessions of its own.
+
+    A session that began under other files or other demands cannot be resumed in it. Otherwise a
+    client could connect without a check of its certificate.
+
+    Args:
+        pems: The certificate, the key and the authorities.
+        demands_client: Whether each client must have a certificate; without it a certificate is
+            optional.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

@@ -107,7 +107,7 @@ def ways(
         apart = Lake(lake.catalog, "apart", lake.buckets)
         tables.make(spark, apart)
         records = source.records(spark, place, [topic]).select(*raw.COLUMNS)
-        events, _ = derive.decoded(spark, apart, raw.Records(records))
+        events, _ = derive.write_decoded(spark, apart, raw.RangeRecords(records))
         commit.append(spark, apart.table(tables.EVENTS_TABLE), events, {})
 
     def archive(stages: Stages) -> None:

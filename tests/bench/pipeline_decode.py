@@ -50,8 +50,8 @@ def bindings(raw: DataFrame) -> DataFrame:
 
 def _row_by_row(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        columns = exact.arrays(exact.judged_rows(batch), exact.JUDGED)
-        yield type(batch).from_arrays(columns, schema=exact.JUDGED)
+        columns = exact.arrays(exact.decode_rows(batch), exact.DECODED_ROW_SCHEMA)
+        yield type(batch).from_arrays(columns, schema=exact.DECODED_ROW_SCHEMA)
 
 
 SCAN, IDENTITY, BY_COLUMN, BY_ROW = "scan", "identity", "by column", "row by row"

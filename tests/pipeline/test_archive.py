@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer
 from app.errors import SetupError
 from app.pipeline import erase, history, maintain, tables
 from app.pipeline.archive import run
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.settings import Lake
 from lake_events import Sent, make_topic, produce
 from lake_house import counted, lake_in, plan_for, session_of
@@ -130,7 +130,7 @@ def test_a_second_run_finds_nothing_to_do(archived: Filled) -> None:
 @pytest.mark.usefixtures("spark")
 def test_a_second_archive_of_a_lake_is_refused_by_name(archived: Filled) -> None:
     with (
-        alone(archived.session, archived.lake),
+        holding_lock(archived.session, archived.lake),
         pytest.raises(SetupError, match=r"is being written by process \d+ on"),
     ):
         archived.again()
@@ -140,7 +140,7 @@ def test_a_second_archive_of_a_lake_is_refused_by_name(archived: Filled) -> None
 def test_upkeep_and_erasure_refuse_each_other(archived: Filled) -> None:
     """Erasure removes every file that no snapshot names: a compaction's too, before it commits."""
     session, lake, now = archived.session, archived.lake, datetime.now(UTC)
-    with alone(session, lake, "upkeep"):
+    with holding_lock(session, lake, "upkeep"):
         with pytest.raises(SetupError, match="is being written by"):
             list(maintain.maintain(session, lake, maintain.Kept(), now=now))
         with pytest.raises(SetupError, match="is being written by"):
@@ -154,7 +154,7 @@ def test_a_lake_of_another_format_is_refused_with_the_cure(tmp_path: Path) -> No
     tables.make(session, lake)
     table = lake.table("events")
     session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{tables.FORMAT_PROPERTY}' = '99')")
-    with pytest.raises(SetupError, match="has format 99, known here is 1") as refused:
+    with pytest.raises(SetupError, match="has format 99, but this Skybridge supports 1") as refused:
         tables.make(session, lake)
     assert "use the Skybridge that wrote it" in refused.value.cure
 
@@ -189,7 +189,7 @@ def test_a_batch_that_a_kill_left_behind_is_told_by_its_rows(
     """
     house = filled(tmp_path, kafka, 200)
     table = house.lake.table("events_raw")
-    before = history.newest(house.session, table)
+    before = history.newest_snapshot(house.session, table)
     assert before is not None
     sent = produce(kafka, house.topic, 100, seed=4)
     house.again()
@@ -253,7 +253,7 @@ def test_upkeep_and_erasure_leave_an_archive_that_goes_on(kafka: str, tmp_path: 
     assert holding(tmp_path, secret) == []
     assert house.again() == run.Outcome(0, 0, 0, 0), "and nothing of it comes back"
     assert produce(kafka, house.topic, 50, seed=9).records == house.again().copied
-    assert history.newest(house.session, house.lake.table("events")) is not None
+    assert history.newest_snapshot(house.session, house.lake.table("events")) is not None
 
 
 CUT = 15

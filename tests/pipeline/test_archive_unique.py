@@ -15,8 +15,8 @@ from app.bindings.record import Record
 from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import known, progress, raw, unique
-from app.pipeline.archive.derive import Derived, derive, pending, pieces
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.derive import Derived, derive, pending, split_by_records
+from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.run import ignore
 from app.pipeline.settings import Lake
 from lake_house import counted, lake_in, session_of
@@ -44,7 +44,7 @@ class House:
         self.session: SparkSession = session_of(self.lake)
         tables.make(self.session, self.lake)
         self.next = 0
-        self.known = Known()
+        self.known = IdentityCache()
 
     def stored(self, *records: tuple[float, Record]) -> None:
         """One file more: moments after the begin, and records."""
@@ -56,7 +56,7 @@ class House:
         """What is pending, as the archive does it."""
         whole = pending(self.session, self.lake)
         found = Derived()
-        for piece in pieces(self.session, self.lake, whole, most):
+        for piece in split_by_records(self.session, self.lake, whole, most):
             found += derive(self.session, self.lake, piece, ignore, self.known)
         return found
 
@@ -65,7 +65,7 @@ class House:
             if moment == "events committed":
                 raise Killed
 
-        [piece] = pieces(self.session, self.lake, pending(self.session, self.lake), 1_000)
+        [piece] = split_by_records(self.session, self.lake, pending(self.session, self.lake), 1_000)
         with pytest.raises(Killed):
             derive(self.session, self.lake, piece, die, self.known)
 
@@ -134,7 +134,7 @@ def test_many_duplicates_leave_what_a_plain_loop_leaves(
     expected: dict[tuple[str, str], int] = {}
     for names, larger in ((400, 4), (60, 4), (5_000, 0)):
         monkeypatch.setattr(known, "LARGER", larger)
-        house.known = house.known if larger else Known()
+        house.known = house.known if larger else IdentityCache()
         records = list(shuffled(chance, 120, names))
         arriving: dict[tuple[str, str], tuple[float, int]] = {}
         for offset, (at, record) in enumerate(records, house.next):
@@ -242,7 +242,7 @@ def test_rows_are_written_by_the_tasks_that_decoded_them(house: House) -> None:
         context.setJobGroup(moment, moment)
         found[moment] = []
 
-    [piece] = pieces(house.session, house.lake, pending(house.session, house.lake), 1_000)
+    [piece] = split_by_records(house.session, house.lake, pending(house.session, house.lake), 1_000)
     assert derive(house.session, house.lake, piece, named, house.known).duplicates == 10
     tracker = context.statusTracker()
     for moment, stages in found.items():

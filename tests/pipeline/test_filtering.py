@@ -14,8 +14,8 @@ from app.bindings import kafka as binding
 from app.filters.dialects import compile_filters
 from app.filters.model import Filter
 from app.pipeline.decode import decoded
-from app.pipeline.decode.judged import judge
-from app.pipeline.filtering import named, where
+from app.pipeline.decode.judged import decode_row
+from app.pipeline.filtering import filter_inputs, passing_rows
 from decode_asking import frame
 from reroute_making import made
 
@@ -41,10 +41,10 @@ def test_rows_are_chosen_as_a_subscription_chooses_events(
     due = [
         n
         for n, record in enumerate(records)
-        if judge(record).verdict is None and wants(binding.decode(record).event)
+        if decode_row(record).verdict is None and wants(binding.decode(record).event)
     ]
     assert 30 < len(due) < 200
     events = decoded(frame(spark, tmp_path, records)).where("verdict IS NULL")
-    narrow = events.select("offset", *named(FILTERS).columns())
-    rows = where(narrow, FILTERS).select(f.col("offset").alias("n")).collect()
+    narrow = events.select("offset", *filter_inputs(FILTERS).columns())
+    rows = passing_rows(narrow, FILTERS).select(f.col("offset").alias("n")).collect()
     assert [row["n"] for row in rows] == due

@@ -20,7 +20,7 @@ from app.features.lake.settings import archived_place, archived_topics
 from app.pipeline import source, tables
 from app.pipeline.archive import run
 from app.pipeline.archive.stream import Plan
-from app.pipeline.pulsar.reading import MessageId, message_id, offset_of
+from app.pipeline.pulsar.reading import MessageIdParts, message_id, offset_of
 from app.pipeline.pulsar_options import Options
 from app.pipeline.settings import PulsarPlace
 from lake_house import lake_in, session_of
@@ -127,7 +127,7 @@ def test_an_offset_is_a_message_id() -> None:
     ]
     numbers = [offset_of(*each) for each in ids]
     assert numbers == sorted(set(numbers)) == [Position(*each).offset for each in ids]
-    assert [message_id(number) for number in numbers] == [MessageId(*each) for each in ids]
+    assert [message_id(number) for number in numbers] == [MessageIdParts(*each) for each in ids]
     for too_far in ((0, 2**20, -1), (0, 0, 4095), (2**31, 0, -1)):
         with pytest.raises(OverflowError, match="has no number"):
             offset_of(*too_far)
@@ -147,21 +147,21 @@ def test_workers_import_little() -> None:
 
 
 def test_options_that_are_wrong_are_told() -> None:
-    from app.pipeline.pulsar_options import offsets_of, options_of
+    from app.pipeline.pulsar_options import parse_offsets, parse_options
 
     with pytest.raises(ValueError, match=r"option broker is .rabbitmq.*mirrored"):
-        options_of({"broker": "rabbitmq"})
+        parse_options({"broker": "rabbitmq"})
     with pytest.raises(
         ValueError, match="the options of this source: service_url, admin_url, topics"
     ):
-        options_of({"broker": "pulsar", "service_url": "pulsar://x"})
+        parse_options({"broker": "pulsar", "service_url": "pulsar://x"})
     with pytest.raises(ValueError, match="topics that are not read: persistent://public/default/b"):
-        offsets_of('{"b": {"0": 1}}', ["persistent://public/default/a"], "public/default")
+        parse_offsets('{"b": {"0": 1}}', ["persistent://public/default/a"], "public/default")
 
 
 def test_security_of_the_configuration_reaches_the_source(tmp_path: Path) -> None:
     """Through Spark's options, which are texts, and back."""
-    from app.pipeline.pulsar_options import given, options_of
+    from app.pipeline.pulsar_options import as_spark_options, parse_options
 
     files = {name: str(tmp_path / name) for name in ("ca", "cert", "key")}
     secure = {
@@ -174,7 +174,7 @@ def test_security_of_the_configuration_reaches_the_source(tmp_path: Path) -> Non
     assert isinstance(place, PulsarPlace)
     topics = archived_topics(config, "main")
     assert topics == ("persistent://shop/eu/orders",)
-    found = options_of(given(place.cluster, topics, startingOffsets="latest"))
+    found = parse_options(as_spark_options(place.cluster, topics, startingOffsets="latest"))
     assert found.full_topics() == list(topics)
     assert (found.name, found.token, found.tls_verify_host) == ("main", "t0ken", False)
     assert (found.tls_ca, found.tls_certificate, found.tls_key) == tuple(files.values())

@@ -23,8 +23,8 @@ from app.cli.pipeline.query import OutputFormat, _tell
 from app.errors import SetupError
 from app.pipeline.query import duck
 from app.pipeline.query.answer import Answer
-from app.pipeline.query.opening import opened
-from app.pipeline.query.scan import Rows
+from app.pipeline.query.opening import open_table
+from app.pipeline.query.scan import LakeDataset
 from app.pipeline.query.spark import ask as ask_spark
 from app.pipeline.settings import Catalog, Lake
 from pages import CHECKOUT, blocks
@@ -95,10 +95,10 @@ def test_conditions_that_skip_files_and_rows_find_what_is_found_without(
     import duckdb
 
     chance = random.Random(count)
-    whole = Rows(opened(small_lake.lake, "events")).scanner().to_table()
+    whole = LakeDataset(open_table(small_lake.lake, "events")).scanner().to_table()
     assert whole.num_rows == small_lake.account.events
     found = 0
-    events = Rows(opened(small_lake.lake, "events"))
+    events = LakeDataset(open_table(small_lake.lake, "events"))
     with duckdb.connect() as memory, duck.connected({"events": events}) as lake:
         memory.execute("SET TimeZone = 'UTC'")
         memory.register("events", whole)
@@ -193,7 +193,7 @@ def test_hostile_sql_sees_no_file_no_setting_and_no_variable(
     leaked = pa.table({"secret": [1]})
     (tmp_path / "secret").write_text("a,b\n1,2\n")
     for sql in HOSTILE:
-        with pytest.raises(SetupError, match="DuckDB does not take this SQL"):
+        with pytest.raises(SetupError, match="DuckDB refused this SQL"):
             ask(small_lake, sql.format(folder=tmp_path))
             pytest.fail(f"it was not refused: {sql}")
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]
@@ -232,16 +232,16 @@ def test_a_column_that_nobody_names_is_not_read(small_lake: Made) -> None:
         "SELECT r.key FROM (SELECT * FROM events_raw) r WHERE r.topic LIKE 'ord%'": {"key", "topic"},
     }  # fmt: skip
     for sql, columns in asked.items():
-        rows = duck.rows_of(small_lake.lake, sql)
+        rows = duck.datasets_of(small_lake.lake, sql)
         assert rows.keys() == {"events_raw"}  # a table that is not named is not opened
-        duck.answered(rows, sql, limit=0)
+        duck.answer_from(rows, sql, limit=0)
         [[*scanned]] = rows["events_raw"].asked
         assert set(scanned) <= columns, sql
 
 
 def test_files_outside_a_condition_are_not_opened(small_lake: Made) -> None:
     """By the bounds that Iceberg keeps: two buckets have two ranges of identities."""
-    rows = Rows(opened(small_lake.lake, "events"))
+    rows = LakeDataset(open_table(small_lake.lake, "events"))
     assert len(rows.files()) > 1
     assert rows.files(pc.field("record_time") < pa.scalar(BEGIN)) == []
     assert rows.files(pc.field("type") == ORDER) == rows.files()
@@ -260,7 +260,7 @@ def test_rows_that_were_deleted_and_columns_that_came_later_are_as_spark_has_the
     act(f"ALTER TABLE {events} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
     act(f"DELETE FROM {events} WHERE source = '/shop/1'")
     alike(lake)
-    assert any(task.delete_files for task in Rows(opened(lake.lake, "events")).files())
+    assert any(task.delete_files for task in LakeDataset(open_table(lake.lake, "events")).files())
     gone = ask(lake, "SELECT count(*) FROM events WHERE source = '/shop/1'")
     assert gone.rows == [(0,)]
     act(f"ALTER TABLE {events} ADD COLUMN later STRING FIRST")
@@ -293,18 +293,18 @@ def test_a_catalog_of_files_is_read_from_its_newest_version_on(
     small_lake: Made, tmp_path: Path
 ) -> None:
     """The hint is written after the metadata: it may be one behind, or missing."""
-    table = opened(small_lake.lake, "events")
+    table = open_table(small_lake.lake, "events")
     metadata = Path(table.metadata_location.removeprefix("file:")).read_text()
     place = tmp_path / "skybridge" / "events" / "metadata"
     place.mkdir(parents=True)
     lake = Lake(Catalog("hadoop", "", tmp_path.as_uri()))
     with pytest.raises(SetupError, match=r"there is no table lake\.skybridge\.events"):
-        opened(lake, "events")
+        open_table(lake, "events")
     for hint, version in ((None, 1), ("1", 1), ("1", 2), ("2", 2)):
         (place / f"v{version}.metadata.json").write_text(metadata)
         if hint is not None:
             (place / "version-hint.text").write_text(hint)
-        assert opened(lake, "events").metadata_location.endswith(f"/v{version}.metadata.json")
+        assert open_table(lake, "events").metadata_location.endswith(f"/v{version}.metadata.json")
     count = duck.ask(lake, "SELECT count(*) FROM events", limit=0)
     assert count.rows == [(small_lake.account.events,)]
 
@@ -314,13 +314,13 @@ def test_a_catalog_in_postgresql_is_read(small_lake: Made, postgres: str) -> Non
     """As Java's driver is told of it."""
     import psycopg
 
-    place = opened(small_lake.lake, "events").metadata_location
+    place = open_table(small_lake.lake, "events").metadata_location
     dsn = fresh_database(postgres)
     server, _, schema = dsn.partition("?options=-csearch_path%3D")
     uri = f"jdbc:{server}?currentSchema={schema}"
     lake = Lake(Catalog("jdbc", uri, small_lake.lake.catalog.warehouse))
     with pytest.raises(SetupError, match="there is no table"):
-        opened(lake, "events")
+        open_table(lake, "events")
     with psycopg.connect(dsn) as connection:
         connection.execute(
             "CREATE TABLE iceberg_tables (catalog_name text, table_namespace text, table_name text,"
@@ -346,7 +346,7 @@ def test_a_catalog_that_is_not_read_names_the_engine_that_reads_it(
     catalog: Catalog, why: str
 ) -> None:
     with pytest.raises(SetupError, match=why) as refusal:
-        opened(Lake(catalog), "events")
+        open_table(Lake(catalog), "events")
     assert "--engine spark" in refusal.value.cure
 
 

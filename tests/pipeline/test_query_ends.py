@@ -19,8 +19,8 @@ from typing import IO, Any, NamedTuple
 import pytest
 
 from app.pipeline.query import duck
-from app.pipeline.query.opening import opened
-from app.pipeline.query.scan import Rows
+from app.pipeline.query.opening import open_table
+from app.pipeline.query.scan import LakeDataset
 from app.pipeline.settings import Lake
 from plain_lake import FILE, fill
 
@@ -85,7 +85,7 @@ def test_a_short_query_reads_no_file_that_it_does_not_need(
     plain: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing reads ahead, and every file is closed when the answer is there."""
-    rows = Rows(opened(plain.lake, "events"))
+    rows = LakeDataset(open_table(plain.lake, "events"))
     assert len(rows.files()) == FILES
     files: list[IO[bytes]] = []
     begin = rows.table.io.new_input
@@ -102,7 +102,7 @@ def test_a_short_query_reads_no_file_that_it_does_not_need(
         return found
 
     monkeypatch.setattr(rows.table.io, "new_input", new_input)
-    answer = duck.answered({"events": rows}, "SELECT id FROM events LIMIT 1", limit=1)
+    answer = duck.answer_from({"events": rows}, "SELECT id FROM events LIMIT 1", limit=1)
     assert len(answer.rows) == 1
     assert [file.closed for file in files] == [True]
 

@@ -14,10 +14,10 @@ from app.config.load.loader import load
 from app.errors import SetupError
 from app.pipeline import tables
 from app.pipeline.archive import commit, progress
-from app.pipeline.archive.derive import decoded, pending, ranges
-from app.pipeline.archive.lock import alone
-from app.pipeline.archive.raw import Records
-from app.pipeline.redrive import Redriven, Rule, Wanted, look, redrive
+from app.pipeline.archive.derive import pending, split_by_offsets, write_decoded
+from app.pipeline.archive.lock import holding_lock
+from app.pipeline.archive.raw import RangeRecords
+from app.pipeline.redrive import Redriven, RuleCount, Wanted, look, redrive
 from app.pipeline.settings import Lake
 from lake_house import lake_in, session_of
 from replaying import BEGIN, Row, binary, fill, older, open_topic, rows_of, stored
@@ -36,7 +36,7 @@ def quarantined(
     """Rows of which the decoder of then said that they broke ``rule``; ``known``: events that are there."""
     fill(spark, lake, known)
     ends = {"main": {"t": {0: len(known)}}}
-    events, _ = decoded(spark, lake, Records(spark.table(lake.table(tables.RAW_TABLE))))
+    events, _ = write_decoded(spark, lake, RangeRecords(spark.table(lake.table(tables.RAW_TABLE))))
     commit.append(spark, lake.table(tables.EVENTS_TABLE), events, ends)
     rows = [
         (*row.raw(), "invalid", rule, "as it was judged then", None, BEGIN) for rule, row in rules
@@ -79,8 +79,8 @@ class Killed(BaseException):
 def test_what_decodes_now_goes_on_once_although_it_is_broken_off_between(lake: Any) -> None:
     """Nothing stands in ``finally`` that a SIGKILL would leave undone but the lock, which ends with a process."""
     whole = Redriven(
-        [Rule("bad-time", 3, 3), Rule("bad-id", 1, 1), Rule("missing-attribute", 1, 0),
-         Rule("not-an-event", 1, 0)],
+        [RuleCount("bad-time", 3, 3), RuleCount("bad-id", 1, 1), RuleCount("missing-attribute", 1, 0),
+         RuleCount("not-an-event", 1, 0)],
         taken=4,
     )  # fmt: skip
     assert look(*lake, Wanted()) == whole
@@ -100,14 +100,14 @@ def test_what_decodes_now_goes_on_once_although_it_is_broken_off_between(lake: A
     assert left(*lake) == ["missing-attribute", "not-an-event"]
     assert redrive(*lake, Wanted()).taken == 0
     begun = pending(*lake)
-    assert list(ranges(begun, 1_000)) == [], "the archive is as far as it was"
+    assert list(split_by_offsets(begun, 1_000)) == [], "the archive is as far as it was"
 
 
 def test_a_rule_and_a_number_bound_it_and_an_archive_at_work_refuses_it(lake: Any) -> None:
-    with alone(*lake), pytest.raises(SetupError, match="is being written by"):
+    with holding_lock(*lake), pytest.raises(SetupError, match="is being written by"):
         redrive(*lake, Wanted())
     found = redrive(*lake, Wanted(("bad-time",), 1))
-    assert (found.rules, found.taken, found.events) == ([Rule("bad-time", 3, 3)], 1, 1)
+    assert (found.rules, found.taken, found.events) == ([RuleCount("bad-time", 3, 3)], 1, 1)
     assert ids(*lake) == ["1", "there"], "the oldest goes first"
     assert left(*lake).count("bad-time") == 2
 

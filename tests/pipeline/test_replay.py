@@ -32,7 +32,7 @@ from app.pipeline import source, tables
 from app.pipeline.replay.choice import Choice
 from app.pipeline.replay.chosen import Chosen
 from app.pipeline.replay.gateway import Gateway
-from app.pipeline.replay.notes import Done, Notes
+from app.pipeline.replay.notes import Notes, ReplayProgress
 from app.pipeline.replay.plan import Order, demand_no_loop, planned
 from app.pipeline.replay.run import Pace, run
 from app.pipeline.replay.topic import MARK, Topic, writer
@@ -405,8 +405,8 @@ def test_notes_are_kept_by_hadoops_file_systems_too(spark: SparkSession, tmp_pat
     with pytest.raises(SetupError, match="there is no replay"):
         notes.plan()
     for read in (5, 7):
-        notes.note(Done(slices=2, read=read, refused={"x": 1}))
-        assert notes.done() == Done(slices=2, read=read, refused={"x": 1})
+        notes.note(ReplayProgress(slices=2, read=read, refused={"x": 1}))
+        assert notes.done() == ReplayProgress(slices=2, read=read, refused={"x": 1})
 
 
 REFUSED: Sequence[tuple[list[str], str]] = (

@@ -180,7 +180,7 @@ def test_where_no_snapshot_tells_the_progress_the_rows_of_quarantine_do(
     small_lake: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else may have expired that snapshot: what lies beyond the last refused record waits."""
-    monkeypatch.setattr(measures, "derived", lambda _: None)
+    monkeypatch.setattr(measures, "derived_progress", lambda _: None)
     last = 'SELECT "partition", max("offset") AS last FROM quarantine GROUP BY ALL'
     beyond = (
         f'SELECT count(*) FROM events_raw JOIN ({last}) USING ("partition") WHERE "offset" > last'

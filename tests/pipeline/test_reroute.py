@@ -16,7 +16,7 @@ from app.errors import SenderError
 from app.model.route import Route
 from app.pipeline.reroute import job as jobs
 from app.pipeline.reroute.plan import checked
-from app.pipeline.session import CODE
+from app.pipeline.session import QUERY_SETTINGS
 from app.pipeline.settings import KafkaPlace, Reroute
 from app.routing.plan import Router
 from corpus import cases
@@ -136,7 +136,7 @@ def _named(value: object, prefix: str) -> object:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession) -> SparkSession:
     found = spark.newSession()
-    for name, value in CODE.items():
+    for name, value in QUERY_SETTINGS.items():
         found.conf.set(name, value)
     return found
 

@@ -14,8 +14,8 @@ from app.bindings import kafka
 from app.bindings.record import Decoded, Record
 from app.pipeline.decode import batch as by_column
 from app.pipeline.decode import exact
-from app.pipeline.decode.exact import JUDGED
-from app.pipeline.decode.judged import Judged, judge
+from app.pipeline.decode.exact import DECODED_ROW_SCHEMA
+from app.pipeline.decode.judged import DecodedRow, decode_row
 from decode_records import raw_table
 
 if TYPE_CHECKING:
@@ -54,40 +54,42 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def expected(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> dict[str, Any]:
     """The columns that ``app.bindings`` gives a record, the verdict among them; ``time`` is Spark's."""
-    told = judge(record, decode)._asdict()
+    told = decode_row(record, decode)._asdict()
     for name in MAPS:
         told[name] = None if told[name] is None else dict(told[name])
     return told
 
 
 def row_by_row(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of ``Judged``, by ``judge`` alone."""
-    return pa.RecordBatch.from_arrays(exact.arrays(exact.judged_rows(batch), JUDGED), schema=JUDGED)
+    """The columns of ``DecodedRow``, by ``decode_row`` alone."""
+    return pa.RecordBatch.from_arrays(
+        exact.arrays(exact.decode_rows(batch), DECODED_ROW_SCHEMA), schema=DECODED_ROW_SCHEMA
+    )
 
 
 def in_doubt(batch: pa.RecordBatch) -> list[Record]:
-    """The records that ``judged_batch`` looks at one by one."""
+    """The records that ``decode_without_times`` looks at one by one."""
     seen: list[Record] = []
 
-    def noted(some: pa.RecordBatch) -> list[Judged]:
+    def noted(some: pa.RecordBatch) -> list[DecodedRow]:
         seen.extend(exact.records(some))
-        return exact.judged_rows(some)
+        return exact.decode_rows(some)
 
     with patch.object(by_column, "judged_rows", noted):
-        by_column.judged_batch(batch)
+        by_column.decode_without_times(batch)
     return seen
 
 
 def told_otherwise(batch: pa.RecordBatch) -> list[str]:
-    """What the decoder by column says otherwise than ``judge``, and columns that are not well made."""
-    found = by_column.judged_batch(batch)
+    """What the decoder by column says otherwise than ``decode_row``, and columns that are not well made."""
+    found = by_column.decode_without_times(batch)
     found.validate(full=True)
-    assert found.column_names == [*by_column.KEPT, *JUDGED.names, *by_column.SENT]
+    assert found.column_names == [*by_column.KEPT, *DECODED_ROW_SCHEMA.names, *by_column.SENT]
     due = row_by_row(batch)
     refused = due.column("verdict").is_valid().to_pylist()
     told = [
         f"{name}: {was!r:.200} for {is_due!r:.200} of {record!r:.600}"
-        for name in JUDGED.names
+        for name in DECODED_ROW_SCHEMA.names
         for was, is_due, record in zip(*_of(found, due, name), exact.records(batch), strict=True)
         if was != is_due
     ]

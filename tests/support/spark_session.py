@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import class_data
 import spark_install
-from app.pipeline.session import ICEBERG, LOCAL
+from app.pipeline.session import ICEBERG, LOCAL_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def spark_settings(folder: Path) -> Mapping[str, str]:
         "spark.driver.extraJavaOptions": JVM,
         "spark.local.dir": str(folder / "scratch"),
         "spark.log.level": "ERROR",
-        **LOCAL,
+        **LOCAL_SETTINGS,
         "spark.sql.extensions": ICEBERG,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased
 
-from app.telemetry.sampling import AsItsLinks
+from app.telemetry.sampling import LinkSampler
 from app.telemetry.traces import Tracing, traceparent
 
 TOLD, NOT_TOLD = (f"00-{'1' * 32}-{'2' * 16}-{flag}" for flag in ("01", "00"))
@@ -17,7 +17,7 @@ TOLD, NOT_TOLD = (f"00-{'1' * 32}-{'2' * 16}-{flag}" for flag in ("01", "00"))
 def linked(share: float, *parents: str, asked: str = "") -> tuple[int, int]:
     """How many spans are told, and whether what goes out says so."""
     exporter = InMemorySpanExporter()
-    provider = TracerProvider(sampler=ParentBased(AsItsLinks(share)))
+    provider = TracerProvider(sampler=ParentBased(LinkSampler(share)))
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     traces = Tracing(provider)
     events = [traces.carried({"traceparent": each}) for each in parents]

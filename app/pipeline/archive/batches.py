@@ -1,7 +1,7 @@
-"""The batches of a stream that have ended, as Spark tells of them.
+"""The batches of a stream that have ended, as Spark reports them.
 
-Asked of the JVM's own objects: pyspark makes one of its own of every batch that Spark remembers, a hundred, by some dozens
-of calls each, whenever it is asked.
+They are read from Spark's Java objects. pyspark would convert all of the hundred batches that Spark
+remembers at each call, with dozens of calls to Java for each.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Batch = dict[str, Any]
-"""A batch of the stream, in Spark's words."""
+"""The progress report of one batch, with the names that Spark uses."""
 
 
-class Seen:
-    """The batches of a stream that were looked at. A look where nothing has happened costs two calls.
+class StreamReports:
+    """A reader of a stream's progress reports. A call without a new report costs two calls to Java.
 
-    ``idle``  what Spark tells of a moment without a new record, if it is the last that it told.
+    Attributes:
+        query: The running stream.
+        idle: The last report, if it states that there was no new record; otherwise None.
+        last: The report of the last batch with records; None before the first.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
@@ -31,35 +34,38 @@ class Seen:
         self._java: Any = java_query(query)
         self._looked = ""
 
-    def more(self) -> list[Batch]:
-        """The batches that ended since, each once: Spark tells of idle moments under the same number."""
+    def new_batches(self) -> list[Batch]:
+        """Return the batches that ended since the last call, each once. Idle reports, which repeat
+        a batch number, are left out.
+        """
         newest = self._java.lastProgress()
         if newest is None or (at := newest.timestamp()) == self._looked:
             return []
         self._looked = at
-        told = _batch(newest)
-        self.idle = None if told["numInputRows"] else told
+        report = _batch(newest)
+        self.idle = None if report["numInputRows"] else report
         batches = self._since(self.last["batchId"] if self.last else -1)
         self.last = batches[-1] if batches else self.last
         return batches
 
-    def number(self) -> int:
-        """Of the last batch that has ended; -1 before the first."""
+    def last_number(self) -> int:
+        """Return the number of the last batch that has ended; -1 before the first."""
         newest = self._java.lastProgress()
         return -1 if newest is None else int(newest.batchId())
 
     def _since(self, before: int) -> list[Batch]:
-        """The newest come last in what Spark remembers, so it is read from its end."""
+        """Return the batches with a higher number than ``before``, from the oldest on."""
+        # Spark lists the newest report last
         known, found = self._java.recentProgress(), dict[int, Batch]()
         for at in range(len(known) - 1, -1, -1):
             if known[at].batchId() <= before:
                 break
-            told = _batch(known[at])
-            if told["numInputRows"]:
-                found.setdefault(told["batchId"], told)
+            report = _batch(known[at])
+            if report["numInputRows"]:
+                found.setdefault(report["batchId"], report)
         return [each for _, each in sorted(found.items())]
 
 
-def _batch(told: Any) -> Batch:
-    found: Batch = json.loads(told.json())
+def _batch(report: Any) -> Batch:
+    found: Batch = json.loads(report.json())
     return found

@@ -1,4 +1,6 @@
-"""The snapshot that names the files of tasks: by Iceberg's own classes, as Spark commits what it writes."""
+"""Commit the data files that tasks wrote, with Iceberg's Java classes, as Spark commits its own
+writes.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ import pyarrow as pa
 from app.errors import SetupError
 from app.pipeline import history, tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.files import File, Layout, created, removed
+from app.pipeline.archive.files import DataFile, TableLayout
 from app.pipeline.archive.progress import Progress
+from app.pipeline.archive.storage import create_file, delete_file
 from app.pipeline.history import Snapshot
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
@@ -31,14 +34,17 @@ _TYPES: Final = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }  # fmt: skip
 _REFUSED: Final = ("CommitFailedException", "ValidationException")
-"""What Iceberg says where a commit was certainly not made."""
+"""The errors of Iceberg after which a commit was certainly not made."""
 _LEVELS: Final = {"zstd", "gzip", "brotli"}
 _BUCKET: Final = re.compile(r"bucket\[([0-9]+)\]")
 
 
-def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
-    """How tasks write files of a table. Raises SetupError for one that somebody has partitioned otherwise, or whose
-    columns are gone. Columns that somebody has added are null in new rows.
+def layout(spark: SparkSession, lake: Lake, name: str) -> TableLayout:
+    """Return how tasks write data files of a table. Columns that were added to the table are null
+    in new rows.
+
+    Raises:
+        SetupError: The partitioning of the table was changed, or a column was dropped.
     """
     table = history.iceberg_table(spark, lake.table(name))
     shown, made_of = lake.table(name), _as_text(table)
@@ -48,9 +54,11 @@ def layout(spark: SparkSession, lake: Lake, name: str) -> Layout:
     return kept[1]
 
 
-_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], Layout]]] = {}
-"""The last one of each table, and all that it was made of. A table changes seldom, and to read it through Py4J takes a
-fifth of a second. Some catalogs give other credentials each time: older layouts would pile up.
+_LAYOUTS: Final[dict[str, tuple[tuple[str, ...], TableLayout]]] = {}
+"""The last layout of each table, with everything that it was built from.
+
+A table seldom changes, and reading it through Py4J takes a fifth of a second. Only the last layout
+is kept, because some catalogs return new credentials each time.
 """
 
 
@@ -59,11 +67,11 @@ def _as_text(table: Any) -> tuple[str, ...]:
     return (table.location(), str(table.spec().specId()), *(each.toString() for each in parts))
 
 
-def _layout(table: Any, shown: str, name: str) -> Layout:
+def _layout(table: Any, shown: str, name: str) -> TableLayout:
     properties = dict(table.properties())
     codec = properties.get("write.parquet.compression-codec", "zstd")
     by, count = _partition(table, shown, by_day=name != tables.EVENTS_TABLE)
-    return Layout(
+    return TableLayout(
         name=name,
         folder=properties.get("write.data.path") or f"{table.location()}/data",
         schema=schema(table, shown, tables.names(tables.COLUMNS[name])),
@@ -77,12 +85,14 @@ def _layout(table: Any, shown: str, name: str) -> Layout:
 
 
 def access(table: Any) -> dict[str, str]:
-    """Properties of the table's storage, for PyIceberg: end points and credentials."""
+    """Return the storage properties of a table for PyIceberg: end points and credentials."""
     return {str(key): str(value) for key, value in dict(table.io().properties()).items()}
 
 
 def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
-    """Its name, and the number of buckets of ``identity``; 0 for days of ``record_time``."""
+    """Return the name of the partition field and the number of buckets of ``identity``; 0 for days
+    of ``record_time``.
+    """
     fields = list(table.spec().fields())
     if len(fields) == 1:
         transform = fields[0].transform().toString()
@@ -93,14 +103,18 @@ def _partition(table: Any, shown: str, *, by_day: bool) -> tuple[str, int]:
         if (source, transform, by_day) == ("record_time", "day", True):
             return fields[0].name(), 0
     raise SetupError(
-        f"{shown} has other partitions than it was made with: {table.spec().toString()}",
+        f"{shown} has other partitions than it was created with: {table.spec().toString()}",
         setting="pipeline.lake",
         cure="ALTER TABLE ... REPLACE PARTITION FIELD, or take another pipeline.lake.namespace",
     )
 
 
 def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
-    """These columns, with the field ids of Iceberg. Raises SetupError where one is gone."""
+    """Return these columns as an Arrow schema with the field ids of Iceberg.
+
+    Raises:
+        SetupError: The table has lost a column.
+    """
     columns = {name: table.schema().findField(name) for name in names}
     if gone := [name for name, found in columns.items() if found is None]:
         raise SetupError(
@@ -111,27 +125,29 @@ def schema(table: Any, shown: str, names: Sequence[str]) -> pa.Schema:
     return pa.schema([_field(each) for each in columns.values()])
 
 
-def demand_storage(layout: Layout) -> None:
-    """Raises SetupError where Python, which writes the files, does not reach what Java does."""
+def demand_storage(layout: TableLayout) -> None:
+    """Raise SetupError if Python, which writes the data files, cannot write to the storage of the
+    table.
+    """
     path = f"{layout.folder}/{uuid4().hex}.probe"
     try:
-        created(path, layout.access).close()
-        removed(path, layout.access)
-    except Exception as why:  # each storage has its own
+        create_file(path, layout.access).close()
+        delete_file(path, layout.access)
+    except Exception as why:  # each storage has its own errors
         raise SetupError(
             f"{layout.folder} cannot be written from Python: {first_line(why)}",
             setting="pipeline.lake.catalog.properties",
-            cure="add what PyIceberg needs there, as s3.endpoint and s3.access-key-id; hdfs:// needs HADOOP_HOME",
+            cure="add the properties that PyIceberg needs, such as s3.endpoint and s3.access-key-id; hdfs:// needs HADOOP_HOME",
         ) from why
 
 
 def _level(codec: str, given: str | None) -> int | None:
-    """None where the codec has no levels, or none is given."""
+    """Return the compression level; None if the codec has no levels or no level is set."""
     return int(given) if given is not None and codec in _LEVELS else None
 
 
 def _field(field: Any) -> pa.Field:
-    """As Arrow has it, with the id by which Iceberg knows a column of Parquet."""
+    """Return a column as an Arrow field, with the id by which Iceberg finds it in Parquet files."""
     known = {b"PARQUET:field_id": b"%d" % field.fieldId()}
     return pa.field(field.name(), _type(field.type()), field.isOptional(), metadata=known)
 
@@ -146,22 +162,27 @@ def _type(found: Any) -> pa.DataType:
     return _TYPES[found.toString()]
 
 
-def files(told: DataFrame) -> list[File]:
-    """Of a frame of ``FILES``. It runs the tasks that write them."""
-    return [File(**row) for row in told.toArrow().to_pylist()]
+def run_tasks(told: DataFrame) -> list[DataFile]:
+    """Run the tasks that write files, and return the files, which are the rows of ``told`` with the
+    columns ``FILES``.
+    """
+    return [DataFile(**row) for row in told.toArrow().to_pylist()]
 
 
-def rows(found: Iterable[File]) -> int:
+def row_count(found: Iterable[DataFile]) -> int:
+    """Return the number of rows in these files."""
     return sum(each.rows for each in found)
 
 
-def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progress) -> Snapshot:
-    """One snapshot that names the files and carries the progress; without a file the progress alone. Where it is
-    certain that no snapshot was made the files are removed.
+def append(spark: SparkSession, table: str, added: Sequence[DataFile], ends: Progress) -> Snapshot:
+    """Commit one snapshot that names the files and carries the progress, and return it.
+
+    Without files the snapshot carries only the progress. If the commit was certainly not made, the
+    files are removed.
     """
     loaded = history.iceberg_table(spark, table)
     commit = loaded.newAppend() if added else loaded.newFastAppend()
-    with discarding(spark, table, added):
+    with removing_on_error(spark, table, added):
         for each in _data_files(spark, loaded, added):
             commit.appendFile(each)
         commit.set(progress.PROPERTY, progress.as_text(ends))
@@ -169,24 +190,25 @@ def append(spark: SparkSession, table: str, added: Sequence[File], ends: Progres
         commit.commit()
     except Exception as why:
         if any(refused in str(why) for refused in _REFUSED):
-            remove(spark, table, added)
+            remove_files(spark, table, added)
         raise
-    return next(history.of_table(loaded))
+    return next(history.snapshots_of(loaded))
 
 
 @contextlib.contextmanager
-def discarding(spark: SparkSession, table: str, told: Iterable[File]) -> Iterator[None]:
-    """Removes files that no snapshot names where what is done before the commit ends with an error."""
+def removing_on_error(spark: SparkSession, table: str, told: Iterable[DataFile]) -> Iterator[None]:
+    """Remove these files if the code inside the context fails: no snapshot names them yet."""
     try:
         yield
     except Exception:
-        remove(spark, table, told)
+        remove_files(spark, table, told)
         raise
 
 
-def _data_files(spark: SparkSession, table: Any, added: Sequence[File]) -> Iterator[Any]:
-    """With the counts and bounds that stand in each file's own footer. Classes are looked up once: Java looks for each
-    part of a name in all jars.
+def _data_files(spark: SparkSession, table: Any, added: Sequence[DataFile]) -> Iterator[Any]:
+    """Yield Iceberg's object for each file, with the counts and bounds from the footer of the file.
+
+    Classes are looked up once, because Java searches all jars for each part of a name.
     """
     iceberg = jvm(spark).org.apache.iceberg
     metrics, made, partition_of = (
@@ -195,18 +217,20 @@ def _data_files(spark: SparkSession, table: Any, added: Sequence[File]) -> Itera
     storage, specs, config = table.io(), table.specs(), iceberg.MetricsConfig.forTable(table)
     for file in added:
         source = storage.newInputFile(file.path, file.size)
-        spec = specs.get(file.spec)  # of the time when it was written
+        spec = specs.get(file.spec)  # the partitioning may have changed since the file was written
         partition = partition_of(spec.partitionType())
         partition.set(0, file.partition)
         named = made(spec).withInputFile(source).withFormat("PARQUET").withPartition(partition)
         yield named.withMetrics(metrics(source, config)).build()
 
 
-def remove(spark: SparkSession, table: str, gone: Iterable[File]) -> None:
-    """Files that no snapshot has named. One that cannot be removed is left to ``maintain``."""
+def remove_files(spark: SparkSession, table: str, gone: Iterable[DataFile]) -> None:
+    """Delete files that no snapshot has named. If a deletion fails, ``maintain`` deletes the file
+    later.
+    """
     storage = history.iceberg_table(spark, table).io()
     for each in gone:
         try:
             storage.deleteFile(each.path)
-        except Exception as why:  # noqa: BLE001 - each storage has its own
-            _log.warning("%s is left behind: %s", each.path, first_line(why))
+        except Exception as why:  # noqa: BLE001 - each storage has its own errors
+            _log.warning("%s could not be deleted: %s", each.path, first_line(why))

@@ -1,11 +1,12 @@
-"""``events`` and ``quarantine`` out of ``events_raw``, one range of offsets after another.
+"""Derive ``events`` and ``quarantine`` from ``events_raw``, one range of offsets after another.
 
-A range is decoded once, by tasks that write the files of both tables. Those of new events are committed to ``events``
-(``unique`` says which), those of the other records to ``quarantine``.
+A range is decoded once, by tasks that write the data files of both tables. Files of new events are
+committed to ``events`` (``unique`` finds the new ones); files of invalid records are committed to
+``quarantine``.
 
-Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last, and for
-every range: its progress says that a range is finished. A range that a killed driver left half-way is done
-again: what ``events`` covers already goes to ``quarantine`` only.
+Both tables carry their progress in the snapshot of the range's rows. ``quarantine`` is written last
+and for every range, so its progress states which ranges are finished. A range that a killed driver
+interrupted is derived again. Events that ``events`` already has are then skipped.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit, progress, raw, unique
-from app.pipeline.archive.files import FILES, File, written
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.files import FILES, DataFile, write_files
+from app.pipeline.archive.known import IdentityCache
 from app.pipeline.archive.progress import Progress
-from app.pipeline.archive.raw import Batches, Records
+from app.pipeline.archive.raw import Batches, RangeRecords
 from app.pipeline.pulsar_options import SCHEME
 from app.pipeline.settings import Lake
 from app.pipeline.source import Offsets
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
 _DERIVED: Final = (tables.EVENTS_TABLE, tables.QUARANTINE_TABLE)
 
 Observe = Callable[[str], None]
-"""Told of named moments: tests kill there."""
+"""A callback that receives the name of each moment. Tests kill the process there."""
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What came of a range. ``records = events + duplicates + quarantined``."""
+    """The counts of a derived range: ``records = events + duplicates + quarantined``."""
 
     records: int = 0
     events: int = 0
@@ -53,9 +54,13 @@ class Derived(msgspec.Struct, frozen=True):
         )
 
 
-class Range(msgspec.Struct, frozen=True):
-    """``start`` to ``end``, which is not part of it. ``before``: what ``events`` covers already, of a range that
-    was left half-way too.
+class DeriveRange(msgspec.Struct, frozen=True):
+    """The records of some partitions from ``start`` to before ``end``.
+
+    Attributes:
+        start: The first offset of each partition.
+        end: The first offset of each partition that is not in the range.
+        before: The progress of ``events``, which may be inside an interrupted range.
     """
 
     start: Progress
@@ -64,83 +69,92 @@ class Range(msgspec.Struct, frozen=True):
 
     @property
     def sparse(self) -> bool:
-        """Whether offsets do not count records: message ids of Pulsar are far from each other."""
+        """Return True if offsets do not count records. This is so for message ids of Pulsar, which
+        have gaps.
+        """
         return any(topic.startswith(SCHEME) for _, topic, _, _ in progress.places(self.end))
 
     @property
     def size(self) -> int:
-        """In offsets, which is never less than in records."""
+        """Return the number of offsets, which is at least the number of records."""
         return sum(
-            end - progress.at(self.start, broker, topic, partition)
+            end - progress.offset_at(self.start, broker, topic, partition)
             for broker, topic, partition, end in progress.places(self.end)
         )
 
 
-def pending(spark: SparkSession, lake: Lake) -> Range:
-    """All that ``events_raw`` has and the others have not."""
+def pending(spark: SparkSession, lake: Lake) -> DeriveRange:
+    """Return the range of all records in ``events_raw`` that are not yet derived."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    if history.newest(spark, lake.table(tables.RAW_TABLE)) is None:
-        return Range(done, done, before)
+    if history.newest_snapshot(spark, lake.table(tables.RAW_TABLE)) is None:
+        return DeriveRange(done, done, before)
     rest = spark.table(lake.table(tables.RAW_TABLE)).where(progress.beyond(done))
-    return Range(done, progress.joined(done, progress.reach(rest)), before)
+    return DeriveRange(done, progress.merged(done, progress.reach(rest)), before)
 
 
-def further(whole: Range, broker: str, begin: Offsets, end: Offsets) -> Range:
-    """With what a stream has put behind it, from ``begin`` in partitions that it knows nothing of."""
-    fresh = progress.of(
+def extended(whole: DeriveRange, broker: str, begin: Offsets, end: Offsets) -> DeriveRange:
+    """Return the range extended by the records that the stream has copied, up to ``end``.
+
+    A partition without progress starts at its offset in ``begin``.
+    """
+    fresh = progress.from_entries(
         (broker, topic, n, at)
         for topic, each in begin.items()
         for n, at in each.items()
-        if not progress.at(whole.end, broker, topic, n)
+        if not progress.offset_at(whole.end, broker, topic, n)
     )
-    start = progress.joined(whole.start, fresh)
-    return Range(
-        start, progress.joined(start, progress.joined(whole.end, {broker: end})), whole.before
+    start = progress.merged(whole.start, fresh)
+    return DeriveRange(
+        start, progress.merged(start, progress.merged(whole.end, {broker: end})), whole.before
     )
 
 
-def resumed(spark: SparkSession, lake: Lake, piece: Range) -> Range:
-    """What is left of a range whose work ended with an error: either table may have its commit."""
+def remaining(spark: SparkSession, lake: Lake, piece: DeriveRange) -> DeriveRange:
+    """Return the rest of a range whose derivation failed, because either table may have its commit."""
     done = progress.read(spark, lake.table(tables.QUARANTINE_TABLE))
     before = progress.read(spark, lake.table(tables.EVENTS_TABLE))
-    start, before = progress.joined(piece.start, done), progress.joined(piece.before, before)
-    return Range(start, piece.end, before)
+    start, before = progress.merged(piece.start, done), progress.merged(piece.before, before)
+    return DeriveRange(start, piece.end, before)
 
 
-def finished(whole: Range) -> Range:
-    """What comes behind it: nothing yet."""
-    return Range(whole.end, whole.end, whole.end)
+def empty_after(whole: DeriveRange) -> DeriveRange:
+    """Return the empty range after a derived one."""
+    return DeriveRange(whole.end, whole.end, whole.end)
 
 
-def ranges(whole: Range, most: int) -> Iterator[Range]:
-    """In pieces of about ``most`` offsets. What ``events`` has already is in pieces of its own."""
+def split_by_offsets(whole: DeriveRange, most: int) -> Iterator[DeriveRange]:
+    """Split a range into pieces of about ``most`` offsets. Records that ``events`` already has are
+    in separate pieces.
+    """
     start = whole.start
     for stop in _stops(whole):
         while not progress.covers(start, stop):
             end = progress.slice_of(start, stop, most)
-            yield Range(start, end, whole.before)
+            yield DeriveRange(start, end, whole.before)
             start = end
 
 
-def _stops(whole: Range) -> tuple[Progress, Progress]:
-    return progress.joined(whole.start, whole.before), whole.end
+def _stops(whole: DeriveRange) -> tuple[Progress, Progress]:
+    return progress.merged(whole.start, whole.before), whole.end
 
 
-def pieces(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Range]:
-    """In pieces of about ``most`` records, whatever their offsets."""
+def split_by_records(
+    spark: SparkSession, lake: Lake, whole: DeriveRange, most: int
+) -> Iterator[DeriveRange]:
+    """Split a range into pieces of about ``most`` records, even if the offsets have gaps."""
     if not whole.sparse:
-        yield from ranges(whole, most)
+        yield from split_by_offsets(whole, most)
         return
     start = whole.start
     for stop in _stops(whole):
-        for end in _cuts(spark, lake, Range(start, stop, whole.before), most):
-            yield Range(start, end, whole.before)
+        for end in _cuts(spark, lake, DeriveRange(start, stop, whole.before), most):
+            yield DeriveRange(start, end, whole.before)
             start = end
 
 
-def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[Progress]:
-    """Where each piece ends: every partition gives its share of its records."""
+def _cuts(spark: SparkSession, lake: Lake, whole: DeriveRange, most: int) -> Iterator[Progress]:
+    """Yield the end of each piece. A piece has the same fraction of the records of every partition."""
     stored = spark.table(lake.table(tables.RAW_TABLE))
     chosen = stored.where(progress.between(whole.start, whole.end))
     parts = -(-chosen.count() // most)
@@ -149,65 +163,84 @@ def _cuts(spark: SparkSession, lake: Lake, whole: Range, most: int) -> Iterator[
         ends = f.percentile_approx("offset", shares, 10_000).alias("ends")
         rows = chosen.groupBy("broker", "topic", "partition").agg(ends).collect()
         for n in range(len(shares)):
-            yield progress.joined(
+            yield progress.merged(
                 whole.start,
-                progress.of((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
+                progress.from_entries((row[0], row[1], row[2], row["ends"][n] + 1) for row in rows),
             )
     if parts:
         yield whole.end
 
 
 def derive(
-    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+    spark: SparkSession, lake: Lake, piece: DeriveRange, observe: Observe, known: IdentityCache
 ) -> Derived:
-    """One range, whole. ``known``: of the ranges before. Raises what Spark raises: it may be done again."""
+    """Derive one range and return the counts. If it fails with an error of Spark, it may be derived
+    again.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        piece: The range.
+        observe: Called with the name of each moment.
+        known: The cache of event identities.
+    """
     observe("range begun")
     arrived = raw.records(spark, lake, piece.start, piece.end)
     there = progress.covers(piece.before, piece.end)
-    valid, refused = decoded(spark, lake, arrived, only_count=there)
+    valid, refused = write_decoded(spark, lake, arrived, only_count=there)
     observe("range decoded")
-    ends = progress.joined(piece.before, piece.end)
-    with commit.discarding(spark, lake.table(tables.QUARANTINE_TABLE), refused):
+    ends = progress.merged(piece.before, piece.end)
+    with commit.removing_on_error(spark, lake.table(tables.QUARANTINE_TABLE), refused):
         added = 0 if there else append(spark, lake, valid, ends, observe, known)
     observe("events committed")
     commit.append(spark, lake.table(tables.QUARANTINE_TABLE), refused, piece.end)
     observe("quarantine committed")
-    whole, broken = commit.rows(valid), commit.rows(refused)
+    whole, broken = commit.row_count(valid), commit.row_count(refused)
     return Derived(whole + broken, added, whole - added, broken)
 
 
-def decoded(
-    spark: SparkSession, lake: Lake, records: Records, *, only_count: bool = False
-) -> tuple[list[File], list[File]]:
-    """Files that no snapshot names yet: of events, and of quarantine. ``only_count`` of the events, which are in the
-    lake already.
+def write_decoded(
+    spark: SparkSession, lake: Lake, records: RangeRecords, *, only_count: bool = False
+) -> tuple[list[DataFile], list[DataFile]]:
+    """Decode records and write their data files, which no snapshot names yet.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        records: The records.
+        only_count: Whether to count the events without writing them, because the lake has them.
+
+    Returns:
+        The files of events, and the files of quarantined records.
     """
     layouts = [commit.layout(spark, lake, name) for name in _DERIVED]
     task = partial(
         _written, read=records.read, events=layouts[0], quarantine=layouts[1], only_count=only_count
     )
-    found = commit.files(records.frame.mapInArrow(task, FILES))
+    found = commit.run_tasks(records.frame.mapInArrow(task, FILES))
     events, refused = ([each for each in found if each.name == name] for name in _DERIVED)
     return events, refused
 
 
 def _written(batches: Batches, read: Callable[[Batches], Batches], **how: Any) -> Batches:
-    """In a task. Functions of Spark take one argument."""
-    return written(read(batches), **how)
+    """Run ``write_files`` in a task: Spark calls a function of one argument."""
+    return write_files(read(batches), **how)
 
 
 def append(
     spark: SparkSession,
     lake: Lake,
-    arriving: list[File],
+    arriving: list[DataFile],
     ends: Progress,
     observe: Observe,
-    known: Known,
+    known: IdentityCache,
 ) -> int:
-    """How many were new. Where there are none the snapshot is made all the same: it carries the progress."""
+    """Commit the new events and return their number. Without new events a snapshot is made too: it
+    carries the progress.
+    """
     table = lake.table(tables.EVENTS_TABLE)
-    with commit.discarding(spark, table, arriving):
+    with commit.removing_on_error(spark, table, arriving):
         new = unique.new(spark, lake, arriving, known)
     observe("duplicates found")
-    known.grew(commit.append(spark, table, new, ends), (each.known for each in new))
-    return commit.rows(new)
+    known.extend(commit.append(spark, table, new, ends), (each.known for each in new))
+    return commit.row_count(new)

@@ -1,7 +1,9 @@
-"""Data files of the lake, written by the tasks that decode: rows go from Arrow into Parquet, and none goes back to the
-JVM. A file counts when a snapshot names it. What a killed task leaves behind ``maintain`` and ``erase`` remove.
+"""Data files of the lake, written by the tasks that decode records.
 
-The driver learns of files by ``FILES``, one row each, with the identities of its events in the order of its rows.
+Rows go from Arrow into Parquet and never back to the JVM. A file belongs to the lake when a
+snapshot names it. Files of killed tasks are removed by ``maintain`` and ``erase``. The tasks report
+each file to the driver as a row with the columns ``FILES``. This row includes the identities of the
+file's events, in the order of its rows.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.pipeline.archive.identity import buckets, identities
+from app.pipeline.archive.storage import create_file, delete_file, open_file
 from app.pipeline.decode.batch import decoded_batches
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.decode.times import INSTANT
@@ -32,32 +34,38 @@ _ROW: Final = {
     "rows": pa.int64(), "size": pa.int64(), "identities": pa.binary(),
 }  # fmt: skip
 DOOMED: Final = "doomed"
-"""A column beside FILES: the numbers of rows of the file, as int64."""
+"""A column in addition to FILES: the numbers of the rows to remove from the file, as int64."""
 
 OPEN: Final = 64
-"""Files that a task has open beyond a group of rows: producers choose times, and so the days of what is refused."""
+"""The number of files that a task keeps open after writing a group of rows. Senders choose times,
+so quarantined rows may have many days.
+"""
 
 GROUP: Final = 1 << 27
-"""Octets of rows that a task holds before it writes them: a row group for each partition that they have."""
+"""The bytes of rows that a task holds before writing them as one row group for each partition."""
 
 _UNIQUE: Final = frozenset(
     {"identity", "offset", "id", "time_text", "data", "data_bytes", "value", "key"}
 )
-"""Columns whose values hardly repeat: a dictionary costs time and saves nothing."""
+"""The columns whose values seldom repeat: a dictionary would cost time and save nothing."""
 _WIDE: Final = frozenset({"data", "data_bytes", "value", "detail"})
-"""Columns that nobody looks for by a range of values: without least and greatest ones."""
+"""The columns without statistics, because no query searches them by a range of values."""
 _DAY: Final = 86_400_000_000  # microseconds
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """What a task must know of a table.
+class TableLayout(msgspec.Struct, frozen=True):
+    """The properties of a table that a task needs for writing data files.
 
-    ``folder``   where its data files go, a URI.
-    ``schema``   its columns, with the field ids of Iceberg.
-    ``spec``     the number of its partitioning.
-    ``by``       the name of the partition; ``buckets`` of it, 0 where it is the day of ``record_time``.
-    ``codec``, ``level``  of compression.
-    ``access``   properties of the table's storage: end points and credentials of an object store.
+    Attributes:
+        name: The name of the table.
+        folder: The URI of the folder for data files.
+        schema: The columns, with the field ids of Iceberg.
+        spec: The number of the partitioning.
+        by: The name of the partition field.
+        buckets: The number of buckets; 0 if the partition is the day of ``record_time``.
+        codec: The compression codec.
+        level: The compression level; None for the default.
+        access: The storage properties: end points and credentials of an object store.
     """
 
     name: str
@@ -71,9 +79,17 @@ class Layout(msgspec.Struct, frozen=True):
     access: Mapping[str, str]
 
 
-class File(msgspec.Struct, frozen=True):
-    """A data file, in the columns of ``FILES``. ``name``: of the table. ``partition``: the bucket, or the days since
-    1970. Without a ``path``: rows that were counted and not written.
+class DataFile(msgspec.Struct, frozen=True):
+    """A data file, in the columns of ``FILES``.
+
+    Attributes:
+        name: The name of the table.
+        path: The URI; empty for rows that were counted and not written.
+        spec: The number of the partitioning.
+        partition: The bucket, or the days since 1970.
+        rows: The number of rows.
+        size: The size in bytes.
+        identities: The identity of each row as int64 bytes.
     """
 
     name: str
@@ -86,14 +102,28 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> Numbers:
-        """The identity of each row."""
+        """Return the identity of each row as numbers."""
         return np.frombuffer(self.identities, np.int64)
 
 
-def written(
-    batches: Iterable[pa.RecordBatch], events: Layout, quarantine: Layout, *, only_count: bool
+def write_files(
+    batches: Iterable[pa.RecordBatch],
+    events: TableLayout,
+    quarantine: TableLayout,
+    *,
+    only_count: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the columns RAW, decoded and written: a batch of ``FILES``. ``only_count`` of events."""
+    """Decode batches of the columns RAW, write the data files of both tables, and yield a batch of
+    ``FILES``.
+
+    If the task fails, its files are removed.
+
+    Args:
+        batches: The records.
+        events: The layout of ``events``.
+        quarantine: The layout of ``quarantine``.
+        only_count: Whether to count the events without writing them.
+    """
     taken, refused, count = _Files(events), _Files(quarantine), 0
     try:
         for batch in decoded_batches(batches):
@@ -104,28 +134,32 @@ def written(
                 taken.add_events(valid)
             if broken.true_count:
                 refused.add_refused(batch.filter(broken))
-        counted = [File(name=events.name, rows=count)] if only_count else []
+        counted = [DataFile(name=events.name, rows=count)] if only_count else []
         found = _told([*counted, *taken.closed(), *refused.closed()])
-    except BaseException:  # a full disk must not be filled further by each try
+    except BaseException:  # otherwise each retry would fill a full disk further
         taken.discard()
         refused.discard()
         raise
     yield found
 
 
-def without(batches: Iterable[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """Each file of ``FILES`` and ``DOOMED`` written again, without its doomed rows."""
+def rewrite_without_doomed(
+    batches: Iterable[pa.RecordBatch], layout: TableLayout
+) -> Iterator[pa.RecordBatch]:
+    """Write each file of ``FILES`` and ``DOOMED`` again without its doomed rows, and yield a batch
+    of ``FILES``.
+    """
     for batch in batches:
         yield _told([_without(row, layout) for row in batch.to_pylist()])
 
 
-def _without(row: dict[str, Any], layout: Layout) -> File:
+def _without(row: dict[str, Any], layout: TableLayout) -> DataFile:
     doomed = np.frombuffer(row.pop(DOOMED), np.int64)
-    old = File(**row)
+    old = DataFile(**row)
     kept = np.ones(old.rows, bool)
     kept[doomed] = False
     new, done = _File(layout, old.partition), 0
-    with opened(old.path, layout.access) as source:
+    with open_file(old.path, layout.access) as source:
         for batch in _groups(pq.ParquetFile(source)):
             here = slice(done, done + len(batch))
             rows = _shaped(batch.filter(pa.array(kept[here])), layout.schema)
@@ -135,32 +169,35 @@ def _without(row: dict[str, Any], layout: Layout) -> File:
 
 
 def _groups(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Each row group whole: it was held whole when it was written."""
+    """Yield each row group as one batch, because the group fitted in memory when it was written."""
     for group in range(file.num_row_groups):
         rows = file.metadata.row_group(group).num_rows
         yield from file.iter_batches(rows, row_groups=[group])
 
 
-def _told(files: Sequence[File]) -> pa.RecordBatch:
+def _told(files: Sequence[DataFile]) -> pa.RecordBatch:
     columns = [[getattr(each, name) for each in files] for name in _ROW]
     arrays = [pa.array(each, kind) for each, kind in zip(columns, _ROW.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, list(_ROW))
 
 
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of a table in its very types: names and nullability of what is nested may differ."""
+    """Return the table's columns of a batch, cast to the exact types of the table.
+
+    The names and the nullability of nested fields may differ before.
+    """
     pairs = [(batch.column(field.name), field.type) for field in schema]
     cast = [each if each.type == kind else each.cast(kind) for each, kind in pairs]
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 
 
 class _Files:
-    """The files of one table that a task writes: one a partition, in groups of rows."""
+    """The data files of one table that a task writes: one for each partition, in groups of rows."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: TableLayout) -> None:
         self._layout = layout
         self._files: dict[int, _File] = {}
-        self._closed: list[File] = []
+        self._closed: list[DataFile] = []
         self._waiting: dict[int, list[tuple[pa.RecordBatch, Numbers]]] = {}
         self._octets = 0
 
@@ -202,30 +239,30 @@ class _Files:
         self._closed += [file.closed() for file in self._files.values()]
         self._files = {}
 
-    def closed(self) -> list[File]:
+    def closed(self) -> list[DataFile]:
         self._write()
         self._close()
         return self._closed
 
     def discard(self) -> None:
-        """Removes what it has written, as far as it can."""
+        """Remove all files written so far. Errors are ignored."""
         for file in self._files.values():
             with contextlib.suppress(Exception):
                 file.closed()
         open_ones = [file.path for file in self._files.values()]
         for path in (*open_ones, *(each.path for each in self._closed)):
             with contextlib.suppress(Exception):
-                removed(path, self._layout.access)
+                delete_file(path, self._layout.access)
 
 
 class _File:
-    """One file, under a name that no other has."""
+    """One data file with a unique name."""
 
-    def __init__(self, layout: Layout, partition: int) -> None:
+    def __init__(self, layout: TableLayout, partition: int) -> None:
         value = partition if layout.buckets else np.datetime64(partition, "D")
         path = f"{layout.folder}/{layout.by}={value}/{uuid4().hex}.parquet"
-        self._layout, self._sink = layout, created(path, layout.access)
-        self._file = File(layout.name, path, layout.spec, partition)
+        self._layout, self._sink = layout, create_file(path, layout.access)
+        self._file = DataFile(layout.name, path, layout.spec, partition)
         self._known: list[bytes] = []
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -242,13 +279,15 @@ class _File:
         return self._file.path
 
     def write(self, batches: Sequence[pa.RecordBatch], known: Numbers) -> None:
-        """A row group. ``known``: the identities, of events."""
+        """Write the batches as one row group. ``known`` has the identities of the rows, if they are
+        events.
+        """
         rows = pa.Table.from_batches(batches, self._layout.schema)
         self._writer.write_table(rows, row_group_size=max(1, len(rows)))
         self._known.append(known.tobytes())
         self._file = msgspec.structs.replace(self._file, rows=self._file.rows + len(rows))
 
-    def closed(self) -> File:
+    def closed(self) -> DataFile:
         with contextlib.closing(self._sink):
             self._writer.close()
             size = self._sink.tell()
@@ -256,7 +295,7 @@ class _File:
 
 
 def _leaves(schema: pa.Schema, but: frozenset[str]) -> list[str]:
-    """The columns of Parquet, by their paths, of all but these."""
+    """Return the Parquet paths of all columns except those in ``but``."""
     chosen = [field for field in schema if field.name not in but]
     return [path for field in chosen for path in _paths(field.type, field.name)]
 
@@ -272,38 +311,3 @@ def _paths(kind: pa.DataType, path: str) -> Iterator[str]:
             yield from _paths(field.type, f"{path}.{field.name}")
     else:
         yield path
-
-
-def created(path: str, access: Mapping[str, str]) -> Any:
-    """A new file to write, in a folder of this machine or wherever PyIceberg writes."""
-    local = _local(path)
-    if local is None:
-        return _anywhere(path, access).new_output(path).create()
-    local.parent.mkdir(parents=True, exist_ok=True)
-    return local.open("xb")
-
-
-def opened(path: str, access: Mapping[str, str]) -> contextlib.AbstractContextManager[Any]:
-    """A file to read."""
-    local = _local(path)
-    found = local.open("rb") if local else _anywhere(path, access).new_input(path).open()
-    return contextlib.closing(found)
-
-
-def removed(path: str, access: Mapping[str, str]) -> None:
-    local = _local(path)
-    local.unlink() if local else _anywhere(path, access).delete(path)
-
-
-def _local(path: str) -> Path | None:
-    """As Hadoop reads a URI, which takes ``%20`` for three letters."""
-    scheme, colon, rest = path.partition(":")
-    if not colon or "/" in scheme:
-        return Path(path)
-    return Path("/", rest.lstrip("/")) if scheme == "file" else None
-
-
-def _anywhere(path: str, access: Mapping[str, str]) -> Any:
-    from pyiceberg.io import load_file_io  # noqa: PLC0415 - heavy, and a folder needs none
-
-    return load_file_io(dict(access), path)

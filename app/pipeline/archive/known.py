@@ -1,8 +1,8 @@
-"""The identities of ``events``, remembered by the driver from one range to the next.
+"""A cache of the identities in ``events``, which the driver keeps from one range to the next.
 
-Spark needs one to two seconds of CPU to look for some thousands of identities in a table, whatever its size. Here they are
-numbers in memory: eight bytes an event. They hold for one snapshot; where somebody else has made another they are
-read again.
+Spark needs one to two seconds of CPU to search a table of any size for some thousands of
+identities. The cache holds numbers in memory, eight bytes for each event. It is valid for one
+snapshot. If another process has committed a snapshot, the identities are read again.
 """
 
 from __future__ import annotations
@@ -16,29 +16,37 @@ from app.pipeline.decode.buffers import Numbers
 from app.pipeline.history import Snapshot
 
 LARGER: Final = 4
-"""Times as many identities as were asked for: of a table that has no more, all are remembered. To read them costs about as
-much as the looks that it saves.
+"""The factor between the size of the table and the identities that were looked up so far, up to
+which the table is cached.
+
+Reading all identities of such a table costs about as much as the searches that the cache saves.
 """
 
 MOST: Final = 32_000_000
-"""Identities that are remembered, 256 MB, and up to three times as much while they are sorted. In a larger table Spark looks for
-each range.
+"""The largest number of cached identities: 256 MB, and up to three times as much during sorting.
+
+In a larger table Spark searches for each range.
 """
 
 
-class Known:
-    """``asked`` counts the identities that were looked for, in all ranges of a run."""
+class IdentityCache:
+    """A cache of the identities in one snapshot of ``events``."""
 
     def __init__(self) -> None:
         self._snapshot: int | None = None
         self._sorted: list[Numbers] = []
         self._asked = 0
 
-    def among(
+    def present(
         self, names: Numbers, newest: Snapshot, read: Callable[[], Numbers]
     ) -> Numbers | None:
-        """Those of ``names`` that the snapshot has; None where it is not worth to remember it. ``read``: all of its
-        identities.
+        """Return those of ``names`` that the snapshot has; None if the table is too large to be
+        cached now.
+
+        Args:
+            names: The identities that are looked up.
+            newest: The current snapshot of the table.
+            read: Returns all identities of that snapshot.
         """
         self._asked += len(names)
         if newest.id != self._snapshot:
@@ -51,8 +59,10 @@ class Known:
             chosen |= _holds(each, names)
         return names[chosen]
 
-    def grew(self, newest: Snapshot, added: Iterable[Numbers]) -> None:
-        """A commit of ours has added these. It counts where nobody has committed between what was remembered and ours."""
+    def extend(self, newest: Snapshot, added: Iterable[Numbers]) -> None:
+        """Add the identities of a commit of this archive. The cache is emptied if another process
+        committed in between.
+        """
         if self._snapshot is None or newest.parent != self._snapshot:
             self._forget()
             return
@@ -64,9 +74,9 @@ class Known:
         more.sort()
         while (
             len(more) and self._sorted and len(self._sorted[-1]) <= 2 * len(more)
-        ):  # so there are few, and each is moved seldom
+        ):  # merging similar sizes keeps the list short and moves each number seldom
             more = np.concatenate([self._sorted.pop(), more])
-            more.sort(kind="stable")  # in place, and quick for what is in order by parts
+            more.sort(kind="stable")  # in place, and fast for concatenated sorted parts
         self._sorted += [more] if len(more) else []
 
     def _forget(self) -> None:

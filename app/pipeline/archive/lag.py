@@ -1,9 +1,10 @@
-"""How far the lake is behind its topics, for monitoring: ``skybridge_archive_lag_seconds``.
+"""The age of records that may not be in the lake yet, for monitoring:
+``skybridge_archive_lag_seconds``.
 
-What is known is a moment for each topic: all that was stored before it is in the lake, events made of it
-included. It is the begin of a batch that read to the end of the topic as it was then, once that batch is
-done. So the lag is never told smaller than it is, and grows by itself while nothing gets done. At rest it is the
-time between batches, and up to ten seconds more.
+For each topic a moment is kept: all records stored before that moment are in the lake, with the
+events derived from them. It is the start of the last finished batch that read to the end of the
+topic. So the lag is never reported too small, and grows while no batch succeeds. At rest it is the
+time between two batches, and up to ten seconds more.
 """
 
 from __future__ import annotations
@@ -23,30 +24,34 @@ from app.errors import SetupError
 
 
 class Lag:
-    """``now``: seconds since the epoch. Before the first batch the lag is the time since the start."""
+    """The lag of each topic. Before the first batch it is the time since the start of the archive."""
 
     def __init__(
         self,
         topics: Sequence[str],
         now: Callable[[], float] = time.time,  # noqa: TID251 - compared with Spark's own times
     ) -> None:
+        """Start to measure these topics. ``now`` returns seconds since the epoch."""
         self._now = now
         self._complete = dict.fromkeys(topics, now())
 
     def reached(self, progress: Mapping[str, Any]) -> None:
-        """A batch is done, or there was nothing for one: what Spark tells of it."""
+        """Record the progress report of a finished batch, or of an idle moment without new records."""
         begun = datetime.fromisoformat(progress["timestamp"]).timestamp()
         for topic, before in self._complete.items():
             if not progress["numInputRows"] or _to_its_end(progress["sources"], topic):
                 self._complete[topic] = max(before, begun)
 
     def seconds(self) -> Mapping[str, float]:
+        """Return the lag of each topic in seconds."""
         now = self._now()
         return {topic: max(0.0, now - moment) for topic, moment in self._complete.items()}
 
 
 def _to_its_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
-    """Whether a batch read all that was there when it began. False where its source does not say."""
+    """Return True if a batch read all records that the topic had at its start. False if the source
+    does not report this.
+    """
     for source in sources:
         end, latest = (offsets(source.get(name)) for name in ("endOffset", "latestOffset"))
         if topic in latest:
@@ -55,10 +60,12 @@ def _to_its_end(sources: Iterable[Mapping[str, Any]], topic: str) -> bool:
     return False
 
 
-def offsets(told: Any) -> Mapping[str, Mapping[str, int]]:
-    """By topic and partition, as Kafka's source tells them; nothing of any other source."""
+def offsets(report: Any) -> Mapping[str, Mapping[str, int]]:
+    """Parse offsets by topic and partition, as Kafka's source reports them; empty for any other
+    source.
+    """
     try:
-        found = json.loads(told) if isinstance(told, str) else told
+        found = json.loads(report) if isinstance(report, str) else report
     except ValueError:
         return {}
     if not isinstance(found, dict):
@@ -83,8 +90,12 @@ class _Lags(Collector):
 
 @contextmanager
 def exporting(lag: Lag, address: str | None) -> Iterator[None]:
-    """Prometheus text at ``host:port``, on a thread of its own; nothing without an address. Raises SetupError
-    for one that cannot be had."""
+    """Serve the lag for Prometheus at ``host:port`` inside the context, on a thread of its own;
+    None serves nothing.
+
+    Raises:
+        SetupError: The address cannot be used.
+    """
     if address is None:
         yield
         return

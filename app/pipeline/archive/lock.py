@@ -1,8 +1,9 @@
-"""One archive a lake: two that read the same offsets would both write them. And one upkeep a lake: what erases
-removes every file that no snapshot names, so also those that a compaction has not committed yet.
+"""Locks that permit one archive and one upkeep for each lake.
 
-A lake in a folder is held by a lock of the operating system, which ends with its process, however that
-ends. Any other lake is held by a lease in the properties of ``events_raw``, renewed while its holder lives.
+Two archives that read the same offsets would both write them. An erasure removes all files that no
+snapshot names, which includes those of a compaction that has not committed yet. A lake in a folder
+has a lock of the operating system, which ends with its process. Any other lake has a lease in the
+properties of ``events_raw``, which its holder renews.
 """
 
 from __future__ import annotations
@@ -28,17 +29,22 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Right = Literal["archive", "upkeep"]
-"""``archive``: to write rows of events. ``upkeep``: to rewrite and remove files. A verb that needs both takes them in
-this order."""
+LakeLock = Literal["archive", "upkeep"]
+"""The lock: ``archive`` to write rows of events, ``upkeep`` to rewrite and remove files. A verb
+that needs both takes them in this order.
+"""
 
-LASTS: Final = 120.0  # seconds without a renewal until somebody else may take it
-_CURE: Final = "wait until it has ended, or stop it"
+LASTS: Final = 120.0  # seconds without a renewal after which another process may take it
+_CURE: Final = "wait until that process has ended, or stop it"
 
 
 @contextlib.contextmanager
-def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator[None]:
-    """A right that one process has. Raises SetupError that says who has it."""
+def holding_lock(spark: SparkSession, lake: Lake, right: LakeLock = "archive") -> Iterator[None]:
+    """Hold a lock of the lake inside the context.
+
+    Raises:
+        SetupError: Another process has the lock; the message names the process.
+    """
     folder = folder_of(lake.catalog.warehouse)
     holding = _leased(spark, lake, right) if folder is None else _locked(folder, lake, right)
     with holding:
@@ -46,7 +52,7 @@ def alone(spark: SparkSession, lake: Lake, right: Right = "archive") -> Iterator
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, lake: Lake, right: Right) -> Iterator[None]:
+def _locked(folder: Path, lake: Lake, right: LakeLock) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / f"_{right}.lock.{lake.namespace}", os.O_CREAT | os.O_RDWR, 0o644)
     try:
@@ -62,8 +68,10 @@ def _locked(folder: Path, lake: Lake, right: Right) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _leased(spark: SparkSession, lake: Lake, right: Right) -> Iterator[None]:
-    """Two that ask at the same moment both write: the one that still reads its own name has it."""
+def _leased(spark: SparkSession, lake: Lake, right: LakeLock) -> Iterator[None]:
+    """Hold a lease. If two processes ask at the same moment, both write, and the one whose name
+    remains has the lease.
+    """
     own, name = f"{_me()} {uuid4().hex[:8]}", f"skybridge.{right}.lease"
     holder, until = _lease(spark, lake, name)
     if holder and until > _now():
@@ -85,12 +93,18 @@ def _leased(spark: SparkSession, lake: Lake, right: Right) -> Iterator[None]:
 
 
 def _renew(spark: SparkSession, lake: Lake, name: str, own: str, ended: threading.Event) -> None:
-    """A process that stood still for too long has lost it: what it still does would be done twice."""
+    """Renew the lease until ``ended``. If another process has taken it, stop Spark: further work
+    would be duplicated.
+    """
     while not ended.wait(LASTS / 4):
-        with contextlib.suppress(Exception):  # a catalog that is away: the next one comes in time
+        with contextlib.suppress(
+            Exception
+        ):  # if the catalog is unreachable, the next try is still in time
             holder = _lease(spark, lake, name)[0]
             if holder != own:
-                _log.error("this process stood still, and the lake is now written by %s", holder)
+                _log.error(
+                    "this process was suspended too long, and the lake is now written by %s", holder
+                )
                 spark.stop()
                 return
             _write(spark, lake, name, own)
@@ -116,7 +130,7 @@ def _me() -> str:
 
 
 def _now() -> float:
-    return time.time()  # noqa: TID251 - compared with what other machines wrote
+    return time.time()  # noqa: TID251 - compared with times of other machines
 
 
 def _taken(holder: str) -> SetupError:

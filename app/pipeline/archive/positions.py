@@ -1,5 +1,7 @@
-"""What a Kafka holds now, asked by its Java client: the one that Spark reads with, the same settings. What a
-Pulsar holds is asked of its administration (``pipeline.pulsar.positions``).
+"""The offsets that a Kafka holds now, read with its Java client and the settings with which Spark
+reads.
+
+The offsets of a Pulsar are read from its admin API (``pipeline.pulsar.positions``).
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _BYTES: Final = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 _WITHIN: Final = "20000"  # ms for an answer
 
 
-class Positions:
-    """One client, for as long as a question is asked: ``with asking(...) as positions``."""
+class KafkaPositions:
+    """A Kafka client that returns offsets; it is open inside ``with asking(...)``."""
 
     def __init__(self, jvm: Any, client: Any, place: KafkaPlace) -> None:
         self._jvm = jvm
@@ -32,7 +34,11 @@ class Positions:
         self._place = place
 
     def partitions(self, topics: Sequence[str]) -> dict[str, list[int]]:
-        """Raises SetupError that names every topic that is not there."""
+        """Return the partition numbers of each topic.
+
+        Raises:
+            SetupError: Topics are missing; the message names each.
+        """
         known = self._client.listTopics()
         if absent := [topic for topic in topics if known.get(topic) is None]:
             raise SetupError(
@@ -43,7 +49,9 @@ class Positions:
         return {topic: sorted(part.partition() for part in known.get(topic)) for topic in topics}
 
     def at(self, topics: Sequence[str], where: Where) -> Offsets:
-        """The first offset that is stored, the next that will be, or the first stored at a time."""
+        """Return an offset of each partition: the first stored, the next to be stored, or the first
+        stored at or after a time.
+        """
         wanted = {
             self._partition(topic, n): (topic, n)
             for topic, numbers in self.partitions(topics).items()
@@ -79,26 +87,32 @@ class Positions:
         return self._jvm.org.apache.kafka.common.TopicPartition(topic, number)
 
 
-class Asked(Protocol):
-    """What can be asked of either."""
+class PositionReader(Protocol):
+    """A client that returns offsets, of Kafka or of Pulsar."""
 
     def at(self, topics: Sequence[str], where: Where) -> Offsets: ...
 
 
 @contextmanager
-def asking(spark: SparkSession, place: KafkaPlace | PulsarPlace) -> Iterator[Asked]:
-    """Raises BrokerUnavailable when nobody answers, or the login is refused."""
-    if isinstance(place, PulsarPlace):
-        from app.pipeline.pulsar.positions import Positions as OfPulsar  # noqa: PLC0415 - a web client
+def open_positions(
+    spark: SparkSession, place: KafkaPlace | PulsarPlace
+) -> Iterator[PositionReader]:
+    """Connect to a broker inside the context, to read its offsets.
 
-        yield OfPulsar(place.cluster)
+    Raises:
+        BrokerUnavailable: The broker does not answer, or refuses the login.
+    """
+    if isinstance(place, PulsarPlace):
+        from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imports an HTTP client
+
+        yield PulsarPositions(place.cluster)
         return
     with _asking_kafka(spark, place) as positions:
         yield positions
 
 
 @contextmanager
-def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]:
+def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[KafkaPositions]:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
 
     java = jvm(spark)
@@ -117,7 +131,7 @@ def _asking_kafka(spark: SparkSession, place: KafkaPlace) -> Iterator[Positions]
     client = None
     try:
         client = java.org.apache.kafka.clients.consumer.KafkaConsumer(settings)
-        yield Positions(java, client, place)
+        yield KafkaPositions(java, client, place)
     except Py4JJavaError as error:
         cause = error.java_exception
         while cause.getCause() is not None:

@@ -1,8 +1,8 @@
-"""How far a derived table is, kept in the summary of the very snapshot that holds the rows.
+"""The progress of a derived table, stored in the summary of the snapshot that holds the rows.
 
-So rows and progress cannot part, whenever the driver dies. Compaction makes snapshots without progress:
-the newest ancestor that has one counts, and ``maintain`` keeps it. Where somebody else expired it, the rows
-themselves say enough: nothing beyond them was derived that would be derived twice.
+So rows and progress never differ, even if the driver is killed. Compaction makes snapshots without
+progress. The newest ancestor that has one counts, and ``maintain`` keeps it. If another program
+expired it, the progress is computed from the rows, which cannot lead to duplicates.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ places = tables.places
 
 
 def as_text(progress: Progress) -> str:
+    """Return the progress as canonical JSON."""
     return json.dumps(progress, sort_keys=True, separators=(",", ":"))
 
 
 def read(spark: SparkSession, table: str) -> Progress:
-    """Empty for a table that nothing was derived into."""
+    """Return the progress of a table; empty if the table has no rows yet."""
     newest = None
     for newest in history.snapshots(spark, table):
         if text := newest.summary.get(PROPERTY):
@@ -37,21 +38,23 @@ def read(spark: SparkSession, table: str) -> Progress:
 
 
 def reach(records: DataFrame) -> Progress:
-    """One beyond the last record of each partition in a frame that has LOCATION."""
+    """Return the offset after the last record of each partition in a frame that has LOCATION."""
     ends = records.groupBy("broker", "topic", "partition").agg(f.max("offset").alias("last"))
-    return of((broker, topic, number, last + 1) for broker, topic, number, last in ends.collect())
+    return from_entries(
+        (broker, topic, number, last + 1) for broker, topic, number, last in ends.collect()
+    )
 
 
-def of(places: Iterable[tuple[str, str, int, int]]) -> Progress:
-    """Of broker, topic, partition and offset of each."""
+def from_entries(places: Iterable[tuple[str, str, int, int]]) -> Progress:
+    """Build a progress from tuples of broker, topic, partition and offset."""
     found: dict[str, dict[str, dict[int, int]]] = {}
     for broker, topic, partition, offset in places:
         found.setdefault(broker, {}).setdefault(topic, {})[partition] = offset
     return found
 
 
-def joined(progress: Progress, other: Progress) -> Progress:
-    """The farther of the two, of every partition."""
+def merged(progress: Progress, other: Progress) -> Progress:
+    """Return the larger offset of the two for every partition."""
     found = {
         broker: {topic: dict(each) for topic, each in topics.items()}
         for broker, topics in progress.items()
@@ -62,23 +65,28 @@ def joined(progress: Progress, other: Progress) -> Progress:
     return found
 
 
-def at(progress: Progress, broker: str, topic: str, partition: int) -> int:
+def offset_at(progress: Progress, broker: str, topic: str, partition: int) -> int:
+    """Return the offset of a partition; 0 if it is unknown."""
     return progress.get(broker, {}).get(topic, {}).get(partition, 0)
 
 
 def covers(progress: Progress, end: Progress) -> bool:
+    """Return True if ``progress`` has reached ``end`` in every partition."""
     return all(
-        at(progress, broker, topic, partition) >= offset
+        offset_at(progress, broker, topic, partition) >= offset
         for broker, topic, partition, offset in places(end)
     )
 
 
 def between(start: Progress, end: Progress) -> Column:
-    """The records of a range. In these words Iceberg skips files and row groups that hold none."""
+    """Return a condition for the records from ``start`` to before ``end``.
+
+    In this form Iceberg skips files and row groups without such records.
+    """
     chosen = f.lit(False)
     broker_of, topic_of, partition_of, offset_of = map(f.col, tables.PLACE)
     for broker, topic, partition, offset in places(end):
-        first = at(start, broker, topic, partition)
+        first = offset_at(start, broker, topic, partition)
         if first < offset:
             here = (broker_of == broker) & (topic_of == topic) & (partition_of == partition)
             chosen |= here & (offset_of >= first) & (offset_of < offset)
@@ -86,18 +94,22 @@ def between(start: Progress, end: Progress) -> Column:
 
 
 def beyond(start: Progress) -> Column:
-    """Every record that a progress does not cover, of partitions that it does not know too."""
+    """Return a condition for every record that the progress does not cover, including those of
+    unknown partitions.
+    """
     return ~between({}, start)
 
 
 def slice_of(start: Progress, end: Progress, most: int) -> Progress:
-    """Where a batch of about ``most`` records from ``start`` ends: every partition gives its share."""
-    pending = {place[:3]: place[3] - at(start, *place[:3]) for place in places(end)}
+    """Return the end of a batch of about ``most`` offsets from ``start``, with the same fraction of
+    every partition.
+    """
+    pending = {place[:3]: place[3] - offset_at(start, *place[:3]) for place in places(end)}
     total = sum(n for n in pending.values() if n > 0)
     if total <= most:
-        return joined(start, end)
+        return merged(start, end)
     ends = (
-        (*place, at(start, *place) + (-(-n * most // total) if n > 0 else 0))
+        (*place, offset_at(start, *place) + (-(-n * most // total) if n > 0 else 0))
         for place, n in pending.items()
     )
-    return joined(start, of(ends))
+    return merged(start, from_entries(ends))

@@ -1,7 +1,9 @@
-"""A range of ``events_raw``, read by the tasks that decode it: rows go from Parquet into Arrow, and none through the JVM.
+"""Read a range of ``events_raw`` in the tasks that decode it: rows go from Parquet into Arrow, not
+through the JVM.
 
-Iceberg's own classes say on the driver which files have records of the range. Each task reads a share of them. Spark
-reads the range where Arrow alone cannot: files with struck rows, or of another format than Parquet.
+The driver asks Iceberg's Java classes which files have records of the range, and each task reads a
+share of them. Spark reads the range if Arrow cannot: files with deleted rows, or files that are not
+Parquet.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ import pyarrow.parquet as pq
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit, progress
-from app.pipeline.archive.files import opened
 from app.pipeline.archive.progress import Progress
+from app.pipeline.archive.storage import open_file
 from app.pipeline.decode import KEPT, SENT
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = (*KEPT, *SENT)
 ROWS: Final = 10_000
-"""Most rows of a batch, as Spark has it."""
+"""The largest number of rows in a batch, which is Spark's default."""
 OCTETS: Final = 1 << 25
-"""About the most of a batch: rows of a megabyte come a few at a time."""
+"""The approximate size limit of a batch in bytes, so that rows of a megabyte come a few at
+a time.
+"""
 
 _SHARE: Final = "paths ARRAY<STRING>"
 _ID: Final = b"PARQUET:field_id"
@@ -41,19 +45,26 @@ _ID: Final = b"PARQUET:field_id"
 Batches = Iterable[pa.RecordBatch]
 
 
-class Records(NamedTuple):
-    """``frame``: what Spark brings to a task. ``read``: makes batches of COLUMNS of it there."""
+class RangeRecords(NamedTuple):
+    """The records of a range, as a frame and a function for its tasks.
+
+    Attributes:
+        frame: The rows that Spark brings to a task.
+        read: Converts these rows into batches of COLUMNS, in the task.
+    """
 
     frame: DataFrame
     read: Callable[[Batches], Batches] = iter
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """What a task reads of its files.
+class ReadTask(msgspec.Struct, frozen=True):
+    """The records that a task reads from its files.
 
-    ``schema``  COLUMNS, with the field ids of Iceberg.
-    ``start``, ``end``  of the range; rows beyond it are left.
-    ``access``  properties of the table's storage.
+    Attributes:
+        schema: The columns COLUMNS, with the field ids of Iceberg.
+        start: The first offset of each partition.
+        end: The first offset of each partition that is not read.
+        access: The storage properties of the table.
     """
 
     schema: pa.Schema
@@ -62,25 +73,27 @@ class Wanted(msgspec.Struct, frozen=True):
     access: Mapping[str, str]
 
 
-def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> Records:
-    """The records from ``start`` to ``end``, which is not among them."""
+def records(spark: SparkSession, lake: Lake, start: Progress, end: Progress) -> RangeRecords:
+    """Return the records from ``start`` to before ``end``."""
     name = lake.table(tables.RAW_TABLE)
     table = history.iceberg_table(spark, name)
     found = _files(spark, table, start, end)
     if found is None:
-        return Records(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
-    wanted = Wanted(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
+        return RangeRecords(spark.table(name).where(progress.between(start, end)).select(*COLUMNS))
+    wanted = ReadTask(commit.schema(table, name, COLUMNS), start, end, commit.access(table))
     each_core = shares(
         found, spark.sparkContext.defaultParallelism
     )  # Spark makes a task of each row
     frame = spark.createDataFrame([(paths,) for paths in each_core], _SHARE)
-    return Records(frame, partial(read, wanted=wanted))
+    return RangeRecords(frame, partial(read_files, wanted=wanted))
 
 
 def _files(
     spark: SparkSession, table: Any, start: Progress, end: Progress
 ) -> list[tuple[int, str]] | None:
-    """Size and path of the files that may have such records; None where Arrow alone cannot read one."""
+    """Return the size and path of each file that may have such records; None if Arrow cannot read
+    one of them.
+    """
     condition = _condition(start, end)
     if condition is None:
         return []
@@ -100,12 +113,12 @@ def _files(
 
 
 def _condition(start: Progress, end: Progress) -> Any:
-    """``progress.between`` in Iceberg's JSON; None where no record can be meant."""
+    """Return the condition of ``progress.between`` as JSON of Iceberg; None if the range is empty."""
     each = [
         _all([_is("eq", "topic", topic), _is("eq", "broker", broker), _is("eq", "partition", number),
               _is("gt-eq", "offset", first), _is("lt", "offset", last)])
         for broker, topic, number, last in progress.places(end)
-        if (first := progress.at(start, broker, topic, number)) < last
+        if (first := progress.offset_at(start, broker, topic, number)) < last
     ]  # fmt: skip
     return _tree("or", each) if each else None
 
@@ -119,7 +132,9 @@ def _is(operator: str, column: str, value: str | int) -> Any:
 
 
 def _tree(operator: str, conditions: Sequence[Any]) -> Any:
-    """Balanced: a thousand partitions one in the other are too deep for a parser."""
+    """Combine conditions into a balanced tree, because a chain of a thousand partitions is too deep
+    for the parser.
+    """
     if len(conditions) == 1:
         return conditions[0]
     middle = len(conditions) // 2
@@ -128,22 +143,24 @@ def _tree(operator: str, conditions: Sequence[Any]) -> Any:
 
 
 def shares(found: list[tuple[int, str]], most: int) -> list[list[str]]:
-    """At most so many lists of paths. The largest files go round first: each share has about as many octets."""
+    """Distribute the paths over at most ``most`` lists. The largest files are dealt first, so that
+    the lists have similar sizes.
+    """
     paths = [path for _, path in sorted(found, reverse=True)]
     count = min(most, len(paths))
     return [paths[n::count] for n in range(count)]
 
 
-def read(told: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The records of these files that are of the range, in a task."""
+def read_files(told: Batches, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
+    """Read the records of the range from the files that the rows name. This runs in a task."""
     for batch in told:
         for paths in batch.column("paths").to_pylist():
             for path in paths:
-                with opened(path, wanted.access) as source:
+                with open_file(path, wanted.access) as source:
                     yield from _of_file(source, path, wanted)
 
 
-def _of_file(source: Any, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _of_file(source: Any, path: str, wanted: ReadTask) -> Iterator[pa.RecordBatch]:
     plain = pq.ParquetFile(source)
     names = _named(plain.schema_arrow, path, wanted.schema)
     offset, value = (names[wanted.schema.get_field_index(name)] for name in ("offset", "value"))
@@ -165,20 +182,24 @@ def _of_file(source: Any, path: str, wanted: Wanted) -> Iterator[pa.RecordBatch]
                 yield from _parts(found if chosen.all() else found.filter(pa.array(chosen)))
 
 
-def _beyond(offsets: Any, wanted: Wanted) -> bool:
-    """Whether a row group has no offset of the range. Upkeep makes large files, of which a range needs a few groups."""
+def _beyond(offsets: Any, wanted: ReadTask) -> bool:
+    """Return True if a row group has no offset of the range: in the large files of upkeep, few
+    groups belong to a range.
+    """
     if offsets is None or not offsets.has_min_max:
         return False
     return not any(
         first < last and offsets.min < last and offsets.max >= first
         for broker, topic, number, last in progress.places(wanted.end)
-        for first in [progress.at(wanted.start, broker, topic, number)]
+        for first in [progress.offset_at(wanted.start, broker, topic, number)]
     )
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch with its values in full, in halves while they are larger than OCTETS. A value that repeats stands in
-    its row group once: the size of the group does not tell how large its rows are.
+    """Yield the batch with decoded values, halved until each part has at most OCTETS bytes.
+
+    A repeated value is stored once in its row group, so the size of the group does not show the
+    size of its rows.
     """
     at = batch.schema.get_field_index("value")
     value = batch.column(at)
@@ -198,7 +219,9 @@ def _octets(coded: pa.DictionaryArray) -> int:
 
 
 def _named(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
-    """What a file calls the columns: by the ids of Iceberg, for somebody may have renamed them since."""
+    """Return the names of the columns in a file. They are found by Iceberg's ids, because columns
+    may have been renamed.
+    """
     known = {field.metadata[_ID]: field.name for field in schema if _ID in (field.metadata or {})}
     try:
         return [known[field.metadata[_ID]] for field in wanted]
@@ -207,7 +230,7 @@ def _named(schema: pa.Schema, path: str, wanted: pa.Schema) -> list[str]:
 
 
 def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:
-    """Which rows are of the range. A batch has few different partitions: each is looked up once."""
+    """Return which rows are in the range. Each distinct partition of the batch is looked up once."""
     brokers, topics = (batch.column(name).dictionary_encode() for name in ("broker", "topic"))
     partition, offset = (batch.column(name).to_numpy() for name in ("partition", "offset"))
     names = brokers.indices.to_numpy().astype(np.int64) * len(topics.dictionary)
@@ -215,6 +238,8 @@ def within(batch: pa.RecordBatch, start: Progress, end: Progress) -> Numbers:
     chosen = np.zeros(len(batch), bool)
     for row in np.unique(codes, return_index=True)[1].tolist():
         place = batch.column("broker")[row].as_py(), batch.column("topic")[row].as_py()
-        first, last = (progress.at(each, *place, int(partition[row])) for each in (start, end))
+        first, last = (
+            progress.offset_at(each, *place, int(partition[row])) for each in (start, end)
+        )
         chosen |= (codes == codes[row]) & (offset >= first) & (offset < last)
     return chosen

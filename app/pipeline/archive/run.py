@@ -1,4 +1,4 @@
-"""The archive: once, up to what is stored now, or until it is told to stop."""
+"""Run the archive once up to the records stored now, or until it is stopped."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import msgspec
 from app.errors import SkybridgeError
 from app.pipeline import tables
 from app.pipeline.archive import commit, stream
-from app.pipeline.archive.batches import Batch, Seen
+from app.pipeline.archive.batches import Batch, StreamReports
 from app.pipeline.archive.derive import (
     Derived,
+    DeriveRange,
     Observe,
-    Range,
     derive,
-    finished,
-    further,
+    empty_after,
+    extended,
     pending,
-    pieces,
-    resumed,
+    remaining,
+    split_by_records,
 )
-from app.pipeline.archive.known import Known
-from app.pipeline.archive.lock import alone
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.lock import holding_lock
 from app.pipeline.archive.stream import Plan
 from app.pipeline.session import first_line
 from app.pipeline.settings import Lake
@@ -34,20 +34,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK: Final = 0.1  # seconds between looks at a stream
-AGAIN: Final = 10.0  # seconds until what could not be derived is tried again
+LOOK: Final = 0.1  # seconds between two looks at a stream
+AGAIN: Final = 10.0  # seconds until a failed derivation is tried again
 RETRIES: Final = 5
 _CONFLICTS: Final = ("CommitFailedException", "ValidationException", "CommitStateUnknown")
 _LOST: Final = ("OFFSET_OUT_OF_RANGE", "KAFKA_DATA_LOSS", "Some data may have been lost")
 
 
 class ArchiveFailed(SkybridgeError):
-    """The stream ended by itself. What it had committed is in the lake, the rest comes with the next run."""
+    """The stream ended with an error. The committed records are in the lake, and the next run
+    copies the others.
+    """
 
 
 class Told(msgspec.Struct, frozen=True):
-    """For an observer. ``step``: ``copy`` (Kafka to ``events_raw``) or ``derive``. ``done`` of
-    ``total`` records, the total None where nobody knows; ``derived``: what came of the last range.
+    """A progress report of the archive.
+
+    Attributes:
+        step: The step: ``copy`` (topic to ``events_raw``) or ``derive``.
+        done: The number of records done in this step.
+        total: The number of records of this step; None if unknown.
+        derived: The counts of the last derived range.
+        trouble: The error that made a step fail; it is tried again.
     """
 
     step: str
@@ -59,17 +67,25 @@ class Told(msgspec.Struct, frozen=True):
 
 Tell = Callable[[Told], None]
 
-Reached = Callable[[Batch], None]
-"""Told of each batch whose records are in every table, and of idle moments."""
+BatchCallback = Callable[[Batch], None]
+"""A callback that receives the report of each batch whose records are in all tables, and of idle
+moments.
+"""
 
 
 def ignore(_: object) -> None:
-    """Nobody looks."""
+    """Do nothing, as the default of callbacks."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``copied``: records that came into ``events_raw``; the others: what was derived, of them and of
-    what an earlier run left.
+    """The counts of an archive run.
+
+    Attributes:
+        copied: The records copied into ``events_raw``.
+        events: The new events. This and the next counts include records that an earlier run had
+            copied.
+        duplicates: The events that the lake already had.
+        quarantined: The records that are not valid events.
     """
 
     copied: int
@@ -87,13 +103,19 @@ def once(
     observe: Observe = ignore,
     stop: threading.Event | None = None,
 ) -> Outcome:
-    """Everything that is stored when it begins. ``stop``: leave when the batch at hand has ended.
+    """Archive all records that are stored when the run begins. Missing tables are created.
 
-    Raises SetupError for what cannot be archived, BrokerUnavailable, ArchiveFailed.
+    Progress is reported to ``tell``, and the name of each moment to ``observe``. When ``stop`` is
+    set, the run ends after the current batch.
+
+    Raises:
+        SetupError: The topics or the lake cannot be archived as configured.
+        BrokerUnavailable: The broker does not answer.
+        ArchiveFailed: The stream ended with an error.
     """
     stopping = stop or threading.Event()
     _make(spark, lake)
-    with alone(spark, lake):
+    with holding_lock(spark, lake):
         left = pending(spark, lake)
         ready = _prepare(spark, lake, plan, left)
         observe("prepared")
@@ -101,7 +123,7 @@ def once(
         copied, last = _copied(query, ready.pending, tell, stopping)
         observe("stream ended")
         whole = _further(spark, lake, plan, left, ready, last)
-        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, Known())
+        derived = _derive_all(spark, lake, plan, whole, tell, observe, stopping, IdentityCache())
     return Outcome(copied, derived.events, derived.duplicates, derived.quarantined)
 
 
@@ -112,24 +134,25 @@ def forever(
     *,
     tell: Tell = ignore,
     observe: Observe = ignore,
-    reached: Reached = ignore,
+    reached: BatchCallback = ignore,
     stop: threading.Event,
 ) -> Outcome:
-    """Until ``stop``, and the end of the batch at hand: what is not derived yet is by the next run. What fails
-    while rows are derived is told and tried again, and the copy of the log goes on meanwhile. Raises as
-    ``once`` does.
+    """Archive records as they arrive, until ``stop`` is set and the current batch has ended.
+
+    Records that are not derived by then are derived by the next run. An error during derivation is
+    reported and the derivation tried again, while the copy goes on. Raises the errors of ``once``.
     """
     _make(spark, lake)
-    with alone(spark, lake):
+    with holding_lock(spark, lake):
         begun = pending(spark, lake)
         ready = _prepare(spark, lake, plan, begun)
-        left: Range | None = begun
+        left: DeriveRange | None = begun
         query = stream.start(spark, lake, plan, ready, once=False)
-        seen, derived, copied, known = Seen(query), Derived(), 0, Known()
-        wait = time.monotonic()  # what an earlier run left is derived at once
+        seen, derived, copied, known = StreamReports(query), Derived(), 0, IdentityCache()
+        wait = time.monotonic()  # records that an earlier run copied are derived at once
         while not stop.wait(LOOK):
             _check(query)
-            found = seen.more()
+            found = seen.new_batches()
             copied += _rows(found)
             if not found and (wait == 0.0 or time.monotonic() < wait):
                 if seen.idle and not wait:
@@ -138,12 +161,12 @@ def forever(
             tell(Told("copy", copied))
             try:
                 whole = _further(spark, lake, plan, left, ready, found[-1] if found else None)
-                left = None  # until all of it is there
+                left = None  # unknown until the derivation has succeeded
                 derived += _derive_all(spark, lake, plan, whole, tell, observe, stop, known)
-                left, wait = finished(whole), 0.0
+                left, wait = empty_after(whole), 0.0
                 for each in found:
                     reached(each)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the copy goes on
+            except Exception as error:  # noqa: BLE001 - the copy goes on after any error
                 tell(Told("derive", 0, trouble=first_line(error)))
                 wait = time.monotonic() + AGAIN
         copied += _end(seen)
@@ -155,7 +178,9 @@ def _make(spark: SparkSession, lake: Lake) -> None:
     commit.demand_storage(commit.layout(spark, lake, tables.EVENTS_TABLE))
 
 
-def _prepare(spark: SparkSession, lake: Lake, plan: Plan, left: Range) -> stream.Ready:
+def _prepare(
+    spark: SparkSession, lake: Lake, plan: Plan, left: DeriveRange
+) -> stream.PreparedStream:
     return stream.prepare(spark, lake, plan, left.end.get(plan.place.broker, {}))
 
 
@@ -163,35 +188,39 @@ def _further(
     spark: SparkSession,
     lake: Lake,
     plan: Plan,
-    left: Range | None,
-    ready: stream.Ready,
+    left: DeriveRange | None,
+    ready: stream.PreparedStream,
     last: Batch | None,
-) -> Range:
-    """What is to be derived. The lake is asked only where nobody knows: what was ``left`` is None, or the source of the
-    ``last`` batch does not say how far it read.
+) -> DeriveRange:
+    """Return the range to derive.
+
+    The tables are read only if ``left`` is None, or if the source of the ``last`` batch does not
+    report how far it read.
     """
-    told = stream.reached(last) if last else {}
-    if left is None or (last and not told):
+    ends = stream.reached(last) if last else {}
+    if left is None or (last and not ends):
         return pending(spark, lake)
-    return further(left, plan.place.broker, ready.next, told)
+    return extended(left, plan.place.broker, ready.next, ends)
 
 
 def _copied(
     query: StreamingQuery, total: int | None, tell: Tell, stop: threading.Event
 ) -> tuple[int, Batch | None]:
-    """Until the stream has ended by itself, or at the end of a batch when it is to stop. How many records, and the
-    last batch.
+    """Wait until the stream ends, or stop it after the current batch when ``stop`` is set.
+
+    Returns:
+        The number of copied records, and the last batch; None if the stream was stopped.
     """
-    seen, copied = Seen(query), 0
+    seen, copied = StreamReports(query), 0
     tell(Told("copy", 0, total))
     while query.isActive and not stop.is_set():
-        time.sleep(LOOK)  # to wait for its end would raise what _check says better
-        copied += _rows(seen.more())
+        time.sleep(LOOK)  # awaitTermination would raise an error that _check words better
+        copied += _rows(seen.new_batches())
         tell(Told("copy", copied, total))
     if query.isActive:
         return copied + _end(seen), None
     _check(query)
-    copied += _rows(seen.more())
+    copied += _rows(seen.new_batches())
     tell(Told("copy", copied, total))
     return copied, seen.last
 
@@ -200,14 +229,14 @@ def _derive_all(
     spark: SparkSession,
     lake: Lake,
     plan: Plan,
-    whole: Range,
+    whole: DeriveRange,
     tell: Tell,
     observe: Observe,
     stop: threading.Event,
-    known: Known,
+    known: IdentityCache,
 ) -> Derived:
     derived, done = Derived(), 0
-    for piece in pieces(spark, lake, whole, plan.at_once):
+    for piece in split_by_records(spark, lake, whole, plan.at_once):
         if stop.is_set():
             break
         found = _derive(spark, lake, piece, observe, known)
@@ -218,17 +247,20 @@ def _derive_all(
 
 
 def _derive(
-    spark: SparkSession, lake: Lake, piece: Range, observe: Observe, known: Known
+    spark: SparkSession, lake: Lake, piece: DeriveRange, observe: Observe, known: IdentityCache
 ) -> Derived:
-    """Again where ``maintain`` has rewritten files under our hands, or nobody knows whether a commit was made:
-    what the tables have by then is not done twice."""
+    """Derive a range, and try again if ``maintain`` rewrote its files or the state of a commit is
+    unknown.
+
+    Rows that the tables have by then are not derived twice.
+    """
     for _ in range(RETRIES):
         try:
             return derive(spark, lake, piece, observe, known)
         except Exception as error:
             if not any(conflict in str(error) for conflict in _CONFLICTS):
                 raise
-            piece = resumed(spark, lake, piece)
+            piece = remaining(spark, lake, piece)
     return derive(spark, lake, piece, observe, known)
 
 
@@ -236,18 +268,22 @@ def _rows(batches: list[Batch]) -> int:
     return sum(int(each["numInputRows"]) for each in batches)
 
 
-def _end(seen: Seen) -> int:
-    """At the end of the batch at hand. In its midst would be as safe, and its work in vain."""
+def _end(seen: StreamReports) -> int:
+    """Stop the stream after the current batch, and return the number of records copied since the
+    last look.
+
+    A stop within a batch would be safe too, but would waste its work.
+    """
     query = seen.query
-    last = seen.number()
-    while query.isActive and query.status["isTriggerActive"] and seen.number() == last:
+    last = seen.last_number()
+    while query.isActive and query.status["isTriggerActive"] and seen.last_number() == last:
         time.sleep(LOOK / 10)
     query.stop()
-    return _rows(seen.more())
+    return _rows(seen.new_batches())
 
 
 def _check(query: StreamingQuery) -> None:
-    """Raises ArchiveFailed where the stream has failed."""
+    """Raise ArchiveFailed if the stream has failed."""
     error = query.exception()
     if error is None:
         return

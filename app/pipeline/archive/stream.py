@@ -1,8 +1,9 @@
-"""The stream from Kafka into ``events_raw``, by Iceberg's own sink.
+"""The stream of a topic's records into ``events_raw``, by Iceberg's own sink.
 
-Where there is no checkpoint (the first run, other topics, a lost disk), or a killed driver has left a batch in it, the
-lake itself says where to go on: a snapshot has all rows of a batch or none.
-A checkpoint is named in a property of the table: an old one is never gone back to.
+The lake states where to continue if there is no usable checkpoint. This happens in the first run,
+with other topics, after the loss of a disk, or after a driver was killed within a batch. It is safe
+because a snapshot has all rows of a batch or none. The current checkpoint is named in a property of
+the table, so an older one is never used again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from app.pipeline.archive import positions
 from app.pipeline.archive.lag import offsets
 from app.pipeline.history import EPOCH, QUERY
 from app.pipeline.pulsar_options import SCHEME
-from app.pipeline.session import file_of
+from app.pipeline.session import hadoop_file
 from app.pipeline.settings import KafkaPlace, Lake, PulsarPlace
 from app.pipeline.source import Offsets
 from app.pipeline.spark_adapter import jvm
@@ -33,14 +34,17 @@ _PROPERTY: Final = "skybridge.archive."
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is archived, and how.
+    """The topics that are archived, and the limits.
 
-    ``start``       where reading begins in partitions that the lake has nothing of.
-    ``trigger``     seconds from the begin of one batch to the next.
-    ``most``        most records of one batch.
-    ``at_once``     most records that are derived at once, and done again after a kill.
-    ``checkpoints`` the folder, as a URI, that checkpoints are below.
-    ``skip_lost``   go on behind a gap that retention has torn.
+    Attributes:
+        place: The cluster of the topics.
+        topics: The topics.
+        checkpoints: The URI of the folder of all checkpoints.
+        start: Where reading begins in partitions that the lake does not know.
+        trigger: The seconds from the start of one batch to the next.
+        most: The largest number of records in a batch.
+        at_once: The largest number of records that are derived at once, and repeated after a kill.
+        skip_lost: Whether to continue after a gap that retention left.
     """
 
     place: KafkaPlace | PulsarPlace
@@ -53,24 +57,36 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     skip_lost: bool = False
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Kept in a property of ``events_raw``: the checkpoint in force, and the resolved first offsets."""
+class CheckpointState(msgspec.Struct, frozen=True):
+    """The state of the stream, kept in a property of ``events_raw``.
+
+    Attributes:
+        checkpoint: The folder of the current checkpoint.
+        topics: The topics of the checkpoint.
+        starts: The first offset of each partition, with which the checkpoint began.
+    """
 
     checkpoint: str
     topics: tuple[str, ...]
     starts: dict[str, dict[int, int]]
 
 
-class Ready(msgspec.Struct, frozen=True):
-    """``next``: the first offset of each partition that the lake has not. ``end``: of Kafka, now."""
+class PreparedStream(msgspec.Struct, frozen=True):
+    """A prepared stream.
 
-    standing: Standing
+    Attributes:
+        state: The checkpoint and the topics.
+        next: The first offset of each partition that the lake does not have.
+        end: The end of each partition in the broker now.
+    """
+
+    state: CheckpointState
     next: Offsets
     end: Offsets
 
     @property
     def pending(self) -> int | None:
-        """Records that are to be read; None where offsets do not count them."""
+        """Return the number of records to read; None if offsets do not count them."""
         if any(topic.startswith(SCHEME) for topic in self.end):
             return None
         return sum(
@@ -80,12 +96,21 @@ class Ready(msgspec.Struct, frozen=True):
         )
 
 
-def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready:
-    """Where the stream goes on. ``held``: one beyond the last record of each partition in the lake. Raises SetupError for topics that are not there, and for records that
-    retention dropped before they were read.
+def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> PreparedStream:
+    """Find where the stream continues, and store a new checkpoint name if the old checkpoint cannot
+    be used.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        plan: The topics and limits.
+        held: The offset after the last record of each partition in the lake.
+
+    Raises:
+        SetupError: Topics are missing, or retention deleted records before they were read.
     """
-    known = _standing(spark, lake, plan.place.broker)
-    with positions.asking(spark, plan.place) as kafka:
+    known = _stored_state(spark, lake, plan.place.broker)
+    with positions.open_positions(spark, plan.place) as kafka:
         first, end = kafka.at(plan.topics, "earliest"), kafka.at(plan.topics, "latest")
         begin = kafka.at(plan.topics, plan.start)
     known_starts: Offsets = {} if known is None else known.starts
@@ -106,28 +131,30 @@ def prepare(spark: SparkSession, lake: Lake, plan: Plan, held: Offsets) -> Ready
     ):
         name = f"{plan.place.broker}-{uuid4().hex[:8]}"
         starts = {**known_starts, **following}
-        known = Standing(name, plan.topics, {t: dict(each) for t, each in starts.items()})
+        known = CheckpointState(name, plan.topics, {t: dict(each) for t, each in starts.items()})
         _keep(spark, lake, plan.place.broker, known)
-    return Ready(known, following, end)
+    return PreparedStream(known, following, end)
 
 
 def start(
-    spark: SparkSession, lake: Lake, plan: Plan, ready: Ready, *, once: bool
+    spark: SparkSession, lake: Lake, plan: Plan, ready: PreparedStream, *, once: bool
 ) -> StreamingQuery:
-    """``once``: it ends by itself when everything is there that is stored now."""
+    """Start the stream. With ``once`` the stream ends when it has read all records that are stored
+    now.
+    """
     records = source.stream(
         spark,
         plan.place,
         plan.topics,
-        {topic: ready.standing.starts[topic] for topic in plan.topics},
+        {topic: ready.state.starts[topic] for topic in plan.topics},
         max_offsets_per_trigger=plan.most,
     )
     writer: DataStreamWriter = (
         records.writeStream.format("iceberg")
         .outputMode("append")
         .queryName(f"archive {plan.place.broker}")
-        .option("checkpointLocation", f"{plan.checkpoints}/{ready.standing.checkpoint}")
-        .option("fanout-enabled", "true")  # days in any order, without a sort
+        .option("checkpointLocation", f"{plan.checkpoints}/{ready.state.checkpoint}")
+        .option("fanout-enabled", "true")  # writes days in any order, without a sort
     )
     timed = (
         writer.trigger(availableNow=True)
@@ -138,7 +165,9 @@ def start(
 
 
 def reached(batch: Mapping[str, Any]) -> Offsets:
-    """How far a batch read, as Spark tells of it; nothing where its source does not say."""
+    """Return how far a batch read, from its progress report; empty if the source does not report
+    it.
+    """
     return {
         topic: {int(number): at for number, at in each.items()}
         for source in batch["sources"]
@@ -147,7 +176,9 @@ def reached(batch: Mapping[str, Any]) -> Offsets:
 
 
 def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: int) -> int:
-    """Rows of the lake come first, then what an earlier run resolved, then the setting."""
+    """Return the first offset to read. Rows of the lake come first, then the start of an earlier
+    run, then the setting.
+    """
     for known in (held, starts):
         if (found := known.get(topic, {}).get(number)) is not None:
             return found
@@ -155,7 +186,11 @@ def _next(held: Offsets, starts: Offsets, begin: Offsets, topic: str, number: in
 
 
 def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
-    """Whether records are gone that were to be read. Raises SetupError where that is not agreed to."""
+    """Return True if records to be read are gone and ``skip_lost`` permits it.
+
+    Raises:
+        SetupError: Records are gone without that permission, or a topic was created again.
+    """
     gone, renewed = [], []
     for topic, each in wanted.items():
         for number, at in each.items():
@@ -167,7 +202,7 @@ def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
                 )
     if renewed:
         raise SetupError(
-            f"a topic is not the one that was archived: {'; '.join(renewed)}",
+            f"a topic was created again after it was archived: {'; '.join(renewed)}",
             setting="pipeline.archive.topics",
             cure="a topic that was created again begins at offset 0: give the broker another name in"
             " the configuration, or take another pipeline.lake.namespace",
@@ -176,33 +211,38 @@ def _lost(wanted: Offsets, first: Offsets, end: Offsets, plan: Plan) -> bool:
         raise SetupError(
             f"retention dropped records before they were archived: {'; '.join(gone)}",
             setting="pipeline.archive",
-            cure="archive more often or keep the topic for longer; --skip-lost goes on behind the gap",
+            cure="archive more often or keep the topic for longer; --skip-lost continues after the gap",
         )
     return bool(gone)
 
 
-def _standing(spark: SparkSession, lake: Lake, broker: str) -> Standing | None:
+def _stored_state(spark: SparkSession, lake: Lake, broker: str) -> CheckpointState | None:
     text = tables.properties(spark, lake, tables.RAW_TABLE).get(_PROPERTY + broker)
-    return None if text is None else msgspec.json.decode(text, type=Standing)
+    return None if text is None else msgspec.json.decode(text, type=CheckpointState)
 
 
-def _keep(spark: SparkSession, lake: Lake, broker: str, standing: Standing) -> None:
-    text = msgspec.json.encode(standing).decode()
+def _keep(spark: SparkSession, lake: Lake, broker: str, state: CheckpointState) -> None:
+    text = msgspec.json.encode(state).decode()
     table = lake.table(tables.RAW_TABLE)
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{_PROPERTY}{broker}' = '{text}')")
 
 
 def _goes_on(spark: SparkSession, lake: Lake, checkpoint: str) -> bool:
-    """Whether every batch that was begun there has ended, or a snapshot says that the lake has had its rows: some may
-    be erased since. The snapshot may have expired by now; then the rows say it.
+    """Return True if the checkpoint can be used: every batch begun there has ended, or a snapshot
+    has its rows.
+
+    Rows of the batch may have been erased since. If the snapshot has expired, a new checkpoint
+    starts from the rows.
     """
     begun, ended = (_newest(spark, f"{checkpoint}/{name}") for name in ("offsets", "commits"))
     return begun is not None and (begun == ended or _stored(spark, lake, checkpoint, begun))
 
 
 def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> bool:
-    """Whether a snapshot of ``events_raw`` names the batch, as Iceberg's sink looks for it."""
-    system, path = file_of(spark, f"{checkpoint}/metadata")
+    """Return True if a snapshot of ``events_raw`` names the batch, in the property that Iceberg's
+    sink uses.
+    """
+    system, path = hadoop_file(spark, f"{checkpoint}/metadata")
     text = jvm(spark).org.apache.commons.io.IOUtils.toString(system.open(path), "UTF-8")
     query = msgspec.json.decode(text)["id"]
     newest = (
@@ -214,8 +254,8 @@ def _stored(spark: SparkSession, lake: Lake, checkpoint: str, batch: int) -> boo
 
 
 def _newest(spark: SparkSession, folder: str) -> int | None:
-    """The number of the last batch."""
-    system, path = file_of(spark, folder)
+    """Return the number of the last batch in a folder of the checkpoint; None if there is none."""
+    system, path = hadoop_file(spark, folder)
     if not system.exists(path):
         return None
     names = (each.getPath().getName() for each in system.listStatus(path))

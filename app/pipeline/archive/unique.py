@@ -1,8 +1,9 @@
-"""Of events that arrive, the new ones: one a (source, id), and none that ``events`` has.
+"""Find the new events among arriving ones: one for each (source, id), and none that ``events`` has.
 
-Duplicates are looked for on narrow columns. First by ``identity`` alone, eight bytes a row: what comes twice, and
-what the table has. Only where such a suspect is found are keys and places compared. The wide rows stay in the files
-that their tasks wrote. A file that has a duplicate is written again without it.
+Duplicates are searched in narrow columns. First the identities alone are compared, eight bytes a
+row, with each other and with the table. Only if two match, the sources, ids and positions are
+compared. The wide rows stay in the files that the tasks wrote. A file with a duplicate is written
+again without it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pyspark.sql import functions as f
 
 from app.pipeline import history, tables
 from app.pipeline.archive import commit
-from app.pipeline.archive.files import DOOMED, FILES, File, Layout, opened, without
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.files import DOOMED, FILES, DataFile, TableLayout, rewrite_without_doomed
+from app.pipeline.archive.known import IdentityCache
+from app.pipeline.archive.storage import open_file
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.settings import Lake
 
@@ -29,19 +31,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FEW: Final = 2_000
-"""Identities that are named one by one in a filter: no job brings them to the tasks, and Iceberg reads only the
-buckets of these identities.
+"""The largest number of identities that a filter lists. Such a filter needs no join, and Iceberg
+reads only their buckets.
 """
 
 _KEY: Final = ("identity", "source", "id")
 _RANK: Final = ("record_time", *tables.PLACE)
 _AT: Final = ("file", "row")
-"""Where a row that arrives is: the number of its file, and its own."""
+"""The columns with the position of an arriving row: the number of its file, and its number in the
+file.
+"""
 
 
-def new(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> list[File]:
-    """Files of new events. Of several the one that was stored first stays. ``arriving``: files of ``events`` that no
-    snapshot names; those that are written again are removed.
+def new(
+    spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
+) -> list[DataFile]:
+    """Return the files of new events. Of equal events the one that was stored first remains.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        arriving: Files of ``events`` that no snapshot names. Files with duplicates are rewritten
+            and removed.
+        known: The cache of event identities.
     """
     suspects = _suspects(spark, lake, arriving, known)
     if not len(suspects):
@@ -51,25 +63,29 @@ def new(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known)
     whole = [each for n, each in enumerate(arriving) if n not in doomed]
     rest = {n: rows for n, rows in doomed.items() if len(rows) < arriving[n].rows}
     again = _again(spark, layout, arriving, rest)
-    commit.remove(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
+    commit.remove_files(spark, lake.table(tables.EVENTS_TABLE), (arriving[n] for n in doomed))
     return [*whole, *again]
 
 
-def _suspects(spark: SparkSession, lake: Lake, arriving: Sequence[File], known: Known) -> pa.Array:
-    """Identities that arrive twice, or are in the table: of duplicates, and of different names by a rare chance."""
+def _suspects(
+    spark: SparkSession, lake: Lake, arriving: Sequence[DataFile], known: IdentityCache
+) -> pa.Array:
+    """Return the identities that occur twice or are in the table. They belong to duplicates, or
+    rarely to a hash collision.
+    """
     found = np.frombuffer(b"".join(each.identities for each in arriving), np.int64)
     names, counts = np.unique(found, return_counts=True)
     return pa.array(np.union1d(names[counts > 1], _there(spark, lake, names, known)))
 
 
-def _there(spark: SparkSession, lake: Lake, names: Numbers, known: Known) -> Numbers:
-    """Those that the table has: by what is remembered of it, or by Spark."""
+def _there(spark: SparkSession, lake: Lake, names: Numbers, known: IdentityCache) -> Numbers:
+    """Return the identities that the table has, from the cache or by a search of Spark."""
     name = lake.table(tables.EVENTS_TABLE)
-    newest = history.newest(spark, name)
+    newest = history.newest_snapshot(spark, name)
     if newest is None or not len(names):
         return np.zeros(0, np.int64)
     table = spark.table(name).select("identity")
-    found = known.among(names, newest, lambda: _identities(table))
+    found = known.present(names, newest, lambda: _identities(table))
     return _identities(_chosen(spark, table, pa.array(names))) if found is None else found
 
 
@@ -79,29 +95,38 @@ def _identities(frame: DataFrame) -> Numbers:
 
 
 def _duplicates(
-    spark: SparkSession, lake: Lake, layout: Layout, arriving: Sequence[File], suspects: pa.Array
+    spark: SparkSession,
+    lake: Lake,
+    layout: TableLayout,
+    arriving: Sequence[DataFile],
+    suspects: pa.Array,
 ) -> dict[int, Numbers]:
-    """The rows that are not new, by the number of their file. Compared here: a window and a join cost Spark a second."""
+    """Return the rows that are not new, by the number of their file.
+
+    They are compared here and not by Spark, which needs a second for a window and a join.
+    """
     table = spark.table(lake.table(tables.EVENTS_TABLE)).select(*_KEY)
     there = _chosen(spark, table, suspects).toArrow()
     rows = [_suspected(layout, n, each, suspects) for n, each in enumerate(arriving)]
     ordered = pa.concat_tables(rows).sort_by([(name, "ascending") for name in (*_KEY, *_RANK)])
     again = _as_the_row_before(ordered)
-    there = there.cast(ordered.select(_KEY).schema)  # a session may have its strings large
+    there = there.cast(ordered.select(_KEY).schema)  # a session may use large string types
     known = ordered.filter(pc.invert(again)).join(there, list(_KEY), join_type="left semi")
     found = [each.select(_AT) for each in (ordered.filter(again), known)]
     files, places = (column.to_numpy() for column in pa.concat_tables(found).columns)
     return {n: places[files == n] for n in np.unique(files).tolist()}
 
 
-def _suspected(layout: Layout, n: int, file: File, suspects: pa.Array) -> pa.Table:
-    """The rows of a file that have one of these identities, by key, rank and place."""
+def _suspected(layout: TableLayout, n: int, file: DataFile, suspects: pa.Array) -> pa.Table:
+    """Return the rows of a file that have one of these identities, with the columns of key, rank
+    and position.
+    """
     chosen = pc.is_in(pa.array(file.known), suspects)
     rows = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
     columns = [layout.schema.field(name) for name in dict.fromkeys((*_KEY, *_RANK))]
     found = pa.schema(columns).remove_metadata().empty_table()
     if len(rows):
-        with opened(file.path, layout.access) as source:
+        with open_file(file.path, layout.access) as source:
             found = pq.ParquetFile(source).read(found.column_names).take(pa.array(rows))
     for name, numbers in zip(_AT, (np.full(len(rows), n), rows), strict=True):
         found = found.append_column(name, pa.array(numbers))
@@ -109,16 +134,19 @@ def _suspected(layout: Layout, n: int, file: File, suspects: pa.Array) -> pa.Tab
 
 
 def _as_the_row_before(ordered: pa.Table) -> pa.Array:
-    """Whether a row has the key of the one before it."""
+    """Return for each row whether its key equals that of the row before."""
     columns = [ordered[name].combine_chunks() for name in _KEY]
     same = reduce(pc.and_, (pc.equal(each[1:], each[:-1]) for each in columns))
     return pa.concat_arrays([pa.array([False] * min(1, len(ordered)), pa.bool_()), same])
 
 
 def _again(
-    spark: SparkSession, layout: Layout, arriving: Sequence[File], doomed: Mapping[int, Numbers]
-) -> list[File]:
-    """These files without these rows: a task a file."""
+    spark: SparkSession,
+    layout: TableLayout,
+    arriving: Sequence[DataFile],
+    doomed: Mapping[int, Numbers],
+) -> list[DataFile]:
+    """Write files again without these rows, with one task for each file."""
     if not doomed:
         return []
     rows = [
@@ -126,14 +154,14 @@ def _again(
         for n, each in doomed.items()
     ]
     frame = spark.createDataFrame(rows, f"{FILES}, {DOOMED} BINARY").repartition(len(rows))
-    return commit.files(frame.mapInArrow(partial(without, layout=layout), FILES))
+    return commit.run_tasks(frame.mapInArrow(partial(rewrite_without_doomed, layout=layout), FILES))
 
 
 def _chosen(spark: SparkSession, frame: DataFrame, wanted: pa.Array) -> DataFrame:
-    """The rows with one of these identities."""
+    """Return the rows with one of these identities."""
     if not len(wanted):
         return frame.limit(0)
     if len(wanted) <= FEW:
         return frame.where(f"identity IN ({', '.join(map(str, wanted.to_pylist()))})")
-    told = spark.createDataFrame(pa.table({"identity": wanted}))
-    return frame.join(f.broadcast(told), "identity", "left_semi")
+    listed = spark.createDataFrame(pa.table({"identity": wanted}))
+    return frame.join(f.broadcast(listed), "identity", "left_semi")

@@ -1,6 +1,7 @@
-"""Records to events, by column, over Arrow batches in Spark's Python workers.
+"""Decode records to events by column, over Arrow batches in Spark's Python workers.
 
-The workers import ``app``: on a cluster the wheel has to be there (``docs/guides/pipeline-decode.md``).
+The workers import ``app``, so on a cluster the wheel must be installed
+(``docs/guides/pipeline-decode.md``).
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ _RETURNED = (
 
 
 def decoded(raw: DataFrame) -> DataFrame:
-    """RAW to DECODED and VERDICT (null for a valid event), and ``value`` and ``headers`` of records that
-    have a verdict: what ``quarantine`` keeps of them.
+    """Decode a frame with the columns RAW to the columns DECODED and VERDICT.
+
+    VERDICT is null for a valid event. ``value`` and ``headers`` are null for a valid event too;
+    ``quarantine`` stores them for all other records.
     """
     found = raw.select(*KEPT, *SENT).mapInArrow(decoded_batches, _RETURNED)
     return found.select(*DECODED, *VERDICT, *SENT)

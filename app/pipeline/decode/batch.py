@@ -1,9 +1,10 @@
-"""Records to events by column, over Arrow batches: what ``judged.judge`` says of each row, in the order of the rows.
+"""Decode Arrow batches of records to events by column. Each row has the result of ``judged.decode_row``,
+in the same order.
 
 =========== ======================================================================
-headers     binary mode, all versions: names asked once a batch, values by column
-documents   one content type that says JSON in UTF-8: members, and then likewise
-in doubt    all else: ``judge`` on a whole ``Record``
+headers     binary mode, all versions: each name is looked up once a batch, values by column
+documents   one content type, JSON in UTF-8: the members are decoded in the same way
+doubtful    all other records: ``decode_row`` decodes the whole ``Record``
 =========== ======================================================================
 """
 
@@ -16,13 +17,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from app.pipeline.decode.bindings import KAFKA, Binding, binding_of
-from app.pipeline.decode.buffers import Numbers, is_utf8, offsets_of, taken, validity_of
+from app.pipeline.decode.bindings import KAFKA, ColumnBinding, binding_of
+from app.pipeline.decode.buffers import Numbers, is_utf8, offsets_of, take_or_null, validity_of
 from app.pipeline.decode.columns import Columns
 from app.pipeline.decode.document_columns import read_documents
-from app.pipeline.decode.exact import judged_rows
+from app.pipeline.decode.exact import decode_rows
 from app.pipeline.decode.header_columns import read_headers
-from app.pipeline.decode.judged import Judged
+from app.pipeline.decode.judged import DecodedRow
 from app.pipeline.decode.times import instants
 from app.pipeline.tables import PLACE
 
@@ -31,21 +32,27 @@ _log = logging.getLogger(__name__)
 KEPT: Final = (*PLACE, "record_time", "key")
 SENT: Final = ("value", "headers")
 LARGEST: Final = 1 << 28
-"""Octets of values that are decoded at once: offsets of 32 bits reach for all that is made of them."""
+"""The number of bytes of values that are decoded at once, so that 32-bit offsets suffice for every
+column made of them.
+"""
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _READ: Final = {"value": pa.binary(), "headers": _HEADERS}
-"""With offsets of 32 bits, whatever the session's setting ``useLargeVarTypes`` says."""
+"""The types of the sent columns, with 32-bit offsets, regardless of Spark's setting
+useLargeVarTypes.
+"""
 
 
 def decoded_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of the columns RAW, decoded."""
+    """Decode batches of the columns RAW."""
     for batch in batches:
         yield from map(decoded_batch, parts(batch))
 
 
 def parts(batch: pa.RecordBatch, largest: int = LARGEST) -> Iterator[pa.RecordBatch]:
-    """The batch, in halves while its values are larger than ``largest``."""
+    """Yield the batch in parts: it is halved until the values of a part have at most ``largest``
+    bytes.
+    """
     rows = batch.num_rows
     if rows > 1 and (batch.column("value").nbytes + batch.column("headers").nbytes) > largest:
         yield from parts(batch.slice(0, rows // 2), largest)
@@ -55,28 +62,34 @@ def parts(batch: pa.RecordBatch, largest: int = LARGEST) -> Iterator[pa.RecordBa
 
 
 def decoded_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """``judged_batch``, and ``time``: the instant of usual times, null of others."""
-    told = judged_batch(batch)
+    """Decode a batch and add the column ``time``: the instant of a time, or null if no instant can
+    be computed.
+    """
+    told = decode_without_times(batch)
     return told.append_column("time", instants(told.column("time_text")))
 
 
-def judged_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of the columns RAW, decoded: KEPT, the columns of ``Judged``, and SENT where there is a verdict."""
+def decode_without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Decode a batch of the columns RAW into KEPT, the columns of ``DecodedRow`` and SENT. SENT is null
+    for valid events.
+    """
     of_binding = _by_binding(batch.column("topic"))
     if len(of_binding) > 1:
         rows = list(of_binding.values())
-        mixed = pa.concat_batches([judged_batch(batch.take(pa.array(some))) for some in rows])
+        mixed = pa.concat_batches(
+            [decode_without_times(batch.take(pa.array(some))) for some in rows]
+        )
         return mixed.take(pa.array(np.argsort(np.concatenate(rows))))
     values, headers = (batch.column(name).cast(_READ[name]) for name in SENT)
     told = _judged(batch, values, headers, next(iter(of_binding), KAFKA))
-    refused = told[Judged._fields.index("verdict")].is_valid()
+    refused = told[DecodedRow._fields.index("verdict")].is_valid()
     sent = [_where(refused, column) for column in (values, headers)]
     kept = [batch.column(name) for name in KEPT]
-    return pa.RecordBatch.from_arrays([*kept, *told, *sent], [*KEPT, *Judged._fields, *SENT])
+    return pa.RecordBatch.from_arrays([*kept, *told, *sent], [*KEPT, *DecodedRow._fields, *SENT])
 
 
-def _by_binding(topics: pa.Array) -> dict[Binding, Numbers]:
-    """The rows of each broker's binding."""
+def _by_binding(topics: pa.Array) -> dict[ColumnBinding, Numbers]:
+    """Return the row numbers of the batch by the binding of their broker."""
     coded = topics.dictionary_encode()
     bindings = [*map(binding_of, coded.dictionary.to_pylist()), binding_of(None)]
     codes = coded.indices.fill_null(len(bindings) - 1).to_numpy()
@@ -87,27 +100,31 @@ def _by_binding(topics: pa.Array) -> dict[Binding, Numbers]:
 
 
 def _judged(
-    batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: Binding
+    batch: pa.RecordBatch, values: pa.Array, headers: pa.Array, binding: ColumnBinding
 ) -> list[pa.Array]:
-    """The columns of ``Judged``. A record that brings the decoder by column down must not end the query, which
-    would meet it again each time: its batch goes row by row.
+    """Return the columns of ``DecodedRow``.
+
+    If decoding by column fails, the batch is decoded row by row. A record that causes an error must
+    not end the query, because a restarted query would read it again.
     """
     try:
         return _told(batch, *_by_column(values, headers, binding))
-    except Exception:  # noqa: BLE001 - see above
-        _log.exception("a batch is decoded row by row, for it could not be by column")
+    except Exception:  # noqa: BLE001 - a restarted query would read the record again
+        _log.exception("a batch could not be decoded by column; it is decoded row by row")
         return _told(batch, Columns(values, utf8=True), np.ones(len(values), bool))
 
 
 def _told(batch: pa.RecordBatch, columns: Columns, in_doubt: Numbers) -> list[pa.Array]:
     rows = np.flatnonzero(in_doubt)
     if len(rows):
-        columns.add_judged(rows, judged_rows(batch.take(pa.array(rows))))
+        columns.add_rows(rows, decode_rows(batch.take(pa.array(rows))))
     return columns.arrays()
 
 
-def _by_column(values: pa.Array, headers: pa.Array, binding: Binding) -> tuple[Columns, Numbers]:
-    """The columns of what is clear, and which rows are not."""
+def _by_column(
+    values: pa.Array, headers: pa.Array, binding: ColumnBinding
+) -> tuple[Columns, Numbers]:
+    """Return the columns of all rows that can be decoded by column, and which rows cannot."""
     utf8 = is_utf8(values)
     columns = Columns(values, utf8=utf8)
     told = read_headers(headers, binding)
@@ -123,7 +140,7 @@ def _by_column(values: pa.Array, headers: pa.Array, binding: Binding) -> tuple[C
 
 
 def _filled(rows: Numbers, values: pa.Array) -> Numbers:
-    """Those that have a value with something in it."""
+    """Return those of these rows whose value is not empty."""
     filled: Numbers = (np.diff(offsets_of(values)) > 0) & validity_of(values)
     return rows[filled[rows]]
 
@@ -132,4 +149,4 @@ def _where(refused: pa.Array, column: pa.Array) -> pa.Array:
     if not refused.true_count:
         return pa.nulls(len(column), column.type)
     places = np.where(refused.to_numpy(zero_copy_only=False), np.arange(len(column)), -1)
-    return taken(column, places)
+    return take_or_null(column, places)

@@ -1,4 +1,4 @@
-"""What the names of headers mean, by broker: each name is asked about once, not once a record."""
+"""The meaning of header names by broker. Each name is looked up once, not once for each record."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ from app.pipeline.decode.meanings import (
     TYPED,
     Meaning,
     meaning,
-    said,
+    version_lookup,
 )
 from app.pipeline.pulsar_options import SCHEME
 
 _NESTED_PREFIX: Final = "CE-"
 
 
-class Binding:
-    """``decode``         a record, on its own.
-    ``content_type``   the header of that.
-    ``empty_is_none``  an empty value is an event without data.
-    ``version_in``     header to the version attribute that it holds; "" for none.
-    ``versions``       by version attribute, what it says to the place of the version.
-    ``meanings``       by the version's place, header to what it means.
+class ColumnBinding:
+    """The binding of one broker, with the meaning of every header name.
+
+    Attributes:
+        decode: Decodes a single record.
+        content_type: The name of the header that has the content type.
+        empty_is_none: Whether an empty value means an event without data.
+        version_in: The version attribute that a header holds, by header name; empty for none.
+        versions: For each version attribute a function from its text to the index of the version.
+        meanings: For each index of a version the meaning of a header, by header name.
     """
 
     def __init__(self, binding: ModuleType, *, empty_is_none: bool) -> None:
@@ -44,7 +47,7 @@ class Binding:
         spellings = binding.profile(binding.LIBERAL).spellings
         self._nested: Spelling = next(each for each in spellings if each.nested)
         self.version_in: Memo[str, str] = Memo(self._version_in)
-        self.versions = {each: said(each, in_header=True) for each in ATTRIBUTES}
+        self.versions = {each: version_lookup(each, in_header=True) for each in ATTRIBUTES}
         self.meanings = [Memo(self._meanings_in(version)) for version in VERSIONS.values()]
 
     def _version_in(self, header: str) -> str:
@@ -60,7 +63,7 @@ class Binding:
         def of(header: str) -> Meaning:
             layout = self._layouts[header,]
             if layout.typed is not None or not layout.names:
-                return FOREIGN  # the content type is looked for in all versions alike
+                return FOREIGN  # the content type is read the same way in all versions
             name = name_of(header)
             found = meaning(version, own_name(version, name)) if name else DOUBTFUL
             return DOUBTFUL if found.column == _TYPED_COLUMN else found
@@ -78,10 +81,10 @@ class Binding:
 
 _TYPED_COLUMN: Final = COLUMN_OF[TYPED]
 
-KAFKA: Final = Binding(kafka, empty_is_none=False)
-PULSAR: Final = Binding(pulsar, empty_is_none=True)
+KAFKA: Final = ColumnBinding(kafka, empty_is_none=False)
+PULSAR: Final = ColumnBinding(pulsar, empty_is_none=True)
 
 
-def binding_of(topic: str | None) -> Binding:
-    """By whose topic it is: names of Pulsar's are URIs, which Kafka's cannot be."""
+def binding_of(topic: str | None) -> ColumnBinding:
+    """Return the binding of the broker that a topic belongs to: only topics of Pulsar are URIs."""
     return PULSAR if (topic or "").startswith(SCHEME) else KAFKA

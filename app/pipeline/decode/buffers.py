@@ -1,4 +1,4 @@
-"""Arrow's arrays as numbers, and back: places are taken, not copied one by one. Offsets have 32 bits."""
+"""Arrow arrays as NumPy arrays and back, without copying each value. Offsets have 32 bits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Numbers = npt.NDArray[Any]
-"""Of one dimension, unless told."""
+"""A NumPy array, of one dimension unless stated otherwise."""
 
 
 def offsets_of(array: pa.Array) -> Numbers:
-    """Where each value of a binary array begins in its octets, and where the last ends."""
+    """Return the offset of each value of a binary array in its data buffer, and the end of the last
+    value.
+    """
     if not len(array):
         return np.zeros(1, np.int32)
     found = np.frombuffer(array.buffers()[1], np.int32)
@@ -22,19 +24,19 @@ def offsets_of(array: pa.Array) -> Numbers:
 
 
 def octets_of(array: pa.Array) -> Numbers:
-    """All octets of the buffer of a binary array, to which its offsets point."""
+    """Return all bytes of the data buffer of a binary array, to which its offsets refer."""
     octets = array.buffers()[2] if len(array) else None
     return np.zeros(0, np.uint8) if octets is None else np.frombuffer(octets, np.uint8)
 
 
 def validity_of(array: pa.Array) -> Numbers:
-    """Which values are there."""
+    """Return an array that is True where a value is not null."""
     found: Numbers = array.is_valid().to_numpy(zero_copy_only=False)
     return found
 
 
 def as_text(array: pa.Array) -> pa.Array:
-    """Binary that is known to be UTF-8: the very same buffers."""
+    """Return a binary array that is known to be UTF-8 as a string array with the same buffers."""
     valid, offsets, octets = array.buffers()
     return pa.StringArray.from_buffers(
         len(array), offsets, octets, valid, array.null_count, array.offset
@@ -42,14 +44,14 @@ def as_text(array: pa.Array) -> pa.Array:
 
 
 def as_bytes(array: pa.Array) -> pa.Array:
-    """The octets of texts: the very same buffers."""
+    """Return the bytes of a string array as a binary array with the same buffers."""
     return pa.BinaryArray.from_buffers(
         pa.binary(), len(array), array.buffers(), array.null_count, array.offset
     )
 
 
 def is_utf8(array: pa.Array) -> bool:
-    """Whether all values of a binary array are."""
+    """Return True if all values of a binary array are UTF-8."""
     try:
         array.cast(pa.string())
     except pa.ArrowInvalid:
@@ -58,20 +60,22 @@ def is_utf8(array: pa.Array) -> bool:
 
 
 def binary_array(offsets: Numbers, octets: Any) -> pa.Array:
-    """Values that lie one behind the other in ``octets``; ``offsets`` has one more than they are."""
+    """Return a binary array of the values in ``octets``. ``offsets`` has the start of each value
+    and the end of the last.
+    """
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets, np.int32)), pa.py_buffer(octets)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def joined(values: Sequence[Any]) -> pa.Array:
-    """Octets of any kind as one binary array."""
+def binary_array_of(values: Sequence[Any]) -> pa.Array:
+    """Return a binary array of these bytes-like values."""
     offsets = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=offsets[1:])
     return binary_array(offsets, b"".join(values))
 
 
-def nulled(array: pa.Array, there: Numbers) -> pa.Array:
-    """The same buffers, null where it is not ``there``."""
+def with_nulls(array: pa.Array, there: Numbers) -> pa.Array:
+    """Return the array with the same buffers and a null wherever ``there`` is False."""
     if there.all():
         return array
     there = there & validity_of(array) if array.null_count else there
@@ -82,21 +86,23 @@ def nulled(array: pa.Array, there: Numbers) -> pa.Array:
 
 
 def is_text(data: bytes | None) -> bool:
-    """Whether octets are UTF-8; yes for none at all."""
+    """Return True if the bytes are UTF-8 or None."""
     try:
         return data is None or data.decode() is not None
     except UnicodeDecodeError:
         return False
 
 
-def taken(array: pa.Array, at: Numbers) -> pa.Array:
-    """The values at these places; null for a place below zero."""
+def take_or_null(array: pa.Array, at: Numbers) -> pa.Array:
+    """Return the values at these indexes; null for a negative index."""
     missing = at < 0
     return array.take(pa.array(at, mask=missing) if missing.any() else pa.array(at))
 
 
-def answers(texts: pa.Array, ask: Callable[[bytes], int], missing: int) -> Numbers:
-    """``ask`` of each text, once for each that differs; ``missing`` for a null."""
+def map_distinct(texts: pa.Array, ask: Callable[[bytes], int], missing: int) -> Numbers:
+    """Return the result of ``ask`` for each text, calling it once for each distinct text. A null
+    gives ``missing``.
+    """
     coded = texts.dictionary_encode()
     found = np.array([*map(ask, coded.dictionary.to_pylist()), missing], np.int8)
     codes = coded.indices

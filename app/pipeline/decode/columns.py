@@ -1,4 +1,4 @@
-"""The columns of ``Judged`` as Arrow has them, from places in a pool of texts rather than from rows."""
+"""Build the Arrow columns of ``DecodedRow`` from indexes into a pool of texts, without creating rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from app.pipeline.decode.buffers import (
     Numbers,
     as_bytes,
     as_text,
+    binary_array_of,
     is_text,
     is_utf8,
-    joined,
-    nulled,
     offsets_of,
-    taken,
+    take_or_null,
+    with_nulls,
 )
-from app.pipeline.decode.document_columns import FORMS, Told
-from app.pipeline.decode.exact import JUDGED, TEXT_MAP
-from app.pipeline.decode.judged import VERDICT, Judged, Pairs
+from app.pipeline.decode.document_columns import FORMS, DocumentColumns
+from app.pipeline.decode.exact import DECODED_ROW_SCHEMA, TEXT_MAP
+from app.pipeline.decode.judged import VERDICT, DecodedRow, Pairs
 from app.pipeline.decode.meanings import NAMES, TEXTS
-from app.pipeline.decode.values import TYPES, Events
+from app.pipeline.decode.values import TYPES, EventRows
 
 _BINARY, _STRUCTURED = map(tuple(ContentMode).index, (ContentMode.BINARY, ContentMode.STRUCTURED))
 _WORDS: Final = {
@@ -35,21 +35,23 @@ _WORDS: Final = {
     "content_mode": tuple(mode.value for mode in ContentMode),
     "origin_version": NAMES,
 }
-"""What stands in columns as a code, which is a place here."""
+"""The texts of the columns that are held as codes. A code is an index in these tuples."""
 _OPAQUE: Final = FORMS.index(DataForm.OPAQUE)
 _KINDS: Final = as_bytes(pa.array(TYPES))
 _KIND_OF: Final = TYPES.index
 
 Entries = list[tuple[Numbers, Numbers, Numbers, Numbers]]
-"""Of maps: rows, order in them, numbers of names, places of values."""
+"""The entries of a map column: the rows, the order within a row, the indexes of names, and the
+indexes of values.
+"""
 _NONE: Final = -1
 
 
 class Columns:
-    """Collects what is known of the rows of one batch: rows come by column or one by one, each once."""
+    """A collector of the decoded rows of one batch. Each row is added once, by column or singly."""
 
     def __init__(self, values: pa.Array, *, utf8: bool) -> None:
-        """``utf8``  whether all ``values`` are known to be."""
+        """Start with a batch of values. ``utf8`` is True if all values are known to be UTF-8."""
         rows = self._rows = len(values)
         self._at = np.full((len(TEXTS), rows), _NONE, np.int64)
         self._texts: list[pa.Array] = []
@@ -58,17 +60,17 @@ class Columns:
         self._entries: Entries = []
         self._kinds: Entries = []
         self._mapped = np.zeros(rows, bool)
-        self._codes = np.full((3, rows), _NONE, np.int8)  # as _WORDS
+        self._codes = np.full((3, rows), _NONE, np.int8)  # in the order of _WORDS
         self._values, self._utf8 = values, utf8
-        self._is_value = np.zeros(rows, bool)  # data is the value itself
-        self._data: list[pa.Array] = []  # of the others
+        self._is_value = np.zeros(rows, bool)  # rows whose data is the record's value
+        self._data: list[pa.Array] = []  # data of the other rows
         self._data_at = np.full(rows, _NONE, np.int64)
         self._data_count = 0
         self._is_text = np.ones(rows, bool)
-        self._judged: tuple[Numbers, Sequence[Judged]] | None = None
+        self._judged: tuple[Numbers, Sequence[DecodedRow]] | None = None
 
-    def add_binary(self, events: Events, texts: pa.Array, *, empty_is_none: bool) -> None:
-        """Events in binary mode: data is the value."""
+    def add_binary(self, events: EventRows, texts: pa.Array, *, empty_is_none: bool) -> None:
+        """Add the events in binary mode, whose data is the value of the record."""
         rows = np.flatnonzero(events.clear)
         self._add(rows, np.arange(self._rows), events, texts)
         self._codes[0, rows], self._codes[1, rows] = _OPAQUE, _BINARY
@@ -78,8 +80,8 @@ class Columns:
         if not self._utf8:
             self._is_text[rows] = _which_are_text(self._values.take(pa.array(rows)))
 
-    def add_documents(self, of: Numbers, told: Told) -> None:
-        """The documents at the rows ``of``, where they are clear."""
+    def add_documents(self, of: Numbers, told: DocumentColumns) -> None:
+        """Add the clear documents. ``of`` has the row number of each document."""
         clear = told.events.clear
         rows = of[clear]
         self._add(rows, of, told.events, told.values.texts)
@@ -90,14 +92,14 @@ class Columns:
         at = np.arange(len(of))
         at[decoded] = len(of) + np.arange(len(decoded))
         self._data_at[rows] = np.where(payload.there, self._data_count + at, _NONE)[clear]
-        self._add_data(payload.raw, joined(list(payload.decoded.values())))
+        self._add_data(payload.raw, binary_array_of(list(payload.decoded.values())))
 
-    def add_judged(self, rows: Numbers, told: Sequence[Judged]) -> None:
-        """Rows that were looked at one by one."""
+    def add_rows(self, rows: Numbers, told: Sequence[DecodedRow]) -> None:
+        """Add rows that were decoded singly."""
         found: dict[str, Sequence[Any]] = dict(
-            zip(Judged._fields, zip(*told, strict=True), strict=True)
+            zip(DecodedRow._fields, zip(*told, strict=True), strict=True)
         )
-        for name, column in zip(Judged._fields, self._at, strict=False):
+        for name, column in zip(DecodedRow._fields, self._at, strict=False):
             own = as_bytes(pa.array(found[name], pa.string()))
             column[rows] = self._add_texts(own, len(rows))
         self._mapped[rows] = [pairs is not None for pairs in found["extensions"]]
@@ -120,15 +122,17 @@ class Columns:
     def _pairs(
         self, rows: Numbers, maps: Sequence[Pairs | None]
     ) -> tuple[list[str], Numbers, Numbers, Numbers]:
-        """The values of maps, row by row; and of each its row, its order, and the number of its name."""
+        """Return the values of the maps with the row, the order and the name number of each value."""
         of_rows = zip(rows.tolist(), maps, strict=True)
         pairs = [(row, *pair) for row, found in of_rows for pair in found or ()]
         numbers = np.array([self._number(name) for _, name, _ in pairs], np.int32)
         owners = np.array([row for row, _, _ in pairs], np.int64)
         return [value for *_, value in pairs], owners, np.arange(len(pairs)), numbers
 
-    def _add(self, rows: Numbers, of: Numbers, events: Events, texts: pa.Array) -> None:
-        """``rows``: those of ``of`` that are clear."""
+    def _add(self, rows: Numbers, of: Numbers, events: EventRows, texts: pa.Array) -> None:
+        """Add the attributes of the clear events. ``of`` has the row number of each event, ``rows``
+        those of the clear events.
+        """
         clear = events.clear
         at = events.at[:, clear]
         base = self._texts_count
@@ -161,23 +165,23 @@ class Columns:
         return self._names.setdefault(name, len(self._names))
 
     def arrays(self) -> list[pa.Array]:
-        """Those of ``Judged``, in its order."""
+        """Return the columns of ``DecodedRow``, in its order."""
         texts = self._texts[0] if len(self._texts) == 1 else pa.concat_arrays(self._texts)
         events = np.where(self._mapped, 0, _NONE)
-        own = [as_text(taken(texts, at)) for at in self._at[1:]]
+        own = [as_text(take_or_null(texts, at)) for at in self._at[1:]]
         words = zip(_WORDS.values(), self._codes, strict=True)
         return [
-            taken(pa.array([NEWEST]), events),
+            take_or_null(pa.array([NEWEST]), events),
             *own,
             self._map(self._entries, texts, self._mapped),
             self._types(),
             *self._payload(),
-            *(taken(pa.array(known), codes) for known, codes in words),
+            *(take_or_null(pa.array(known), codes) for known, codes in words),
             *self._verdicts(),
         ]
 
     def _map(self, entries: Entries, values: pa.Array, mapped: Numbers) -> pa.Array:
-        """Pairs of a name and a value, in order; null for rows that are not ``mapped``."""
+        """Return a map column of names and values in order; null for rows that are not ``mapped``."""
         offsets = np.zeros(self._rows + 1, np.int32)
         keys = items = pa.array([], pa.string())
         if entries:
@@ -190,7 +194,7 @@ class Columns:
         return pa.MapArray.from_arrays(pa.array(offsets), keys, items, TEXT_MAP, mask=mask)
 
     def _types(self) -> pa.Array:
-        """Null for rows whose attributes are strings."""
+        """Return the column ``types``; null for rows whose extensions are all Strings."""
         if not self._kinds:
             return pa.nulls(self._rows, TEXT_MAP)
         typed = np.zeros(self._rows, bool)
@@ -199,33 +203,33 @@ class Columns:
         return self._map(self._kinds, _KINDS, typed)
 
     def _payload(self) -> list[pa.Array]:
-        """Texts, and octets that are none."""
-        whole = nulled(self._whole(), self._is_value | (self._data_at >= 0))
-        texts = as_text(nulled(whole, self._is_text))
+        """Return the column of data that is text, and the column of data that is not."""
+        whole = with_nulls(self._whole(), self._is_value | (self._data_at >= 0))
+        texts = as_text(with_nulls(whole, self._is_text))
         if self._is_text.all():
             return [texts, pa.nulls(self._rows, pa.binary())]
-        return [texts, taken(whole, np.where(self._is_text, _NONE, np.arange(self._rows)))]
+        return [texts, take_or_null(whole, np.where(self._is_text, _NONE, np.arange(self._rows)))]
 
     def _whole(self) -> pa.Array:
-        """The data of all rows. Values are not copied more often than they must be."""
+        """Return the data of all rows, copying as few values as possible."""
         if not self._data:
             return self._values
         others = self._data[0] if len(self._data) == 1 else pa.concat_arrays(self._data)
         if not np.array_equal(self._data_at, np.arange(len(others))):
-            others = taken(others, self._data_at)
+            others = take_or_null(others, self._data_at)
         if not self._is_value.any():
             return others
         return pc.if_else(pa.array(self._is_value), self._values, others)
 
     def _verdicts(self) -> list[pa.Array]:
-        types = [(name, JUDGED.field(name).type) for name in VERDICT]
+        types = [(name, DECODED_ROW_SCHEMA.field(name).type) for name in VERDICT]
         if self._judged is None:
             return [pa.nulls(self._rows, kind) for _, kind in types]
         rows, told = self._judged
         at = np.full(self._rows, _NONE)
         at[rows] = np.arange(len(rows))
         return [
-            taken(pa.array([getattr(each, name) for each in told], kind), at)
+            take_or_null(pa.array([getattr(each, name) for each in told], kind), at)
             for name, kind in types
         ]
 

@@ -1,4 +1,4 @@
-"""The attributes in documents, by column as those in headers; and their data."""
+"""Decode the attributes and the data of JSON documents by column."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from app.event.value import DataForm
 from app.event.versions import ATTRIBUTES, VERSIONS
 from app.formats.json_members import MEMBERS as MOST_MEMBERS
 from app.formats.json_older_data import is_known_text
-from app.pipeline.decode.buffers import Numbers, answers, is_text, is_utf8, offsets_of
-from app.pipeline.decode.meanings import MEMBERS, TYPED, said
+from app.pipeline.decode.buffers import Numbers, is_text, is_utf8, map_distinct, offsets_of
+from app.pipeline.decode.meanings import MEMBERS, TYPED, version_lookup
 from app.pipeline.decode.members import Documents, text_of
-from app.pipeline.decode.values import Events, Values, nothing_known
+from app.pipeline.decode.values import EventRows, Values, empty_rows
 
-_SAID: Final = {attribute: said(attribute, in_header=False) for attribute in ATTRIBUTES}
+_SAID: Final = {attribute: version_lookup(attribute, in_header=False) for attribute in ATTRIBUTES}
 _TWO_FORMS: Final = np.array([version.two_forms for version in VERSIONS.values()] + [False])
-"""By the version's place; the last is that of documents without one."""
+"""Flags by version index: string data may be text or base64. The last flag is for documents without
+a version.
+"""
 _JSON, _TEXTUAL, _OTHER, _CHARSET, _BAD = range(5)
 _UTF_8: Final = "utf-8"
 FORMS: Final = tuple(DataForm)
@@ -28,12 +30,14 @@ _OPAQUE, _JSON_FORM, _TEXT_FORM = map(FORMS.index, (DataForm.OPAQUE, DataForm.JS
 
 
 class Payload(NamedTuple):
-    """Data of documents.
+    """The data of a batch of documents.
 
-    ``raw``      of each as it stands there; ``forms``: places in ``FORMS``.
-    ``there``    whether there is any.
-    ``decoded``  by document, what stands there as a string for other octets.
-    ``is_text``  whether it is UTF-8.
+    Attributes:
+        raw: The JSON value of each document's data.
+        forms: The index of each data form in ``FORMS``.
+        there: Whether the document has data.
+        decoded: The bytes that a JSON string encodes, by document number.
+        is_text: Whether the data is UTF-8.
     """
 
     raw: pa.Array
@@ -43,38 +47,48 @@ class Payload(NamedTuple):
     is_text: Numbers
 
 
-class Told(NamedTuple):
-    events: Events
+class DocumentColumns(NamedTuple):
+    """The decoded columns of a batch of documents.
+
+    Attributes:
+        events: The attributes, and which documents are certainly valid events.
+        values: The texts of the attributes.
+        payload: The data.
+    """
+
+    events: EventRows
     values: Values
     payload: Payload
 
 
-def read_documents(values: pa.Array, *, utf8: bool) -> Told:
-    """``utf8``  whether all ``values`` are known to be."""
+def read_documents(values: pa.Array, *, utf8: bool) -> DocumentColumns:
+    """Decode the documents in ``values``. ``utf8`` is True if all values are known to be UTF-8."""
     documents = Documents(values, utf8=utf8 or is_utf8(values))
     texts = documents.values()
-    events = nothing_known(len(values), len(texts.texts))
+    events = empty_rows(len(values), len(texts.texts))
     events.clear &= documents.once & (documents.counts + 2 < MOST_MEMBERS)
     events.origin = _versions(texts, documents)
     documents.named().put(events, texts, MEMBERS)
     payload = _payload(events, texts, documents)
     events.check(texts)
-    return Told(events, texts, payload)
+    return DocumentColumns(events, texts, payload)
 
 
 def _versions(texts: Values, documents: Documents) -> Numbers:
-    """Of each document, by the first version attribute that it has."""
+    """Return the index of each document's version, read from its first version attribute; -1 if
+    there is none.
+    """
     origin = np.full(len(documents.shape), -1, np.int8)
     for attribute in reversed(ATTRIBUTES):
         rows, places = documents.members_named(attribute)
         said_by = texts.texts.take(pa.array(texts.at(places)))
-        origin[rows] = answers(said_by, _SAID[attribute], -1)
+        origin[rows] = map_distinct(said_by, _SAID[attribute], -1)
     return origin
 
 
-def _payload(events: Events, texts: Values, documents: Documents) -> Payload:
-    """Not clear: documents whose data has to be looked at."""
-    kinds = answers(events.texts(texts, TYPED), _kind_of, _JSON)
+def _payload(events: EventRows, texts: Values, documents: Documents) -> Payload:
+    """Decode the data. Documents whose data needs the row decoder are marked as not clear."""
+    kinds = map_distinct(events.texts(texts, TYPED), _kind_of, _JSON)
     there = np.diff(offsets_of(documents.payload)) > 0
     two_forms = _TWO_FORMS[events.origin]
     events.clear &= (kinds != _BAD) & (~there | (kinds != _CHARSET))
@@ -98,7 +112,9 @@ def _payload(events: Events, texts: Values, documents: Documents) -> Payload:
 
 
 def _kind_of(content_type: bytes) -> int:
-    """How the data of documents stands in them."""
+    """Return how documents with this content type hold their data, as one of the codes ``_JSON`` to
+    ``_BAD``.
+    """
     media_type = parse_media_type(content_type.decode("latin-1"))
     if media_type is None:
         return _BAD
@@ -110,7 +126,11 @@ def _kind_of(content_type: bytes) -> int:
 
 
 def _of_string(raw: Any, known_text: bool) -> tuple[bytes | None, int]:
-    """Data and form of a string that is not JSON; before 1.0 base64 where its type is not known for text."""
+    """Decode a JSON string that holds data of another type into its data and form.
+
+    Before version 1.0 the string is base64 unless its content type is known to be text. Data is
+    None if the string is invalid.
+    """
     text = text_of(raw)
     data = None if known_text else _base64(text)
     return (text, _TEXT_FORM) if data is None else (data, _OPAQUE)

@@ -1,4 +1,4 @@
-"""Row by row: ``app.bindings`` on whole records of Arrow batches."""
+"""Decode records of Arrow batches row by row with ``app.bindings``."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import pyarrow as pa
 
 from app.bindings.record import Header, Record
 from app.pipeline.decode.bindings import binding_of
-from app.pipeline.decode.judged import Judged, judge
+from app.pipeline.decode.judged import DecodedRow, decode_row
 
 TEXT_MAP = pa.map_(pa.string(), pa.string())
 _FAULT = pa.struct([(name, pa.string()) for name in ("code", "detail", "at", "rule")])
-JUDGED = pa.schema(
+DECODED_ROW_SCHEMA = pa.schema(
     [
         (name, {"extensions": TEXT_MAP, "types": TEXT_MAP, "data_bytes": pa.binary(),
                 "faults": pa.list_(_FAULT)}.get(name, pa.string()))
-        for name in Judged._fields
+        for name in DecodedRow._fields
     ]
 )  # fmt: skip
-"""The columns of ``Judged`` as Arrow has them."""
+"""The columns of ``DecodedRow`` as an Arrow schema."""
 
 
-def judged_rows(batch: pa.RecordBatch) -> list[Judged]:
-    """What is said of each record of a batch of the columns RAW."""
+def decode_rows(batch: pa.RecordBatch) -> list[DecodedRow]:
+    """Decode each record of a batch of the columns RAW, by the binding of its broker."""
     bindings = map(binding_of, batch.column("topic").to_pylist())
-    return list(map(judge, records(batch), (each.decode for each in bindings)))
+    return list(map(decode_row, records(batch), (each.decode for each in bindings)))
 
 
 def arrays(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> list[pa.Array]:
-    """The columns of rows."""
+    """Return rows as a list of Arrow columns with the types of the schema."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
 
 
 def records(batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records of a batch."""
+    """Yield the records of a batch."""
     headers = batch.column("headers")
     offsets = headers.offsets.to_pylist()
     pairs = headers.values
@@ -48,5 +48,7 @@ def records(batch: pa.RecordBatch) -> Iterator[Record]:
 
 
 def _headers(names: list[str | None], values: list[bytes | None]) -> tuple[Header, ...]:
-    """Kafka has no header without a name; a table might."""
+    """Return pairs of name and value. A null name becomes empty: Kafka never has one, but a table
+    may.
+    """
     return tuple(zip((name or "" for name in names), values, strict=True))

@@ -1,4 +1,6 @@
-"""The attributes in the headers of a batch, by column; and which rows are documents."""
+"""Decode the attributes in the headers of a batch by column, and find the rows that are JSON
+documents.
+"""
 
 from __future__ import annotations
 
@@ -12,29 +14,34 @@ from app.bindings.record import ContentMode
 from app.event.media_types import parse as parse_media_type
 from app.event.versions import VERSIONS
 from app.formats import json
-from app.pipeline.decode.bindings import Binding
+from app.pipeline.decode.bindings import ColumnBinding
 from app.pipeline.decode.buffers import (
     Numbers,
-    answers,
     binary_array,
+    map_distinct,
     octets_of,
     offsets_of,
     validity_of,
 )
 from app.pipeline.decode.meanings import COLUMN_OF, TYPED
-from app.pipeline.decode.named import Named
-from app.pipeline.decode.values import QUOTE, Events, Json, Values, nothing_known
+from app.pipeline.decode.named import NamedValues
+from app.pipeline.decode.values import QUOTE, EventRows, Json, Values, empty_rows
 
 _NONE, _BINARY, _DOCUMENT, _OTHER = range(4)
 _QUOTED: Final = np.array([version.quoted for version in VERSIONS.values()] + [False])
-"""By the version's place; the last is that of rows without one."""
+"""Flags by version index: headers of this version hold JSON values. The last flag is for rows
+without a version.
+"""
 
 
 class Headers:
-    """All headers of a batch, one behind the other.
+    """All headers of a batch in one sequence.
 
-    ``values``  a binary array; ``named``: their names.
-    ``starts``  place of each row's first, and of the end of the last.
+    Attributes:
+        values: The header values as a binary array.
+        named: The header names.
+        rows: The row of each header.
+        starts: The index of each row's first header, and the end of the last row.
     """
 
     def __init__(self, column: pa.ListArray) -> None:
@@ -45,26 +52,35 @@ class Headers:
         keys = pairs.field("key")
         coded = (keys.fill_null("") if keys.null_count else keys).dictionary_encode()
         self.rows = np.repeat(np.arange(len(column)), np.diff(self.starts))
-        self.named = Named(coded.dictionary.to_pylist(), coded.indices.to_numpy(), self.rows)
+        self.named = NamedValues(coded.dictionary.to_pylist(), coded.indices.to_numpy(), self.rows)
 
 
-class Told(NamedTuple):
-    """``events``  in binary mode; ``values``: their texts; ``documents``: rows of JSON in UTF-8."""
+class HeaderColumns(NamedTuple):
+    """The decoded columns of the headers of a batch.
 
-    events: Events
+    Attributes:
+        events: The events in binary mode.
+        values: The texts of their attributes.
+        documents: The numbers of the rows that are JSON documents in UTF-8.
+    """
+
+    events: EventRows
     values: Values
     documents: Numbers
 
 
-def read_headers(column: pa.ListArray, binding: Binding) -> Told:
+def read_headers(column: pa.ListArray, binding: ColumnBinding) -> HeaderColumns:
+    """Decode the headers of a batch. Rows that are not certainly valid events are marked as not
+    clear.
+    """
     headers = Headers(column)
     typed = headers.named[binding.content_type]
     kinds = _kinds(headers, typed)
-    if column.null_count:  # a null list may span headers that are none of its row's
+    if column.null_count:  # a null list may still refer to headers, which are not part of its row
         kinds[~validity_of(column)] = _OTHER
     origin = _versions(headers, binding)
     values = _values(headers, origin)
-    events = nothing_known(len(column), len(values.texts))
+    events = empty_rows(len(column), len(values.texts))
     events.origin = origin
     headers.named.put(events, values, binding.meanings)
     if headers.values.null_count:
@@ -73,11 +89,13 @@ def read_headers(column: pa.ListArray, binding: Binding) -> Told:
     events.at[COLUMN_OF[TYPED], headers.rows[typed]] = values.at(typed)
     events.clear &= kinds <= _BINARY
     events.check(values)
-    return Told(events, values, np.flatnonzero(kinds == _DOCUMENT))
+    return HeaderColumns(events, values, np.flatnonzero(kinds == _DOCUMENT))
 
 
-def _versions(headers: Headers, binding: Binding) -> Numbers:
-    """Each row's version. One that says it twice, or in two ways, has none."""
+def _versions(headers: Headers, binding: ColumnBinding) -> Numbers:
+    """Return the index of each row's version; -1 if a row has none, or more than one version
+    header.
+    """
     origin = np.full(len(headers.starts) - 1, -1, np.int8)
     said = np.zeros(len(origin), np.int64)
     for name in headers.named:
@@ -85,15 +103,16 @@ def _versions(headers: Headers, binding: Binding) -> Numbers:
         if attribute:
             places = headers.named[name]
             texts = headers.values.take(pa.array(places))
-            origin[headers.rows[places]] = answers(texts, binding.versions[attribute], -1)
+            origin[headers.rows[places]] = map_distinct(texts, binding.versions[attribute], -1)
             np.add.at(said, headers.rows[places], 1)
     origin[said > 1] = -1
     return origin
 
 
 def _values(headers: Headers, origin: Numbers) -> Values:
-    """Where a version has JSON values in headers: without the quotes of strings, of three texts for each
-    header the one in the middle.
+    """Return the header values; JSON strings of versions with JSON headers lose their quotes.
+
+    With such a version, each header is split into three texts, and the middle one is its value.
     """
     mine = _QUOTED[origin][headers.rows]
     if not mine.any():
@@ -115,11 +134,13 @@ def _values(headers: Headers, origin: Numbers) -> Values:
 
 
 def _kinds(headers: Headers, typed: Numbers) -> Numbers:
-    """Of each row, by its content type; ``typed``: where these are."""
+    """Return the kind of each row by its content type. ``typed`` has the indexes of the content
+    type headers.
+    """
     kinds = np.full(len(headers.starts) - 1, _NONE, np.int8)
     if len(typed):
         texts = headers.values.take(pa.array(typed))
-        kinds[headers.rows[typed]] = answers(texts, _kind_of, _OTHER)
+        kinds[headers.rows[typed]] = map_distinct(texts, _kind_of, _OTHER)
         kinds[headers.named.repeated(typed)] = _OTHER
     return kinds
 

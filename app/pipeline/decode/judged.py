@@ -1,4 +1,4 @@
-"""One record as the columns of the lake: what ``app.bindings`` says of it. Pure."""
+"""Decode one record with ``app.bindings`` into the columns of the lake. This module is pure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
 
 Pairs = list[tuple[str, str]]
-"""A map, as Arrow takes it."""
+"""A map in the form that Arrow takes."""
 
 CORE = frozenset(VERSIONS[NEWEST].rules)
-"""Attributes with columns of their own, always a String; every other one is in ``extensions`` and ``types``."""
+"""The attributes with a column of their own, which are always Strings. All others are in
+``extensions`` and ``types``.
+"""
 
 _STRING = AttributeType.STRING
 _BROKEN = "decoder-failed"
 
 
-class Judged(NamedTuple):
-    """The columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and ``VERDICT`` of
-    ``pipeline.tables``, in their order.
+class DecodedRow(NamedTuple):
+    """A decoded record as the columns ``ATTRIBUTES`` without ``time``, ``DATA``, ``ARRIVAL`` and
+    ``VERDICT`` of ``pipeline.tables``, in their order.
     """
 
     specversion: str | None = None
@@ -48,15 +50,19 @@ class Judged(NamedTuple):
     faults: list[dict[str, str]] | None = None
 
 
-VERDICT = Judged._fields[-4:]
-"""Columns of a record that is no valid event."""
+VERDICT = DecodedRow._fields[-4:]
+"""The columns that state why a record is not a valid event."""
 
 
-def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> Judged:
-    """The columns of a record; ``verdict`` is None for one that is a valid event. Never raises: a record
-    that brings the decoder down must not bring down the query with it, and is kept for ``redrive``.
+def decode_row(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) -> DecodedRow:
+    """Decode a record into its columns; ``verdict`` is None for a valid event.
 
-    ``decode``: of the binding that the record came by.
+    The function never raises: an error in the decoder must not end the query. Such a record goes to
+    ``quarantine`` and can be redriven later.
+
+    Args:
+        record: The record.
+        decode: The decoder of the binding by which the record was received.
     """
     try:
         decoded = decode(record)
@@ -66,17 +72,17 @@ def judge(record: Record, decode: Callable[[Record], Decoded] = kafka.decode) ->
         return _refused("foreign", foreign.code, foreign)
     except SenderError as unreadable:
         return _refused("unreadable", unreadable.code, unreadable)
-    except Exception as bug:  # noqa: BLE001 - see above
-        return Judged(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
+    except Exception as bug:  # noqa: BLE001 - an error must not end the query
+        return DecodedRow(verdict="unreadable", rule=_BROKEN, detail=_writable(repr(bug)))
     return _unread(decoded) if decoded.opaque else _row(decoded)
 
 
-def _row(decoded: Decoded) -> Judged:
+def _row(decoded: Decoded) -> DecodedRow:
     event = decoded.event
     attributes = event.attributes
     data, data_bytes = _text_or_bytes(event.data)
     kinds = [(name, kind.value) for name, kind in event.types.items() if kind is not _STRING]
-    return Judged(
+    return DecodedRow(
         attributes["specversion"],
         event.id,
         event.source,
@@ -104,15 +110,17 @@ def _text_or_bytes(data: bytes | None) -> tuple[str | None, bytes | None]:
         return None, data
 
 
-def _unread(opaque: Decoded) -> Judged:
-    """K5: the bridge passes it on byte for byte; the lake has no columns for it."""
+def _unread(opaque: Decoded) -> DecodedRow:
+    """Return the columns of an event in a format that Skybridge passes on unread: the lake has no
+    columns for its content.
+    """
     detail = f"Skybridge cannot read the format {opaque.media_type}."
-    return Judged(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
+    return DecodedRow(verdict="unreadable", rule="unsupported-format", detail=_writable(detail))
 
 
-def _refused(verdict: str, rule: str, error: SenderError) -> Judged:
+def _refused(verdict: str, rule: str, error: SenderError) -> DecodedRow:
     faults = [_fault(fault) for fault in error.faults] or None
-    return Judged(verdict=verdict, rule=rule, detail=_writable(str(error)), faults=faults)
+    return DecodedRow(verdict=verdict, rule=rule, detail=_writable(str(error)), faults=faults)
 
 
 def _fault(fault: Fault) -> dict[str, str]:
@@ -121,5 +129,5 @@ def _fault(fault: Fault) -> dict[str, str]:
 
 
 def _writable(text: str) -> str:
-    """As UTF-8 can have it: what a sender wrote may stand in it as lone surrogates."""
+    """Replace lone surrogates, which a sender may have written, because UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Which column of the lake an attribute belongs to, told by its version and its name there."""
+"""The mapping of attributes to columns of the lake, by the version and the attribute's name in it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from app.event.versions import EXTENSIONS, NEWEST, VERSIONS, Version
 TEXTS: Final = (
     "specversion", "id", "source", "type", "subject", "datacontenttype", "dataschema", "time",
 )  # fmt: skip
-"""Attributes with a column of their own, by their 1.0 names, in the order of ``Judged``."""
+"""The attributes with a column of their own, by their 1.0 names, in the order of ``DecodedRow``."""
 
 COLUMN_OF: Final[Mapping[str, int]] = {name: place for place, name in enumerate(TEXTS)}
 TYPED: Final = "datacontenttype"
 NAMES: Final = tuple(VERSIONS)
-"""A version is known by its place here."""
+"""The texts of the versions. The decoders refer to a version by its index in this tuple."""
 
 _SUBJECT: Final = "subject"
 
 
 class Meaning(NamedTuple):
-    """``column``     place in ``TEXTS``, or one of the three below.
-    ``name``       of an extension, in 1.0.
-    ``text_only``  the value must be a String, and not empty.
+    """The column that an attribute belongs to.
+
+    Attributes:
+        column: The index in ``TEXTS``, or the column of ``EXTENSION``, ``FOREIGN`` or ``DOUBTFUL``.
+        name: The 1.0 name of an extension.
+        text_only: Whether the value must be a String that is not empty.
     """
 
     column: int
@@ -36,13 +39,16 @@ class Meaning(NamedTuple):
 
 EXTENSION: Final = -1
 FOREIGN: Final = Meaning(-2)
-"""None of the event's."""
+"""The meaning of a header that is not part of the event."""
 DOUBTFUL: Final = Meaning(-3)
-"""The row has to be looked at on its own."""
+"""The meaning of an attribute whose row must be decoded singly."""
 
 
 def meaning(version: Version, own: str) -> Meaning:
-    """Of the attribute that ``version`` calls ``own``. A name that 1.0 would change is doubtful."""
+    """Return the column of the attribute that ``version`` names ``own``.
+
+    The result is ``DOUBTFUL`` for an extension whose name 1.0 would change.
+    """
     if own == version.attribute:
         return Meaning(COLUMN_OF["specversion"])
     if own in version.rules:
@@ -50,7 +56,7 @@ def meaning(version: Version, own: str) -> Meaning:
     name = own.removeprefix(EXTENSIONS).lower() if version.nested else own
     if not version.is_name(own) or not is_name(name):
         return DOUBTFUL
-    if name == _SUBJECT:  # what later became a core attribute
+    if name == _SUBJECT:  # later versions made it a core attribute
         return Meaning(COLUMN_OF[_SUBJECT], text_only=True)
     if version.text != NEWEST and name in version.reserved:
         return DOUBTFUL
@@ -69,14 +75,16 @@ def _of_core(version: Version, own: str) -> Meaning:
 MEMBERS: Final[tuple[Memo[str, Meaning], ...]] = tuple(
     Memo(partial(meaning, version)) for version in VERSIONS.values()
 )
-"""By the version's place: what the members of its documents mean; an entry of 0.1's ``extensions`` is
+"""The meanings of document members, by version index. An entry of 0.1's ``extensions`` is named
 ``extensions/NAME``.
 """
 
 
-def said(attribute: str, *, in_header: bool) -> Callable[[bytes], int]:
-    """What the version attribute says to the version's place, below zero for none. A header of a version
-    whose values are JSON may say it in quotes.
+def version_lookup(attribute: str, *, in_header: bool) -> Callable[[bytes], int]:
+    """Return a function from the text of a version attribute to the index of the version; -1 for no
+    version.
+
+    In a header, a version with JSON values may have its text in quotes.
     """
     places: dict[bytes, int] = {}
     for place, version in enumerate(VERSIONS.values()):

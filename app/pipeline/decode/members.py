@@ -1,4 +1,6 @@
-"""Documents in JSON taken apart into the raw values of their members, as ``app.formats.json_members`` does it."""
+"""Split JSON documents into the raw values of their members, by the rules of
+``app.formats.json_members``.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ import pyarrow as pa
 
 from app.event.versions import ATTRIBUTES, EXTENSIONS
 from app.formats.json_members import is_each_once
-from app.pipeline.decode.buffers import Numbers, binary_array, joined, offsets_of
-from app.pipeline.decode.named import Named
+from app.pipeline.decode.buffers import Numbers, binary_array, binary_array_of, offsets_of
+from app.pipeline.decode.named import NamedValues
 from app.pipeline.decode.values import BACKSLASH, QUOTE, Json, Values
 
 Members = dict[str, msgspec.Raw]
@@ -22,30 +24,37 @@ Names = tuple[str, ...]
 _MEMBERS = msgspec.json.Decoder(Members).decode
 _TEXT = msgspec.json.Decoder(str).decode
 _NESTED: Final = ATTRIBUTES[-1]
-"""The version attribute of the version whose extensions stand in one member, ``_BAG``."""
+"""The version attribute of the version whose extensions are in one member, ``_BAG``."""
 _BAG: Final = EXTENSIONS.removesuffix("/")
 _DATA, _CODED = "data", "data_base64"
 _PUNCTUATION: Final = 4  # of a member: two quotes, a colon, and a comma or a brace
 
 
 class Documents:
-    """``shapes``  names of members, without those of data, and their numbers; ``shape`` of each document.
-    ``once``    whether a document can be read, and has each member once; False is no certainty.
-    ``raws``    values of all members, without those of data, document after document.
-    ``counts``  how many of them each document has; ``firsts``: where they begin, and the end of the last.
-    ``data``    raw values of the members ``data``, b"" without; ``payload``: the same as an array.
-    ``coded``   raw values of the members ``data_base64``, by document.
+    """The members of a batch of JSON documents.
+
+    Attributes:
+        shapes: The number of each shape. A shape is the names of a document's members, without
+            those of data.
+        shape: The number of each document's shape.
+        once: Whether a document certainly is readable and has no repeated member.
+        raws: The raw values of all members except data, document after document.
+        counts: The number of these members in each document.
+        firsts: The index of each document's first member, and the end of the last document.
+        data: The raw values of the members ``data``; b"" if a document has none.
+        payload: The same values as a binary array.
+        coded: The raw values of the members ``data_base64``, by document number.
     """
 
     def __init__(self, values: pa.Array, *, utf8: bool) -> None:
-        """``utf8``  whether all ``values`` are known to be."""
+        """Split the documents in ``values``. ``utf8`` is True if all values are known to be UTF-8."""
         bodies = values.to_pylist()
         members = _read(bodies, utf8=utf8)
         self.coded: dict[int, msgspec.Raw] = {}
         self.shapes: dict[Names, int] = {}
         once = self._shaped(bodies, members)
         self.data: list[Any] = [each.pop(_DATA, b"") for each in members]
-        self.payload = joined(self.data)
+        self.payload = binary_array_of(self.data)
         self.counts = np.array(list(map(len, self.shapes)))[self.shape]
         self.firsts = np.concatenate([[0], np.cumsum(self.counts)])
         self.raws = list(chain.from_iterable(map(dict.values, members)))
@@ -57,7 +66,11 @@ class Documents:
                 self.once[place] = is_each_once(bodies[place], _MEMBERS(bodies[place]))
 
     def _shaped(self, bodies: Sequence[bytes], members: Sequence[Members]) -> dict[int, bool]:
-        """Finds the shapes. Of documents that are taken apart one by one, whether each member is there once."""
+        """Find the shape of each document.
+
+        Documents with base64 data or nested extensions are split singly; the result states for each
+        whether no member repeats.
+        """
         whole: dict[Names, int] = {}
         numbers = [whole.setdefault(names, len(whole)) for names in map(tuple, members)]
         self.shape = np.array([self._number(names) for names in whole], np.int64)[numbers]
@@ -69,7 +82,11 @@ class Documents:
         return once
 
     def _take_apart(self, place: int, body: bytes, members: Members) -> bool:
-        """A document with base64, or 0.1's ``extensions``, whose entries are put beside the other members."""
+        """Split a document with base64 data or nested extensions, and return True if no member
+        repeats.
+
+        The entries of 0.1's ``extensions`` become members of the document.
+        """
         once = is_each_once(body, members)
         if _CODED in members:
             self.coded[place] = members.pop(_CODED)
@@ -90,7 +107,10 @@ class Documents:
         return self.shapes.setdefault(names, len(self.shapes))
 
     def _accounted(self, sizes: Numbers) -> Numbers:
-        """Whether names, values and punctuation account for all octets, as in documents without white space."""
+        """Return for each document whether names, values and punctuation add up to its size.
+
+        This is so if the document has no white space and no repeated member.
+        """
         named = np.array([len("".join(names).encode()) for names in self.shapes])[self.shape]
         raw = self.ends[self.firsts[1:]] - self.ends[self.firsts[:-1]]
         data = np.diff(offsets_of(self.payload))
@@ -99,24 +119,28 @@ class Documents:
         return found
 
     def members_named(self, name: str) -> tuple[Numbers, Numbers]:
-        """The documents that have such a member, and its places."""
+        """Return the numbers of the documents that have a member of this name, and the indexes of
+        these members.
+        """
         places = [names.index(name) if name in names else -1 for names in self.shapes]
         place = np.array(places)[self.shape]
         rows = np.flatnonzero(place >= 0)
         return rows, self.firsts[rows] + place[rows]
 
-    def named(self) -> Named:
-        """All members, told by the names of the shapes."""
+    def named(self) -> NamedValues:
+        """Return all members by name."""
         codes: dict[str, int] = {}
         of_shapes = [codes.setdefault(name, len(codes)) for names in self.shapes for name in names]
         lengths = np.array(list(map(len, self.shapes)))
         begins = (np.cumsum(lengths) - lengths)[self.shape]
         rows = np.repeat(np.arange(len(self.shape)), self.counts)
         places = np.arange(len(rows)) + np.repeat(begins - self.firsts[:-1], self.counts)
-        return Named(list(codes), np.array(of_shapes, np.int64)[places], rows)
+        return NamedValues(list(codes), np.array(of_shapes, np.int64)[places], rows)
 
     def values(self) -> Values:
-        """Without quotes and escapes: of three texts for each value the one in the middle."""
+        """Return the values without quotes and escapes. Each value is split into three texts, and
+        the middle one is the value.
+        """
         octets, ends, unescaped = _unescaped(self.raws, self.ends)
         begins, ends = ends[:-1], ends[1:]
         quoted = octets[begins] == QUOTE
@@ -136,12 +160,12 @@ def _is_apart(names: Names) -> bool:
 
 
 def _read(bodies: Sequence[bytes], *, utf8: bool) -> list[Members]:
-    """No members of what is no object."""
+    """Return the members of each document; no members if it is not a JSON object."""
     if utf8:
         try:
             return list(map(_MEMBERS, bodies))
         except (msgspec.DecodeError, RecursionError):
-            pass  # one of them; which, is found out one by one
+            pass  # at least one is invalid: the loop below finds which
     return list(map(_members_of, bodies))
 
 
@@ -154,15 +178,20 @@ def _members_of(body: bytes) -> Members:
 
 
 def _ends(raws: Sequence[Any]) -> Numbers:
-    """Of values that lie one behind the other; the first number is zero."""
+    """Return the end of each value in the concatenation of all values, with a leading zero."""
     ends = np.zeros(len(raws) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)), out=ends[1:])
     return ends
 
 
 def _unescaped(raws: Sequence[Any], ends: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """The octets of all values and their ends, strings with escapes as the texts that they mean, in quotes;
-    and the places of these. What means no text stays as it is.
+    """Decode the JSON strings that have escapes.
+
+    Strings that do not decode stay unchanged.
+
+    Returns:
+        The bytes of all values, their ends with a leading zero, and the indexes of the decoded
+            strings.
     """
     octets = np.frombuffer(b"".join(raws), np.uint8)
     signs = np.flatnonzero(octets == BACKSLASH)
@@ -177,7 +206,9 @@ def _unescaped(raws: Sequence[Any], ends: Numbers) -> tuple[Numbers, Numbers, Nu
 
 
 def text_of(raw: Any) -> bytes | None:
-    """What a JSON string means; None for any other value, and what is no text."""
+    """Return the text of a JSON string as UTF-8; None for any other value and for an invalid
+    string.
+    """
     try:
         return _TEXT(raw).encode()
     except (msgspec.DecodeError, UnicodeError):

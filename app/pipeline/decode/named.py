@@ -1,5 +1,6 @@
-"""Values by their names: what each name means is asked once a batch and version, and then all values of that name
-are put where they belong.
+"""Group values by their names. The meaning of a name is looked up once for each batch and version.
+
+All values of that name are then added to their column at once.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import numpy as np
 
 from app.pipeline.decode.buffers import Numbers
 from app.pipeline.decode.meanings import DOUBTFUL, FOREIGN, Meaning
-from app.pipeline.decode.values import Events, Values
+from app.pipeline.decode.values import EventRows, Values
 
 
-class Named:
-    """Headers, or the members of documents, of all rows, one behind the other.
+class NamedValues:
+    """The headers, or the members of documents, of all rows in one sequence, grouped by name.
 
-    ``codes``  of each one's name in ``names``; ``rows``: whose it is, in ascending order.
+    Attributes:
+        rows: The row of each value, in ascending order.
     """
 
     def __init__(self, names: Sequence[str], codes: Numbers, rows: Numbers) -> None:
@@ -30,7 +32,7 @@ class Named:
         return iter(self._codes)
 
     def __getitem__(self, name: str) -> Numbers:
-        """Where values of this name are, in ascending order."""
+        """Return the indexes of the values with this name, in ascending order."""
         code = self._codes.get(name)
         if code is None:
             return np.zeros(0, np.int64)
@@ -38,17 +40,16 @@ class Named:
         return found
 
     def repeated(self, places: Numbers) -> Numbers:
-        """Rows that have more than one of these."""
+        """Return the rows that have more than one of these values."""
         rows = self.rows[places]
         found: Numbers = rows[1:][rows[1:] == rows[:-1]]
         return found
 
     def put(
-        self, events: Events, values: Values, meanings: Sequence[Mapping[str, Meaning]]
+        self, events: EventRows, values: Values, meanings: Sequence[Mapping[str, Meaning]]
     ) -> None:
-        """All of them into ``events``, whose versions are known.
-
-        ``meanings``  by version, of names.
+        """Add all values to ``events``, whose versions must be known. ``meanings`` has the meaning
+        of names by version index.
         """
         for name in self:
             for meant, places in self._meant(name, events.origin, meanings):
@@ -61,7 +62,7 @@ class Named:
     def _meant(
         self, name: str, origin: Numbers, meanings: Sequence[Mapping[str, Meaning]]
     ) -> Iterator[tuple[Meaning, Numbers]]:
-        """What a name means in the versions of the rows that have it, and where."""
+        """Yield each meaning of a name in the versions of its rows, with the indexes of the values."""
         places = self[name]
         origins = origin[self.rows[places]]
         present = np.flatnonzero(np.bincount(origins + 1, minlength=1)[1:]).tolist()

@@ -1,4 +1,7 @@
-"""``time``: the instant that ``time_text`` says. Arrow reads the usual texts, Python's datetime the others."""
+"""Convert the column ``time_text`` to instants for the column ``time``.
+
+Arrow reads the usual texts, Python's ``datetime`` all others.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,23 @@ import pyarrow.compute as pc
 INSTANT: Final = pa.timestamp("us", "UTC")
 _YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
 _USUAL = rf"\A{_YEAR}-[0-9-]{{5}}T[0-9:]{{6}}[0-5][0-9](?:\.[0-9]{{1,6}})?Z\z"
-"""Of valid texts those in UTC, to the microsecond, of a year that there is, and of no leap second."""
+"""A pattern of the valid times that Arrow reads: in UTC, at most microseconds, years 1 to 9999, no
+leap second.
+"""
 
 _FINER: Final = re.compile(r"(\.[0-9]{6})[0-9]+")  # than a microsecond
 _FARTHEST: Final = timedelta(hours=18)
-"""From UTC, that Spark reads: a query of the lake compares ``time`` with what it casts."""
+"""The largest offset from UTC that Spark reads: queries of the lake compare ``time`` with instants
+that Spark parsed.
+"""
 
 
 def instants(texts: pa.Array) -> pa.Array:
-    """Of valid times; null for a leap second, an offset beyond 18 hours, and outside the years 1 to 9999 in UTC."""
+    """Return the instants of valid times.
+
+    The result is null for a leap second, an offset beyond 18 hours, and an instant outside the
+    years 1 to 9999 in UTC.
+    """
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), INSTANT)
     usual = pc.match_substring_regex(texts, _USUAL)

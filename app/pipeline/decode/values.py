@@ -1,7 +1,9 @@
-"""Values of attributes by column, and which rows are valid events by them: whatever is not certain is in doubt.
+"""Check the values of attributes by column. A row that is not certainly a valid event is marked as
+not clear.
 
-The rules are those of ``app.event``. What repeats (a source, a media type) is asked once for each text that
-differs; what does not (a time) by a pattern; characters are looked for in the octets of all values at once.
+The rules are those of ``app.event``. Values that repeat, such as a source or a media type, are
+checked once for each distinct text. Times are checked by a pattern. Forbidden characters are
+searched in the bytes of all values at once.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import pyarrow.compute as pc
 from app.event.types import TIMESTAMP, forbidden_character, is_integer
 from app.event.value import AttributeType
 from app.event.versions import NEWEST, VERSIONS
-from app.pipeline.decode.buffers import Numbers, answers, octets_of, offsets_of, taken
+from app.pipeline.decode.buffers import Numbers, map_distinct, octets_of, offsets_of, take_or_null
 from app.pipeline.decode.meanings import COLUMN_OF, EXTENSION, TEXTS, Meaning
 
 MOST: Final = 256
-"""Different names of extensions, or members of documents, in one batch; rows with more are in doubt."""
+"""The largest number of distinct extension names, or of document members, in one batch. Rows beyond
+it are not clear.
+"""
 
 _RULES = VERSIONS[NEWEST].rules
 _REQUIRED = [COLUMN_OF[name] for name, rule in _RULES.items() if rule.required]
@@ -33,12 +37,13 @@ QUOTE, BACKSLASH = np.frombuffer(b'"\\', np.uint8)
 
 
 class Json(NamedTuple):
-    """Texts that are JSON values, without the quotes of strings.
+    """A description of texts that are JSON values without the quotes of strings.
 
-    ``raw``       texts in which a quote or a backslash is no character of the text.
-    ``bare``      texts that had no quotes.
-    ``signs``     where in the octets the quotes are that were left out.
-    ``document``  whether they are members of documents, rather than headers.
+    Attributes:
+        raw: Whether quotes and backslashes in the text are JSON syntax.
+        bare: Whether the text had no quotes.
+        signs: The byte positions of the quotes that were left out.
+        document: Whether the texts are members of documents, not headers.
     """
 
     raw: Numbers
@@ -48,11 +53,13 @@ class Json(NamedTuple):
 
 
 class Values:
-    """Texts of many rows, one behind the other.
+    """The texts of many rows in one sequence.
 
-    ``texts``   a binary array.
-    ``starts``  place of each row's first, and of the end of the last.
-    ``json``    how JSON stands in them; None where none does.
+    Attributes:
+        texts: The texts as a binary array.
+        starts: The index of each row's first text, and the end of the last row.
+        json: A description of JSON values; None if there are none.
+        lengths: The length of each text in bytes.
     """
 
     def __init__(self, texts: pa.Array, starts: Numbers, json: Json | None = None) -> None:
@@ -61,14 +68,19 @@ class Values:
         self.lengths = np.diff(self._ends)
 
     def at(self, places: Numbers) -> Numbers:
-        """Places of texts: of JSON values every third, as their quotes are others."""
+        """Return the indexes in ``texts`` of these values: JSON values are every third text,
+        between their quotes.
+        """
         return places if self.json is None else places * 3 + 1
 
     def rows_of(self, places: Numbers) -> Numbers:
+        """Return the rows of the texts at these indexes."""
         return np.searchsorted(self.starts, places, side="right") - 1
 
     def forbidden(self, own: Numbers) -> Numbers:
-        """Rows that have among ``own`` a text that no attribute can be, or that has to be looked at."""
+        """Return the rows with an attribute text that is forbidden or needs the row decoder.
+        ``own`` marks the attribute texts.
+        """
         odd = self._odd()
         odd = odd[own[odd]]
         raw = np.zeros(len(odd), bool) if self.json is None else self.json.raw[odd]
@@ -77,7 +89,9 @@ class Values:
         return self.rows_of(odd[np.array(wrong, bool)])
 
     def _odd(self) -> Numbers:
-        """Places of texts that hold more than printable ASCII, or the sign of an escape."""
+        """Return the indexes of texts with bytes that are not printable ASCII, or with a sign of a
+        JSON escape.
+        """
         octets = octets_of(self.texts)[self._ends[0] : self._ends[-1]]
         odd = (octets - _FIRST_PRINTABLE) >= _PRINTABLE
         if self.json is not None:
@@ -89,7 +103,7 @@ class Values:
 
 
 def _is_allowed(text: bytes | None, raw: np.bool_) -> bool:
-    """A null is not looked at here."""
+    """Return True if a text may be an attribute value. A null is not checked and allowed."""
     if text is None:
         return True
     if raw and (b'"' in text or b"\\" in text):
@@ -101,8 +115,13 @@ def _is_allowed(text: bytes | None, raw: np.bool_) -> bool:
 
 
 class Extension(NamedTuple):
-    """An extension of many rows: ``rows``, the ``places`` of their texts among the values, its 1.0 name, and
-    the ``kind`` of each (``Kind``).
+    """One extension of many rows.
+
+    Attributes:
+        rows: The rows that have the extension.
+        places: The indexes of its texts.
+        name: The 1.0 name.
+        kinds: The type of each value, as a code of ``TypeCode``.
     """
 
     rows: Numbers
@@ -111,8 +130,10 @@ class Extension(NamedTuple):
     kinds: Numbers
 
 
-class Kind:
-    """Codes of the types of attributes: places in ``TYPES``, and one for what has to be looked at."""
+class TypeCode:
+    """The codes of attribute types: indexes in ``TYPES``, and one for values that need the row
+    decoder.
+    """
 
     STRING, INTEGER, BOOLEAN, OTHER = range(4)
 
@@ -123,13 +144,15 @@ TYPES: Final = tuple(
 
 
 @dataclass
-class Events:
-    """What is known of the rows of a batch.
+class EventRows:
+    """The decoded attributes of the rows of a batch.
 
-    ``clear``   rows that are valid events, as far as is known.
-    ``origin``  place of each row's version in ``NAMES``; below zero where it is not known.
-    ``at``      places of texts among the values, by column and row; below zero for none.
-    ``own``     which of the values are attributes.
+    Attributes:
+        clear: Whether the row is a valid event as far as checked.
+        origin: The index of the version in ``NAMES``; negative if unknown.
+        at: The indexes of texts by column and row; negative for none.
+        own: Whether a text is an attribute.
+        extensions: The extensions.
     """
 
     clear: Numbers
@@ -140,7 +163,7 @@ class Events:
     _taken: dict[str, Numbers] = field(default_factory=dict)
 
     def put(self, meant: Meaning, rows: Numbers, places: Numbers, values: Values) -> None:
-        """The attribute of these rows, each of which is there once."""
+        """Add an attribute of these rows. No row may occur twice."""
         self.own[places] = True
         json = values.json
         if meant.text_only:
@@ -153,11 +176,13 @@ class Events:
             column[rows] = places
         elif self._is_first(meant.name, rows):
             kinds = _kinds(places, values)
-            self.clear[rows[kinds == Kind.OTHER]] = False
+            self.clear[rows[kinds == TypeCode.OTHER]] = False
             self.extensions.append(Extension(rows, places, meant.name, kinds))
 
     def _is_first(self, name: str, rows: Numbers) -> bool:
-        """Whether an extension may have this name. Not clear: rows that have it already."""
+        """Return True if the batch has room for an extension of this name. Rows that already have
+        it are marked as not clear.
+        """
         there = self._taken.get(name)
         if there is None and len(self._taken) >= MOST:
             self.clear[rows] = False
@@ -169,7 +194,7 @@ class Events:
         return True
 
     def check(self, values: Values) -> None:
-        """Not clear: what is no valid event."""
+        """Mark the rows that break a rule of CloudEvents as not clear."""
         for column in _REQUIRED:
             self.clear &= self.at[column] >= 0
         self.clear &= self.origin >= 0
@@ -184,18 +209,21 @@ class Events:
             column = self.at[COLUMN_OF[name]]
             if (column >= 0).any():
                 ask = _accepted_by(_RULES[name].accepts)
-                self.clear &= answers(self.texts(values, name), ask, 1) == 1
+                self.clear &= map_distinct(self.texts(values, name), ask, 1) == 1
         if (self.at[COLUMN_OF["time"]] >= 0).any():
             kept = pc.match_substring_regex(self.texts(values, "time"), _TIME).fill_null(True)
             self.clear &= kept.to_numpy(zero_copy_only=False)
 
     def texts(self, values: Values, name: str) -> pa.Array:
-        """Of the rows that are clear; null where there is none."""
-        return taken(values.texts, np.where(self.clear, self.at[COLUMN_OF[name]], -1))
+        """Return the texts of an attribute in the clear rows; null for all other rows."""
+        return take_or_null(values.texts, np.where(self.clear, self.at[COLUMN_OF[name]], -1))
 
 
-def nothing_known(rows: int, places: int) -> Events:
-    return Events(
+def empty_rows(rows: int, places: int) -> EventRows:
+    """Return the initial state of a batch with this number of rows and texts: all rows are clear
+    and have no attribute.
+    """
+    return EventRows(
         np.ones(rows, bool),
         np.full(rows, -1, np.int8),
         np.full((len(TEXTS), rows), -1, np.int64),
@@ -208,26 +236,32 @@ def _accepted_by(accepts: Callable[[str], object]) -> Callable[[bytes], int]:
 
 
 def _kinds(places: Numbers, values: Values) -> Numbers:
-    """Types of extensions: strings but for JSON values without quotes."""
+    """Return the type codes of extension values: strings, except JSON values without quotes."""
     kinds = np.zeros(len(places), np.int8)
     bare = np.zeros(0, int) if values.json is None else np.flatnonzero(values.json.bare[places])
     if values.json is not None and len(bare):
         texts = values.texts.take(pa.array(places[bare]))
         ask = _kind_of_member if values.json.document else _kind_of_header
-        kinds[bare] = answers(texts, ask, Kind.OTHER)
+        kinds[bare] = map_distinct(texts, ask, TypeCode.OTHER)
     return kinds
 
 
 def _kind_of_header(text: bytes) -> int:
-    """A sender that does not write JSON means the text; what could be a Map is looked at."""
+    """Return the type code of a header value without quotes.
+
+    A sender that does not write JSON means the text itself. Values that may be a Map need the row
+    decoder.
+    """
     kind = _kind_of_member(text)
-    return Kind.STRING if kind == Kind.OTHER and text[:1] not in b"{-" else kind
+    return TypeCode.STRING if kind == TypeCode.OTHER and text[:1] not in b"{-" else kind
 
 
 def _kind_of_member(text: bytes) -> int:
-    """-0 is an integer whose canonical text is another: it is looked at."""
+    """Return the type code of a JSON value. -0 needs the row decoder, because its canonical text
+    differs.
+    """
     if text in (b"true", b"false"):
-        return Kind.BOOLEAN
+        return TypeCode.BOOLEAN
     if text != b"-0" and text.isascii() and is_integer(text.decode()):
-        return Kind.INTEGER
-    return Kind.OTHER
+        return TypeCode.INTEGER
+    return TypeCode.OTHER

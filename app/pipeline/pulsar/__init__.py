@@ -1,11 +1,12 @@
-"""Pulsar for Spark: a data source on the Reader API, as batch and as stream, replayable and exact.
+"""A Spark data source for Pulsar on the Reader API, in batch and as a stream; it reads the same
+range every time.
 
 ========== =====================================================================================
-reading    a range of one partition, message by message, by a client's blocking calls; ids as numbers
-positions  what a cluster holds now, asked of its administration; on the driver alone
-datasource ``format("cloudevents")``: what is made of them
+reading    a range of one partition, by blocking calls of the client; message ids as numbers
+positions  the offsets that a cluster holds now, read from its admin API by the driver
+datasource ``format("cloudevents")``, built on these two
 ========== =====================================================================================
 
-Python workers of Spark import ``reading`` and ``pulsar_options``, and nothing else of ours but the binding: these
-two import no web client, no configuration, no broker.
+Spark's Python workers import ``reading`` and ``pulsar_options``. These two import no HTTP client,
+no configuration and no broker, but only the binding of Pulsar.
 """

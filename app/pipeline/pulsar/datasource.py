@@ -1,12 +1,13 @@
-"""``format("cloudevents")``: records of Pulsar as the columns RAW, in a batch or a stream.
+"""The Spark format ``cloudevents``: records of Pulsar with the columns RAW, in a batch or a stream.
 
 ::
 
     spark.dataSource.register(CloudEventsSource)
     spark.read.format("cloudevents").option("broker", "pulsar").option("service_url", ...)
 
-An offset is a message id, as a number. What lies between two is the same for ever, so a batch that is run
-again reads the same messages. ``read`` runs in Spark's workers, everything else beside the driver.
+An offset is a message id as a number. The messages between two offsets never change, so a repeated
+batch reads the same messages. ``read`` runs in Spark's workers; all other methods run at the
+driver.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from pyspark.sql.datasource import (
 )
 
 from app.pipeline import tables
-from app.pipeline.pulsar.reading import Range, batches
-from app.pipeline.pulsar_options import Offsets, Options, as_json, offsets_of, options_of
+from app.pipeline.pulsar.reading import MessageRange, batches
+from app.pipeline.pulsar_options import Offsets, Options, as_json, parse_offsets, parse_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,7 @@ Json = dict[str, dict[str, int]]
 
 
 class CloudEventsSource(DataSource):
-    """Registered by ``spark.dataSource.register``."""
+    """The data source of Pulsar, which ``spark.dataSource.register`` registers."""
 
     @classmethod
     def name(cls) -> str:
@@ -42,11 +43,11 @@ class CloudEventsSource(DataSource):
     def schema(self) -> str:
         return tables.RAW
 
-    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - there is one
-        return _Reader(options_of(self.options))
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002 - there is one schema
+        return _Reader(parse_options(self.options))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802, ARG002 - Spark's name
-        return _StreamReader(options_of(self.options))
+        return _StreamReader(parse_options(self.options))
 
 
 class _Reader(DataSourceReader):
@@ -64,7 +65,9 @@ class _Reader(DataSourceReader):
 
 
 class _StreamReader(DataSourceStreamReader):
-    """Offsets as Spark keeps them in the checkpoint: of each partition the first that is not read yet."""
+    """The stream reader. An offset in Spark's checkpoint is the first unread message id of each
+    partition.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -82,34 +85,40 @@ class _StreamReader(DataSourceStreamReader):
         return batches(self._options, partition.value)
 
     def commit(self, end: Json) -> None:
-        """Nothing is acknowledged: readers hold no cursor."""
+        """Do nothing: Pulsar readers have no cursor that could be acknowledged."""
 
 
 def bound(options: Options, text: str) -> Offsets:
-    """Of every partition that there is. Those that a text leaves out are read from their begin."""
-    from app.pipeline.pulsar.positions import Positions  # noqa: PLC0415 - on the driver alone
+    """Return the offset of every partition at a bound. Partitions that the text does not name are
+    read from their start.
+    """
+    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415 - imported on the driver only
 
     topics = options.full_topics()
-    positions = Positions(options)
+    positions = PulsarPositions(options)
     match text.strip():
         case "earliest":
             return positions.at(topics, "earliest")
         case "latest":
             return positions.at(topics, "latest")
         case other:
-            return offsets_of(other, topics, options.namespace)
+            return parse_offsets(other, topics, options.namespace)
 
 
 def pieces(options: Options, start: Offsets, end: Offsets) -> list[InputPartition]:
-    """One a partition that has something. Raises ValueError for a start that retention has overtaken."""
-    from app.pipeline.pulsar.positions import Positions  # noqa: PLC0415
+    """Return one piece for each partition that has messages between the bounds.
 
-    positions = Positions(options)
+    Raises:
+        ValueError: Retention has deleted messages after the start.
+    """
+    from app.pipeline.pulsar.positions import PulsarPositions  # noqa: PLC0415
+
+    positions = PulsarPositions(options)
     wires = positions.wires(list(end))
     held = positions.at(list(end), "earliest")
     _check(start, held)
     return [
-        InputPartition(Range(topic, number, wires[topic][number], at, until))
+        InputPartition(MessageRange(topic, number, wires[topic][number], at, until))
         for topic, each in end.items()
         for number, until in each.items()
         if (at := start.get(topic, {}).get(number, 0)) < until
@@ -125,7 +134,7 @@ def _check(start: Offsets, held: Offsets) -> None:
     ]
     if gone:
         raise ValueError(
-            f"OFFSET_OUT_OF_RANGE: retention dropped what was to be read: {'; '.join(gone)}"
+            f"OFFSET_OUT_OF_RANGE: retention deleted messages before they were read: {'; '.join(gone)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a Pulsar holds now, asked of its administration, on the driver."""
+"""The offsets that a Pulsar holds now, read from its admin API by the driver."""
 
 from __future__ import annotations
 
@@ -22,14 +22,20 @@ Where = Literal["earliest", "latest"] | datetime
 T = TypeVar("T")
 
 
-class Positions:
-    """As ``archive.positions.Positions``, of Pulsar. Topics by their full names."""
+class PulsarPositions:
+    """A client for the offsets of a Pulsar, with the methods of ``archive.positions``. Topics have
+    their full names.
+    """
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def wires(self, topics: Sequence[str]) -> dict[str, dict[int, str]]:
-        """What the partitions of topics are called. Raises SetupError that names each that is not there."""
+        """Return the names that Pulsar gives the partitions of each topic, by partition number.
+
+        Raises:
+            SetupError: Topics are missing; the message names each.
+        """
 
         async def ask(admin: Admin) -> dict[str, dict[int, str]]:
             found = await ask_each(admin.wires_if_there, topics)
@@ -45,8 +51,10 @@ class Positions:
         return found
 
     def at(self, topics: Sequence[str], where: Where) -> Offsets:
-        """The first offset that is stored, the next that will be, or the first stored at a time. A partition
-        that is only planned has none.
+        """Return an offset of each partition: the first stored, the next to be stored, or the first
+        stored at or after a time.
+
+        Partitions that Pulsar has not created yet are left out.
         """
         places = [
             (t, n, wire) for t, wires in self.wires(topics).items() for n, wire in wires.items()
@@ -65,7 +73,7 @@ class Positions:
         return offsets
 
     def _asked(self, ask: Callable[[Admin], Awaitable[T]]) -> T:
-        """On a loop of its own: the caller has none."""
+        """Run a request on a new event loop, because the caller has none."""
 
         async def run() -> T:
             admin = Admin(_settings(self._options))
@@ -98,7 +106,9 @@ async def _offset(admin: Admin, wire: str, where: Where) -> int | None:
 
 
 def _earliest(held: Internal) -> Position:
-    """Of a partition whose messages are all gone: where the next one will be."""
+    """Return the first position of a partition; if all messages are gone, the position of the next
+    message.
+    """
     return min(held.earliest, held.latest)
 
 

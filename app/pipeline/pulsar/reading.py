@@ -1,7 +1,7 @@
-"""A range of one partition as Arrow batches, by a reader of the client library and its blocking calls.
+"""Read a range of one partition as Arrow batches, with the blocking calls of the client library.
 
-Those that do not block can leave a message behind, or turn two round (``app.brokers.pulsar.connection``).
-This runs in Spark's Python workers: what it needs is imported where it is needed.
+The other calls can lose a message or swap two (``app.brokers.pulsar.connection``). The module runs
+in Spark's Python workers, so most imports are inside the functions that need them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH: Final = 2_000  # records of one Arrow batch
-WITHIN: Final = 30_000  # ms for a message that the broker says it has
+WITHIN: Final = 30_000  # ms for a message that the broker has announced
 
 _ENTRY_BITS: Final = 20
 _BATCH_BITS: Final = 12
 _LEDGERS: Final = 1 << 31
 _ENTRIES: Final = 1 << _ENTRY_BITS
-_BATCHED: Final = (1 << _BATCH_BITS) - 1  # one of them says: in no batch
+_BATCHED: Final = (1 << _BATCH_BITS) - 1  # one value means: not in a batch
 
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""Offset, milliseconds since 1970 when it was published, key, value, headers."""
+"""Offset, publish time in ms since 1970, key, value, headers."""
 
 
-class MessageId(NamedTuple):
-    """An offset of Spark is one as a number, which grows as the ids of a partition do. It is the number that
-    ``app.brokers.pulsar.positions.Place.offset`` gives, which workers of Spark do not import.
+class MessageIdParts(NamedTuple):
+    """A message id of Pulsar. Spark's offset is this id as one number, which grows with the ids of
+    a partition.
 
-    ``batch``: the place in its batch; -1 for a message of its own, and for the begin of an entry.
+    The number equals ``app.brokers.pulsar.positions.Position.offset``, which Spark's workers do not
+    import.
+
+    Attributes:
+        ledger: The ledger id.
+        entry: The entry id.
+        batch: The index in the batch; -1 for a message without a batch, and for the start of an
+            entry.
     """
 
     ledger: int
@@ -47,7 +54,11 @@ class MessageId(NamedTuple):
 
 
 def offset_of(ledger: int, entry: int, batch: int = -1) -> int:
-    """Raises OverflowError for what has no number: two messages with one would be taken for one."""
+    """Return a message id as a number.
+
+    Raises:
+        OverflowError: The id does not fit, so two messages would have the same number.
+    """
     if ledger >= _LEDGERS or entry >= _ENTRIES or batch >= _BATCHED:
         raise OverflowError(
             f"message id {ledger}:{entry}:{batch} has no number: a ledger may have {_ENTRIES} entries"
@@ -56,15 +67,23 @@ def offset_of(ledger: int, entry: int, batch: int = -1) -> int:
     return ledger << (_ENTRY_BITS + _BATCH_BITS) | entry << _BATCH_BITS | (batch + 1)
 
 
-def message_id(offset: int) -> MessageId:
-    """The other way."""
+def message_id(offset: int) -> MessageIdParts:
+    """Return the message id that ``offset_of`` has turned into this number."""
     above, batch = divmod(offset, 1 << _BATCH_BITS)
     ledger, entry = divmod(above, _ENTRIES)
-    return MessageId(ledger, entry, batch - 1)
+    return MessageIdParts(ledger, entry, batch - 1)
 
 
-class Range(msgspec.Struct, frozen=True):
-    """``start`` to ``end``, which is not part of it. ``wire``: what the client calls the partition."""
+class MessageRange(msgspec.Struct, frozen=True):
+    """The messages of one partition from ``start`` to before ``end``.
+
+    Attributes:
+        topic: The full name of the topic.
+        partition: The number of the partition.
+        wire: The name that Pulsar gives the partition.
+        start: The first offset.
+        end: The first offset that is not read.
+    """
 
     topic: str
     partition: int
@@ -73,24 +92,27 @@ class Range(msgspec.Struct, frozen=True):
     end: int
 
 
-def batches(options: Options, piece: Range) -> Iterator[pa.RecordBatch]:
-    """The columns RAW. Raises what the client raises: Spark runs the task again."""
+def batches(options: Options, piece: MessageRange) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a range as batches with the columns RAW.
+
+    Errors of the client are passed on, and Spark then runs the task again.
+    """
     rows = records(options, piece)
     while some := list(islice(rows, BATCH)):
         yield _batch(options, piece, some)
 
 
-def records(options: Options, piece: Range) -> Iterator[Row]:
-    """Every message of the range, in order."""
-    import pulsar  # noqa: PLC0415 - in a worker
+def records(options: Options, piece: MessageRange) -> Iterator[Row]:
+    """Yield every message of the range in order."""
+    import pulsar  # noqa: PLC0415 - imported in a worker
 
-    copies = _copies(options)  # they last as long as the client
+    copies = _copies(options)  # the files must exist as long as the client
     client = _client(options, copies.pems)
     try:
         first = message_id(piece.start)
         reader = client.create_reader(
             piece.wire,
-            pulsar.MessageId(-1, first.ledger, first.entry, -1),  # of a batch: from its begin
+            pulsar.MessageId(-1, first.ledger, first.entry, -1),  # the start of the batch
             start_message_id_inclusive=True,
         )
         while reader.has_message_available():
@@ -123,7 +145,7 @@ def _row(offset: int, message: Any) -> Row:
     return offset, message.publish_timestamp(), record.key, record.body, record.headers
 
 
-def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
+def _batch(options: Options, piece: MessageRange, rows: list[Row]) -> pa.RecordBatch:
     import pyarrow as pa  # noqa: PLC0415
 
     offsets, times, keys, values, headers = zip(*rows, strict=True)
@@ -142,8 +164,12 @@ def _batch(options: Options, piece: Range, rows: list[Row]) -> pa.RecordBatch:
 
 
 def _copies(options: Options) -> Copies:
-    """Return copies of the files of TLS: the library would ask a terminal for the pass phrase of a key. Raises
-    SetupError."""
+    """Return copies of the TLS files without pass phrases, because the library would ask for them
+    at a terminal.
+
+    Raises:
+        SetupError: The files cannot be used.
+    """
     pems = Pems(
         setting=f"brokers.{options.name}.security.tls",
         cert=_path(options.tls_certificate),
@@ -171,7 +197,7 @@ def _client(options: Options, tls: Pems) -> Any:
         stats_interval_in_seconds=0,
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull),
         tls_validate_hostname=options.tls_verify_host,
-        # The library would take its own list of authorities for the system's.
+        # By default the library uses its own list of authorities, not that of the system.
         tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
         tls_certificate_file_path=_text(tls.cert),
         tls_private_key_file_path=_text(tls.key),
@@ -188,14 +214,14 @@ def _authentication(options: Options, tls: Pems) -> Any:
     if options.token is not None:
         return pulsar.AuthenticationToken(options.token)
     if options.oauth2_issuer_url is not None:
-        told = {
+        credentials = {
             "type": "client_credentials",
             "issuer_url": options.oauth2_issuer_url,
             "private_key": options.oauth2_credentials,
             "audience": options.oauth2_audience,
             "scope": options.oauth2_scope,
         }
-        text = msgspec.json.encode({key: value for key, value in told.items() if value})
+        text = msgspec.json.encode({key: value for key, value in credentials.items() if value})
         return pulsar.AuthenticationOauth2(text.decode())
     if tls.cert is not None:
         return pulsar.AuthenticationTLS(str(tls.cert), str(tls.key))

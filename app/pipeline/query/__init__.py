@@ -1,10 +1,10 @@
-"""One question to the lake, in SQL. It looks, and changes nothing.
+"""Answer one SQL question to the lake, without changing anything.
 
 ======= =====================================================================================
-answer  rows of values, and what a refusal says
-duck    the question put to DuckDB, which sees the tables of the lake and nothing else
-opening tables by PyIceberg, from every kind of catalog that it reads
-scan    the columns and the rows that DuckDB asks a table for
-spark   the question put to Spark, for its own SQL and for catalogs that PyIceberg does not read
+answer  rows of values, and the errors for refused SQL
+duck    the question answered by DuckDB, which sees only the tables of the lake
+opening tables opened by PyIceberg, from every kind of catalog that it supports
+scan    the columns and the rows that DuckDB requests from a table
+spark   the question answered by Spark, for its own SQL and for catalogs that PyIceberg does not support
 ======= =====================================================================================
 """

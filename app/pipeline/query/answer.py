@@ -1,4 +1,4 @@
-"""What a question to the lake gives, whichever engine has answered it."""
+"""The answer to a question to the lake, and the errors of refused SQL, for every engine."""
 
 from __future__ import annotations
 
@@ -11,24 +11,34 @@ from app.pipeline import tables
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """``rows``: values as Python has them, in the order of ``columns``. ``more``: the limit cut some off."""
+    """The rows that a question returns.
+
+    Attributes:
+        columns: The names of the columns.
+        rows: The values as Python objects, in the order of the columns.
+        more: Whether the limit left out rows.
+    """
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
     more: bool
 
 
-def refused(engine: str, why: str) -> SetupError:
-    """SQL that an engine cannot read, or that names what is not there."""
+def refused_sql(engine: str, why: str) -> SetupError:
+    """Return the error for SQL that an engine cannot read, or that names an unknown table or
+    column.
+    """
     return SetupError(
-        f"{engine} does not take this SQL: {why}",
+        f"{engine} refused this SQL: {why}",
         cure=f"the tables are {', '.join(tables.COLUMNS)}; DESCRIBE events names the columns",
     )
 
 
-def changing(taken: str) -> SetupError:
-    """A statement that does more than look."""
+def changing_sql(taken: str) -> SetupError:
+    """Return the error for a statement that would change something. ``taken`` lists the permitted
+    statements.
+    """
     return SetupError(
         "query only reads, and this statement would change something",
-        cure=f"{taken} and EXPLAIN are taken; skybridge pipeline erase and maintain change the lake",
+        cure=f"{taken} and EXPLAIN are permitted; skybridge pipeline erase and maintain change the lake",
     )

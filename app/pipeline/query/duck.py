@@ -1,7 +1,8 @@
-"""The question put to DuckDB, in this process and without Java. It sees the tables of the lake and nothing else.
+"""Answer a question with DuckDB, in this process and without Java. The SQL can read only the tables
+of the lake.
 
-Whose SQL it is, nobody knows: files, the network, extensions, settings and the variables of this process are shut
-off by DuckDB's own settings, which are locked before it reads the first word.
+The SQL may come from anyone. So DuckDB's settings shut off files, the network, extensions, settings
+and the variables of this process, and they are locked before DuckDB reads the SQL.
 """
 
 from __future__ import annotations
@@ -16,22 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import SetupError
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing, refused
-from app.pipeline.query.opening import opened
+from app.pipeline.query.answer import Answer, changing_sql, refused_sql
+from app.pipeline.query.opening import open_table
 from app.pipeline.settings import Lake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from app.pipeline.query.scan import Rows
+    from app.pipeline.query.scan import LakeDataset
 
 MEMORY: Final = "1GB"
-"""Of DuckDB for a question."""
+"""The memory that DuckDB may use for a question."""
 
 DISK: Final = "10GB"
 _THREADS: Final = 4
 _FETCHED: Final = 1_000  # rows at once
-_LARGEST: Final = 2**63  # an integer beyond it is no number of JSON
+_LARGEST: Final = 2**63  # many readers of JSON cannot hold a larger integer
 
 _SHUT: Final[Mapping[str, str]] = {
     "enable_external_access": "false",
@@ -39,36 +40,40 @@ _SHUT: Final[Mapping[str, str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
     "allow_persistent_secrets": "false",
-    "python_enable_replacements": "false",  # FROM x is a table, never a variable of ours
+    "python_enable_replacements": "false",  # FROM x is a table, never a Python variable
     "python_scan_all_frames": "false",
 }
 _ASKED: Final = {"SELECT", "EXPLAIN"}
-"""Kinds of statement; DESCRIBE, SHOW, SUMMARIZE, FROM, VALUES and WITH are SELECT to DuckDB."""
+"""The permitted kinds of statement. DuckDB parses DESCRIBE, SHOW, SUMMARIZE, FROM, VALUES and WITH
+as SELECT.
+"""
 
 
 def ask(lake: Lake, sql: str, *, limit: int) -> Answer:
-    """The first ``limit`` rows (0: all) of a SELECT, SHOW, DESCRIBE or EXPLAIN.
+    """Return the first ``limit`` rows of a SELECT, SHOW, DESCRIBE or EXPLAIN; all rows if ``limit``
+    is 0.
 
-    Raises SetupError for SQL that DuckDB cannot read, that names what is not there, and that does more than
-    look; for a lake that is missing, or that only Spark can read.
+    Raises:
+        SetupError: DuckDB refuses the SQL, the statement would change something, or the lake cannot
+            be read without Spark.
     """
-    return answered(rows_of(lake, sql), sql, limit=limit)
+    return answer_from(datasets_of(lake, sql), sql, limit=limit)
 
 
-def rows_of(lake: Lake, sql: str = "") -> dict[str, Rows]:
-    """The tables that the SQL names, or all of them where it names none: SHOW TABLES."""
+def datasets_of(lake: Lake, sql: str = "") -> dict[str, LakeDataset]:
+    """Return the tables that the SQL names; all tables if it names none, as SHOW TABLES does."""
     with _without_pandas():
-        from app.pipeline.query.scan import Rows  # noqa: PLC0415 - heavy
+        from app.pipeline.query.scan import LakeDataset  # noqa: PLC0415 - heavy
 
     named = {name for name in tables.COLUMNS if re.search(rf"\b{name}\b", sql, re.IGNORECASE)}
     wanted = [name for name in tables.COLUMNS if name in named or not named]
-    # The last that an archive writes is opened first: what it counts as done, the others have.
-    found = {name: Rows(opened(lake, name)) for name in reversed(wanted)}
+    # The archive writes quarantine last, so it is opened first: the others have all that it counts as done.
+    found = {name: LakeDataset(open_table(lake, name)) for name in reversed(wanted)}
     return {name: found[name] for name in wanted}
 
 
 class _NoPandas:
-    """One of ``sys.meta_path``, which finds that there is none."""
+    """An import hook for ``sys.meta_path`` that makes pandas appear not installed."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -79,8 +84,10 @@ class _NoPandas:
 
 @contextmanager
 def _without_pandas() -> Iterator[None]:
-    """Arrow's datasets import it where it is installed, which is half of what their import takes. Arrow looks
-    once, and again when it is asked for a frame, which nothing here does.
+    """Hide pandas inside the context, because Arrow's datasets import it, which takes half of their
+    import time.
+
+    Arrow would look again if it were asked for a pandas frame, which this module never does.
     """
     sys.meta_path.insert(0, _NoPandas)
     try:
@@ -89,8 +96,8 @@ def _without_pandas() -> Iterator[None]:
         sys.meta_path.remove(_NoPandas)
 
 
-def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
-    """As ``ask``, of these tables."""
+def answer_from(rows: Mapping[str, LakeDataset], sql: str, *, limit: int) -> Answer:
+    """Answer a question as ``ask`` does, from these tables."""
     import duckdb  # noqa: PLC0415 - heavy, and an extra
 
     with connected(rows) as connection:
@@ -101,14 +108,21 @@ def answered(rows: Mapping[str, Rows], sql: str, *, limit: int) -> Answer:
             return _answer(connection.execute(sql), limit)
         except duckdb.Error as refusal:
             _demand_read(rows)
-            raise refused("DuckDB", _brief(refusal)) from None
+            raise refused_sql("DuckDB", _brief(refusal)) from None
 
 
 @contextmanager
-def connected(rows: Mapping[str, Rows], memory: str = MEMORY) -> Iterator[DuckDBPyConnection]:
-    """A DuckDB of its own that sees these tables. ``memory``: what does not fit goes to disk, up to DISK.
+def connected(
+    rows: Mapping[str, LakeDataset], memory: str = MEMORY
+) -> Iterator[DuckDBPyConnection]:
+    """Open a DuckDB inside the context that sees only these tables.
 
-    Raises SetupError for a file of a table that only Spark can read.
+    Args:
+        rows: The tables by name.
+        memory: The memory limit; larger data goes to disk, up to DISK.
+
+    Raises:
+        SetupError: Only Spark can read a file of a table.
     """
     import duckdb  # noqa: PLC0415
 
@@ -130,7 +144,7 @@ def connected(rows: Mapping[str, Rows], memory: str = MEMORY) -> Iterator[DuckDB
                 raise
 
 
-def _demand_read(rows: Mapping[str, Rows]) -> None:
+def _demand_read(rows: Mapping[str, LakeDataset]) -> None:
     for name, each in rows.items():
         if each.fault is not None:
             raise _unread(name, each.fault) from None
@@ -140,14 +154,14 @@ def _demand_harmless(connection: DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise SetupError(
-            f"this is {len(statements)} statements, and query takes one", cure="ask them one by one"
+            f"query takes one statement, and this is {len(statements)}", cure="run them one by one"
         )
     if _kind(statements[0]) not in _ASKED:
-        raise changing("SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE")
+        raise changing_sql("SELECT, WITH, FROM, SHOW, DESCRIBE, SUMMARIZE")
 
 
 def _kind(statement: Any) -> str:
-    """Empty for a kind that has no name in DuckDB's Python."""
+    """Return the kind of a statement; empty for a kind that DuckDB's Python API does not name."""
     try:
         return str(statement.type.name)
     except ValueError:
@@ -155,7 +169,7 @@ def _kind(statement: Any) -> str:
 
 
 def _answer(found: DuckDBPyConnection, limit: int) -> Answer:
-    """No more is read than is shown."""
+    """Read at most one row more than the limit, to know whether there are more."""
     columns = [each[0] for each in found.description or ()]
     rows: list[tuple[Any, ...]] = []
     while not limit or len(rows) <= limit:
@@ -168,7 +182,9 @@ def _answer(found: DuckDBPyConnection, limit: int) -> Answer:
 
 
 def _plain(value: Any) -> Any:
-    """As Spark gives it too: a sum is a HUGEINT here, and JSON has no number for the longest of them."""
+    """Return an integer beyond 64 bits as text, as Spark does: sums of DuckDB are HUGEINT, which
+    JSON cannot hold.
+    """
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return str(value)
     return value
@@ -183,6 +199,6 @@ def _unread(name: str, fault: Exception) -> SetupError:
 
 
 def _brief(refusal: Exception) -> str:
-    """Without the line of the SQL that DuckDB draws, and without its class."""
+    """Return the message of an error without the SQL line that DuckDB appends."""
     text = str(refusal).split("\n\nLINE ")[0]
     return " ".join(text.split())

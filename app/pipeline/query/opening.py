@@ -1,8 +1,9 @@
-"""The tables of the lake opened by PyIceberg, without Java.
+"""Open the tables of the lake with PyIceberg, without Java.
 
-All that a catalog knows is where the newest metadata file of a table is. Databases and file systems are asked for
-it here: Java's addresses of them are not those of PyIceberg, whose client for databases takes half a second to
-import. REST, Hive and Glue have clients of PyIceberg.
+A catalog stores where the newest metadata file of a table is. For databases and file systems this
+module reads that itself. Java's addresses of databases differ from PyIceberg's, and PyIceberg's
+database client takes half a second to import. For REST, Hive and Glue the clients of PyIceberg are
+used.
 """
 
 from __future__ import annotations
@@ -30,24 +31,25 @@ _WHERE: Final = (
     " WHERE catalog_name = {0} AND table_namespace = {0} AND table_name = {0}"
 )
 _LIBPQ: Final = {"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword"}
-"""Parameters that mean the same to Java's driver and to libpq."""
+"""The connection parameters that have the same meaning in Java's driver and in libpq."""
 
 _SPARK: Final = (
     "check pipeline.lake; query --engine spark reads every catalog that the archive writes"
 )
 
 
-def opened(lake: Lake, name: str) -> Table:
-    """A table as its newest snapshot has it.
+def open_table(lake: Lake, name: str) -> Table:
+    """Open a table at its newest snapshot.
 
-    Raises SetupError where it is missing or of a format not known here, and for a catalog or a file system
-    that PyIceberg does not read.
+    Raises:
+        SetupError: The table is missing or has an unsupported format, or PyIceberg does not support
+            its catalog or storage.
     """
     try:
         table = _table(lake, name)
     except SetupError:
         raise
-    except Exception as why:  # databases, file systems and clients each have their own
+    except Exception as why:  # databases, file systems and clients have various errors
         raise SetupError(
             f"{lake.table(name)} cannot be opened without Spark: {first_line(why)}",
             setting="pipeline.lake",
@@ -60,7 +62,7 @@ def opened(lake: Lake, name: str) -> Table:
 
 
 def demand_catalog(lake: Lake) -> None:
-    """Raises SetupError where nothing was ever archived on this machine: known before Spark starts."""
+    """Raise SetupError if this machine's catalog file is missing, before Spark starts."""
     file = _file(lake.catalog.uri)
     if file is not None and not file.exists():
         raise _absent(lake, tables.RAW_TABLE)
@@ -72,7 +74,9 @@ def _absent(lake: Lake, name: str) -> SetupError:
 
 
 def requirements() -> None:
-    """Raises SetupError without the extra: said before Python fails in its own words."""
+    """Raise SetupError if the extra ``pipeline`` is missing, before Python fails with an unclear
+    error.
+    """
     if find_spec("duckdb") is None or find_spec("pyiceberg") is None:
         raise SetupError(
             "the lake is read by DuckDB and PyIceberg, which are not installed",
@@ -113,7 +117,11 @@ def _of_client(lake: Lake, name: str) -> Table | None:
 
 
 def _of_files(lake: Lake, name: str) -> str | None:
-    """By the hint, and onwards from it: it is written after the metadata, and may not be written at all."""
+    """Return the newest metadata file of a ``hadoop`` catalog.
+
+    The search starts at the version in the hint file and goes on to later versions, because the
+    hint may be old or missing.
+    """
     from pyiceberg.io import load_file_io  # noqa: PLC0415
 
     folder = f"{lake.catalog.warehouse}/{lake.namespace}/{name}/metadata"
@@ -147,14 +155,16 @@ def _of_database(lake: Lake, name: str) -> str | None:
 
 
 def _file(uri: str) -> Path | None:
-    """Of a catalog in SQLite."""
+    """Return the file of a SQLite catalog; None for another catalog."""
     if not uri.startswith(SQLITE):
         return None
     return Path(uri.removeprefix(SQLITE).partition("?")[0]).absolute()
 
 
 def _of_sqlite(file: Path, row: tuple[str, ...]) -> str | None:
-    """Read-only: to ask for a lake must not make one."""
+    """Return the newest metadata file from a SQLite catalog, opened read-only so that no file is
+    created.
+    """
     if not file.exists():
         return None
     connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_WAIT)
@@ -167,7 +177,7 @@ def _of_sqlite(file: Path, row: tuple[str, ...]) -> str | None:
 
 
 def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
-    import psycopg.conninfo  # noqa: PLC0415 - few have their catalog there
+    import psycopg.conninfo  # noqa: PLC0415 - few catalogs are in PostgreSQL
 
     address = urlsplit(catalog.uri.removeprefix("jdbc:"))
     given = {key: value for key, value in parse_qsl(address.query) if key in _LIBPQ}
@@ -175,8 +185,8 @@ def _of_postgresql(catalog: Catalog, row: tuple[str, ...]) -> str | None:
     words = {"sslpassword": "-", **given, **{key: value for key, value in own.items() if value}}
     if schema := dict(parse_qsl(address.query)).get("currentSchema"):
         words["options"] = f"-csearch_path={schema}"
-    told = psycopg.conninfo.make_conninfo(address._replace(query="").geturl(), **words)
-    with psycopg.connect(told) as connection:
+    dsn = psycopg.conninfo.make_conninfo(address._replace(query="").geturl(), **words)
+    with psycopg.connect(dsn) as connection:
         try:
             found = connection.execute(_WHERE.format("%s"), row).fetchone()
             return None if found is None else str(found[0])

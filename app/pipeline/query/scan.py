@@ -1,13 +1,13 @@
-"""A table of the lake as DuckDB asks for it: some columns, rows that fit, batch after batch.
+"""A table of the lake as a dataset from which DuckDB requests columns and rows, batch by batch.
 
-DuckDB passes a dataset of Arrow the columns and the conditions of a query. Files whose bounds (Iceberg keeps the
-least and the greatest value of every column) exclude the conditions are not opened, and of the others Arrow reads
-the columns alone. A file with deleted rows, or one written before the columns changed, is read by PyIceberg, which
-knows the rules, and holds the columns of one file in memory for it.
+DuckDB passes a dataset of Arrow the columns and the conditions of a query. Iceberg keeps the least
+and greatest value of each column, so files that cannot match are not opened. From the others Arrow
+reads only the columns. Files with deleted rows or with an older schema are read by PyIceberg, which
+holds one file's columns in memory.
 
-DuckDB's own threads pull the batches, one at a time, and each batch is read when it is pulled. A scanner of Arrow
-would run the same generator ahead on threads of Arrow, which go on after the answer and abort the process when they
-enter a Python that is ending.
+The threads of DuckDB pull the batches one at a time, and each batch is read when it is pulled. A
+scanner of Arrow would read ahead on its own threads. These continue after the answer and abort the
+process if Python ends meanwhile.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _BATCH: Final = 8_192  # rows: records of some kilobytes stay far below a gigabyte
 
 
-class Scan:
-    """What DuckDB takes for a scanner of Arrow: a reader that runs on the thread that pulls from it."""
+class PullScan:
+    """A replacement for Arrow's scanner that reads on the thread that pulls from it."""
 
     def __init__(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self._schema, self._batches = schema, batches
@@ -48,12 +48,14 @@ class Scan:
         return self.to_reader().read_all()
 
 
-class Rows(ds.Dataset):  # type: ignore[misc]
-    """One snapshot of a table.
+class LakeDataset(ds.Dataset):  # type: ignore[misc]
+    """One snapshot of a table as a dataset of Arrow.
 
-    ``table``  as PyIceberg has it.
-    ``asked``  the columns of each scan, those of its conditions among them.
-    ``fault``  of a file that cannot be read: DuckDB has it for one of the SQL.
+    Attributes:
+        table: The table of PyIceberg.
+        asked: The columns of each scan, including those of its conditions.
+        fault: The error of a file that could not be read, which DuckDB would report as an error of
+            the SQL.
     """
 
     def __init__(self, table: Table) -> None:
@@ -69,17 +71,17 @@ class Rows(ds.Dataset):  # type: ignore[misc]
     def scanner(
         self,
         columns: Sequence[str] | None = None,
-        filter: pc.Expression | None = None,  # noqa: A002 - as Arrow calls it
+        filter: pc.Expression | None = None,  # noqa: A002 - the name in Arrow's interface
         **_: Any,
-    ) -> Scan:
+    ) -> PullScan:
         """Return a scan of ``columns``, in their order, over the rows for which ``filter`` is true."""
         wanted = list(self._schema.names if columns is None else columns)
         needed = list(dict.fromkeys([*wanted, *self._named(filter)]))
         self.asked.append(needed)
-        return Scan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
+        return PullScan(self._of(wanted), self._batches(wanted, self._of(needed), filter))
 
     def files(self, condition: pc.Expression | None = None) -> list[FileScanTask]:
-        """Those that may have rows for which it is true."""
+        """Return the files that may have rows for which the condition is true."""
         if condition is None:
             return self._tasks
         form, nowhere = ds.ParquetFileFormat(), pyarrow.fs.LocalFileSystem()
@@ -102,7 +104,9 @@ class Rows(ds.Dataset):  # type: ignore[misc]
     def _batches(
         self, wanted: Sequence[str], needed: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the columns ``wanted`` of the rows that fit; ``needed`` has those of the condition too."""
+        """Yield the columns ``wanted`` of the matching rows; ``needed`` also has the columns of the
+        condition.
+        """
         try:
             for task in self.files(condition):
                 read = self._by_arrow if self._plain(task) else self._by_iceberg
@@ -114,18 +118,20 @@ class Rows(ds.Dataset):  # type: ignore[misc]
             raise
 
     def _plain(self, task: FileScanTask) -> bool:
-        """Whether the rows of the table are those of the file, under the same names."""
+        """Return True if the file has the rows and the column names of the table, so that Arrow can
+        read it.
+        """
         parquet = task.file.file_format == FileFormat.PARQUET
         return parquet and not task.delete_files and len(self.table.metadata.schemas) == 1
 
     def _by_arrow(
         self, task: FileScanTask, columns: pa.Schema, condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """Leave out row groups whose bounds exclude the condition."""
+        """Read a file with Arrow, leaving out row groups whose bounds exclude the condition."""
         with self.table.io.new_input(task.file.file_path).open() as file:
             whole = ds.ParquetFileFormat().make_fragment(file)
             kept = whole if condition is None else whole.subset(condition, schema=self._schema)
-            # Arrow reads ahead in files of its own only: threads of Arrow must not outlast a pull in those of Python.
+            # Read ahead only in native files: Arrow's threads must not use a Python file after the pull.
             with pq.ParquetFile(
                 file, metadata=whole.metadata, pre_buffer=isinstance(file, pa.NativeFile)
             ) as rows:
@@ -140,7 +146,7 @@ class Rows(ds.Dataset):  # type: ignore[misc]
         return scan.to_record_batches([task])
 
     def _named(self, condition: pc.Expression | None) -> list[str]:
-        """The columns of a condition: it does not hold together without them."""
+        """Return the columns of a condition, which cannot be evaluated without them."""
         if condition is None:
             return []
         return [name for name in self._schema.names if self._needs(condition, name)]
@@ -154,12 +160,14 @@ class Rows(ds.Dataset):  # type: ignore[misc]
         return False
 
     def _bounds(self, file: DataFile, fields: Sequence[NestedField]) -> pc.Expression:
-        """What is true of every row of a file."""
-        said = (self._bound(file, field) for field in fields)
-        return reduce(and_, (each for each in said if each is not None), pc.scalar(True))
+        """Return a condition that holds for every row of a file."""
+        bounds = (self._bound(file, field) for field in fields)
+        return reduce(and_, (each for each in bounds if each is not None), pc.scalar(True))
 
     def _bound(self, file: DataFile, field: NestedField) -> pc.Expression | None:
-        """Between the least and the greatest value, or null."""
+        """Return a condition that a column is between its bounds in a file, or null; None if the
+        file has no bounds for the column.
+        """
         at, kind = field.field_id, field.field_type
         if not (
             isinstance(kind, PrimitiveType) and at in file.lower_bounds and at in file.upper_bounds

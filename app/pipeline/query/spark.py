@@ -1,4 +1,6 @@
-"""The question put to Spark: its own SQL, Iceberg's own tables, and every catalog that the lake can be in."""
+"""Answer a question with Spark: with its own SQL, Iceberg's metadata tables, and every kind of
+catalog.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from app.pipeline import tables
-from app.pipeline.query.answer import Answer, changing, refused
+from app.pipeline.query.answer import Answer, changing_sql, refused_sql
 from app.pipeline.settings import Lake
 from app.pipeline.spark_adapter import java_session, jvm
 
@@ -15,21 +17,27 @@ if TYPE_CHECKING:
 
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical."
 _CHANGING: Final = tuple(_PLANS + name for name in ("Command", "ParsedStatement", "Call"))
-_LOOKING: Final = ("Show", "Describe", "Explain")  # commands that only tell
+_LOOKING: Final = ("Show", "Describe", "Explain")  # commands that only return information
 
 
 def views(spark: SparkSession, lake: Lake) -> None:
-    """The tables of the lake under their short names. Raises SetupError where they are missing."""
+    """Create views of the lake's tables under their short names.
+
+    Raises:
+        SetupError: A table is missing.
+    """
     tables.check(spark, lake)
     for name in tables.COLUMNS:
         spark.table(lake.table(name)).createOrReplaceTempView(name)
 
 
 def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
-    """The first ``limit`` rows (0: all) of a SELECT, SHOW, DESCRIBE or EXPLAIN.
+    """Return the first ``limit`` rows of a SELECT, SHOW, DESCRIBE or EXPLAIN; all rows if ``limit``
+    is 0.
 
-    Raises SetupError for SQL that Spark cannot read, that names what is not there, and that would change
-    anything: nothing of it has run then.
+    Raises:
+        SetupError: Spark refuses the SQL, or the statement would change something. Nothing has run
+            then.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy
 
@@ -38,11 +46,11 @@ def ask(spark: SparkSession, lake: Lake, sql: str, *, limit: int) -> Answer:
         _demand_harmless(spark, sql)
         return _answer(spark.sql(sql), limit)
     except PySparkException as refusal:
-        raise refused("Spark", _first_lines(refusal)) from None
+        raise refused_sql("Spark", _first_lines(refusal)) from None
 
 
 def _answer(found: DataFrame, limit: int) -> Answer:
-    """By Arrow: rows of pyspark would have times of whatever zone this machine is in."""
+    """Read the rows by Arrow: rows of pyspark would have times in the zone of this machine."""
     table = (found.limit(limit + 1) if limit else found).toArrow()
     more = bool(limit) and table.num_rows > limit
     kept = table.slice(0, limit) if more else table
@@ -51,14 +59,16 @@ def _answer(found: DataFrame, limit: int) -> Answer:
 
 
 def _demand_harmless(spark: SparkSession, sql: str) -> None:
-    """By Spark's own parser: commands run when Spark is told of them, before anybody asks for rows."""
+    """Raise SetupError if Spark's parser finds a statement that changes something. Spark runs
+    commands before rows are read.
+    """
     plan = java_session(spark).sessionState().sqlParser().parsePlan(sql)
     if plan.getClass().getSimpleName().startswith(_LOOKING):
         return
     classes = [jvm(spark).java.lang.Class.forName(name) for name in _CHANGING]
     for node in _nodes(plan):
         if any(each.isInstance(node) for each in classes):
-            raise changing("SELECT, WITH, SHOW, DESCRIBE")
+            raise changing_sql("SELECT, WITH, SHOW, DESCRIBE")
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
@@ -69,5 +79,5 @@ def _nodes(plan: Any) -> Iterator[Any]:
 
 
 def _first_lines(refusal: Exception) -> str:
-    """Without the plan that Spark puts behind its message."""
+    """Return the message of an error without the plan that Spark appends."""
     return " ".join(str(refusal).split("\n\n")[0].split("\n;")[0].split())

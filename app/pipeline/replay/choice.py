@@ -1,4 +1,4 @@
-"""Which records of ``events_raw`` a replay takes."""
+"""The selection of the records in ``events_raw`` that a replay sends."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """All of it must hold; what is empty bounds nothing.
+    """The conditions for records of a replay. All must hold; an empty one does not restrict.
 
-    ``since``, ``until``  of record_time, the clock of the log: from, and up to but without. With a zone.
-    ``topics``            of the records, by name.
-    ``types``, ``sources``, ``subjects``  texts of which one fits, or its beginning with ``*`` behind.
-    ``sql``               a CloudEvents SQL expression.
+    Attributes:
+        since: The earliest record time by the log's clock, with a time zone.
+        until: The first record time that is no longer included, with a time zone.
+        topics: The names of the topics.
+        types: The event types, of which one must match; a trailing ``*`` matches any ending.
+        sources: The event sources, in the same form.
+        subjects: The event subjects, in the same form.
+        sql: A CloudEvents SQL expression.
     """
 
     since: datetime | None = None
@@ -35,17 +39,21 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def by_event(self) -> bool:
-        """Whether a record has to be decoded before it is known to be meant."""
+        """Return True if a condition needs the decoded event."""
         return bool(self.types or self.sources or self.subjects or self.sql)
 
     def filters(self) -> list[Filter]:
-        """As the filters of a subscription. Raises SetupError for SQL that is none."""
+        """Return the conditions on events as filters of a subscription.
+
+        Raises:
+            SetupError: The SQL expression is invalid.
+        """
         named = (("type", self.types), ("source", self.sources), ("subject", self.subjects))
         found = [_any_of(name, texts) for name, texts in named if texts]
         return [*found, _sql(self.sql)] if self.sql else found
 
     def of_records(self) -> Column:
-        """What can be told without decoding."""
+        """Return the conditions that need no decoding, as a condition of Spark."""
         from pyspark.sql import functions as f  # noqa: PLC0415
 
         found = f.lit(True)

@@ -1,8 +1,8 @@
-"""The records that a choice takes, and slices of them in the order in which they leave.
+"""The records that a choice selects, and slices of them in sending order.
 
-A slice is a range of offsets of each partition, cut by time. Within a partition the order is that of its
-offsets, whatever clocks producers had: a record counts as no earlier than the one before it. So records of
-one key, which are in one partition, keep their order. Between partitions time orders them.
+A slice is a range of offsets in each partition, cut by time. Within a partition the order is always
+that of the offsets: a record counts as no earlier than its predecessor. So records of one key,
+which share a partition, keep their order. Records of different partitions are ordered by time.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ Place = tuple[str, str, int]
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """Records in order. ``moments``: when each came, in microseconds since 1970, never falling within a
-    partition.
+    """Records in sending order.
+
+    Attributes:
+        records: The records.
+        moments: The time of each record in microseconds since 1970, which never decreases within a
+            partition.
     """
 
     records: Sequence[Record]
@@ -42,7 +46,10 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class Chosen:
-    """``reach``: where ``events_raw`` ended when the replay was planned. What is archived later is no part."""
+    """The records that a replay sends, decoded once.
+
+    Records that were archived after the planning (``reach``) are left out.
+    """
 
     def __init__(self, spark: SparkSession, lake: Lake, choice: Choice, reach: Progress) -> None:
         table = spark.table(lake.table(tables.RAW_TABLE))
@@ -51,20 +58,20 @@ class Chosen:
 
     @cached_property
     def places(self) -> DataFrame:
-        """LOCATION of each record that is meant, with ``type``, ``verdict`` and ``size`` (bytes). It is kept:
-        records are decoded once a replay.
+        """Return LOCATION, ``type``, ``verdict`` and ``size`` (bytes) of each chosen record. The
+        frame is cached.
         """
         lengths = [f.octet_length(name) for name in ("data", "data_bytes", "value")]
         size = f.coalesce(*lengths, f.lit(0)).cast("long")
         found = decode.decoded(self._raw).withColumn("size", size)
-        told = (*PLACE, "record_time", "type", "verdict", "size")
+        columns = (*PLACE, "record_time", "type", "verdict", "size")
         if filters := self._choice.filters():
-            asked = dict.fromkeys([*told, *filtering.named(filters).columns()])
-            found = filtering.where(found.where("verdict IS NULL").select(*asked), filters)
-        return found.select(*told).persist()
+            asked = dict.fromkeys([*columns, *filtering.filter_inputs(filters).columns()])
+            found = filtering.passing_rows(found.where("verdict IS NULL").select(*asked), filters)
+        return found.select(*columns).persist()
 
     def slice(self, start: Progress, end: Progress) -> Slice:
-        """The records from ``start`` to ``end``, which is not part of it."""
+        """Return the chosen records from ``start`` to before ``end``."""
         within = progress.between(start, end)
         rows = self._raw.where(within)
         if self._choice.by_event:
@@ -78,7 +85,9 @@ class Chosen:
 
 
 def slices(places: DataFrame, count: int, most: int) -> list[Progress]:
-    """Where each slice of about ``most`` of ``count`` records ends. The next one begins there."""
+    """Return the end of each slice. A slice has about ``most`` of the ``count`` records and starts
+    at the end before.
+    """
     if not count:
         return []
     times = _quantiles(places, min(MOST_SLICES, -(-count // most)))
@@ -92,7 +101,7 @@ def slices(places: DataFrame, count: int, most: int) -> list[Progress]:
         cut[place] = max(last + 1, cut.get(place, 0))
         firsts.setdefault(which, []).append((place, first))
     found = [_progress(cut)]
-    for n in range(len(times), 0, -1):  # what is later begins where the first of it lies
+    for n in range(len(times), 0, -1):  # a slice starts at its lowest offset
         for place, first in firsts.get(n, ()):
             cut[place] = min(first, cut[place])
         found.append(_progress(cut))
@@ -100,7 +109,9 @@ def slices(places: DataFrame, count: int, most: int) -> list[Progress]:
 
 
 def _quantiles(places: DataFrame, parts: int) -> list[int]:
-    """Times that cut the records into parts of about one size; fewer where many came at one moment."""
+    """Return times that cut the records into parts of similar size; fewer times if many records
+    share one.
+    """
     if parts < 2:  # noqa: PLR2004 - one part has no cut
         return []
     shares = [n / parts for n in range(1, parts)]
@@ -110,7 +121,9 @@ def _quantiles(places: DataFrame, parts: int) -> list[int]:
 
 
 def _search(value: str, times: Sequence[int], base: int) -> str:
-    """SQL: how many of ``times`` are not after ``value``, plus ``base``. By halves."""
+    """Return an SQL expression that counts the ``times`` up to ``value``, plus ``base``, by binary
+    search.
+    """
     if not times:
         return str(base)
     middle = len(times) // 2
@@ -120,4 +133,4 @@ def _search(value: str, times: Sequence[int], base: int) -> str:
 
 
 def _progress(cut: Mapping[Place, int]) -> Progress:
-    return progress.of((*place, offset) for place, offset in cut.items())
+    return progress.from_entries((*place, offset) for place, offset in cut.items())

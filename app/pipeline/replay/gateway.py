@@ -1,7 +1,8 @@
-"""Through the events listener of a gateway: rules, routes and keys apply as to any sender's events.
+"""Send records of a replay through the events listener of a gateway, where rules, routes and keys
+apply as usual.
 
-What is no event cannot go this way. The key of the record goes along as the sender's (K7), byte for byte in the query, which a route
-keeps unless it makes keys of its own.
+Records that are not events cannot be sent this way. The record's key is sent in the query as the
+sender's key, byte for byte. The route keeps it unless it has a key mapper.
 """
 
 from __future__ import annotations
@@ -18,19 +19,17 @@ from app.bindings.transcode import Writing
 from app.errors import BrokerUnavailable, SenderError
 from app.interfaces import Clock
 from app.libraries.httpx_client import httpx
-from app.pipeline.replay.topic import MARK, UPGRADED, Form, Patience
+from app.pipeline.replay.topic import MARK, UPGRADED, Form, RetryWaits
 from app.pipeline.settings import NOTHING
 
-AT_ONCE: Final = 8  # requests under way
-WITHIN: Final = 30.0  # seconds for one answer
-LATER: Final = frozenset({429, 502, 503, 504})  # the same bytes may be welcome later
+AT_ONCE: Final = 8  # concurrent requests
+WITHIN: Final = 30.0  # seconds for one response
+LATER: Final = frozenset({429, 502, 503, 504})  # a later attempt may succeed
 _RECORDED: Final = Writing(mode="as_received")
 
 
 class Gateway:
-    """Fills ``Outlet``. ``url``: of the listener, ``http://127.0.0.1:8080/events``. One event of a key is
-    under way at a time. ``headers``: of every request.
-    """
+    """The outlet of a replay to a gateway. It sends one event of a key at a time."""
 
     def __init__(
         self,
@@ -40,6 +39,15 @@ class Gateway:
         clock: Clock,
         headers: Mapping[str, str] = NOTHING,
     ) -> None:
+        """Prepare the HTTP client.
+
+        Args:
+            url: The address of the events listener, such as ``http://127.0.0.1:8080/events``.
+            form: The form in which records are sent.
+            mark: The value of the header that marks a replay; None for no mark.
+            clock: The clock for waits between attempts.
+            headers: Headers that every request has.
+        """
         self._url, self._mark, self._clock = url, mark, clock
         self._writing = _RECORDED if form == "recorded" else UPGRADED
         self._http = httpx.AsyncClient(timeout=WITHIN, trust_env=False, headers=headers)
@@ -74,13 +82,17 @@ class Gateway:
                     refused[why] += 1
 
     async def _posted(self, key: bytes | None, message: http.HttpMessage) -> str:
-        """Empty when it is accepted, else why it never will be."""
+        """Send an event until the gateway accepts it or refuses it permanently.
+
+        Returns:
+            Empty if the gateway has accepted the event, otherwise the cause of the refusal.
+        """
         url, headers = self._url, _as_bytes(message.headers)
         if key is not None:
             url = f"{url}?key={quote_from_bytes(key, safe='')}"
         if self._mark is not None:
             headers.append((MARK.encode(), self._mark.encode()))
-        trying = Patience(self._clock)
+        trying = RetryWaits(self._clock)
         while True:
             try:
                 answer = await self._http.post(url, content=message.body, headers=headers)
@@ -105,15 +117,16 @@ def _as_bytes(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 
 
 def _seconds(answer: httpx.Response) -> float | None:
-    said = answer.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else None
+    text = answer.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else None
 
 
 def _problem(answer: httpx.Response) -> tuple[bool, str]:
-    """Whether it may be welcome later, and the code of why not."""
+    """Return whether a later attempt may succeed, and the code of the problem."""
     try:
-        said = answer.json()
+        body = answer.json()
     except ValueError:
-        said = None
-    told = said if isinstance(said, dict) else {}
-    return told.get("retryable", True) is not False, str(told.get("type", "")).rpartition(":")[2]
+        body = None
+    problem = body if isinstance(body, dict) else {}
+    code = str(problem.get("type", "")).rpartition(":")[2]
+    return problem.get("retryable", True) is not False, code

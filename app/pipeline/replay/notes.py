@@ -1,5 +1,7 @@
-"""The plan of a replay and how far it is, in a folder beside the checkpoints: ``replay-ID/plan.json`` and
-``done.json``. On this machine or, by Hadoop's file systems, wherever a lake may be.
+"""The plan and the progress of a replay, stored next to the checkpoints in ``replay-ID/plan.json``
+and ``done.json``.
+
+The files are on this machine, or in any storage that Hadoop's file systems support.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import msgspec
 
 from app.errors import SetupError
 from app.pipeline.replay.plan import Plan
-from app.pipeline.session import file_of
+from app.pipeline.session import hadoop_file
 from app.pipeline.settings import folder_of
 from app.pipeline.spark_adapter import jvm
 
@@ -21,9 +23,15 @@ if TYPE_CHECKING:
 PLAN, DONE = "plan.json", "done.json"
 
 
-class Done(msgspec.Struct, frozen=True):
-    """``slices`` are through. Of the next, which has ``size`` records, ``records`` are; ``size`` 0: not begun.
-    ``read`` of all; ``refused``: by the code of why.
+class ReplayProgress(msgspec.Struct, frozen=True):
+    """The progress of a replay.
+
+    Attributes:
+        slices: The number of finished slices.
+        records: The number of records done in the next slice.
+        size: The number of records in that slice; 0 if it was not begun.
+        read: The number of records done in all slices.
+        refused: The number of refused records by error code.
     """
 
     slices: int = 0
@@ -34,7 +42,9 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Notes:
-    """Of one replay. ``folder``: that of all checkpoints, as a URI."""
+    """The stored plan and progress of one replay. ``folder`` is the URI of the folder of all
+    checkpoints.
+    """
 
     def __init__(self, spark: SparkSession, folder: str, name: str) -> None:
         self._spark = spark
@@ -43,25 +53,29 @@ class Notes:
         self._here = None if here is None else here / f"replay-{name}"
 
     def begin(self, plan: Plan) -> None:
-        """A new one, whatever is known of an earlier one of that id."""
-        self.note(Done())
+        """Store a new plan and reset the progress."""
+        self.note(ReplayProgress())
         self._write(PLAN, msgspec.json.encode(plan))
 
     def plan(self) -> Plan:
-        """Raises SetupError where there is none."""
+        """Return the stored plan.
+
+        Raises:
+            SetupError: There is no replay with this id.
+        """
         text = self._read(PLAN)
         if text is None:
             raise SetupError(
                 f"there is no replay in {self._folder}",
                 setting="--resume",
-                cure="give the id that the replay told when it began",
+                cure="give the id that the replay printed at its start",
             )
         return msgspec.json.decode(text, type=Plan)
 
-    def done(self) -> Done:
-        return msgspec.json.decode(self._read(DONE) or b"{}", type=Done)
+    def done(self) -> ReplayProgress:
+        return msgspec.json.decode(self._read(DONE) or b"{}", type=ReplayProgress)
 
-    def note(self, done: Done) -> None:
+    def note(self, done: ReplayProgress) -> None:
         self._write(DONE, msgspec.json.encode(done))
 
     def _write(self, name: str, text: bytes) -> None:
@@ -82,14 +96,16 @@ class Notes:
             return None
 
     def _far_write(self, name: str, text: bytes) -> None:
-        """An object store shows an object when it is whole."""
-        system, path = file_of(self._spark, f"{self._folder}/{name}")
+        """Write a file outside this machine. An object store shows an object only when it is
+        complete.
+        """
+        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
         out = system.create(path, True)
         out.write(bytearray(text))
         out.close()
 
     def _far_read(self, name: str) -> bytes | None:
-        system, path = file_of(self._spark, f"{self._folder}/{name}")
+        system, path = hadoop_file(self._spark, f"{self._folder}/{name}")
         if not system.exists(path):
             return None
         size = int(system.getFileStatus(path).getLen())

@@ -1,4 +1,4 @@
-"""What a replay would send, counted before the first record leaves, and fixed with it."""
+"""The plan of a replay: what it would send, counted and fixed before the first record is sent."""
 
 from __future__ import annotations
 
@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 GATEWAY: Final = "gateway"
-RECORDS: Final = 10_000  # of a slice, at most about
-BYTES: Final = 32 << 20  # of a slice, about: it is held twice
-_DIGITS: Final = 12  # of a digest: an id that a person can type
+RECORDS: Final = 10_000  # approximate limit of a slice
+BYTES: Final = 32 << 20  # approximate limit of a slice, which is held twice in memory
+_DIGITS: Final = 12  # hexadecimal digits of an id, few enough to type
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is asked for. ``to``: ``BROKER/TOPIC``, or ``gateway``."""
+    """A request for a replay.
+
+    Attributes:
+        choice: The conditions for records.
+        to: The target: ``BROKER/TOPIC``, or ``gateway``.
+        form: The form in which records are sent.
+        marked: Whether sent records have the header that marks a replay.
+    """
 
     choice: Choice
     to: str
@@ -45,12 +52,20 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def events_only(self) -> bool:
-        """Whether records that are no event stay behind."""
+        """Return True if records that are not events are left out."""
         return self.to == GATEWAY or self.form != "recorded"
 
 
-class Count(msgspec.Struct, frozen=True):
-    """Of one ``type``; None: of records that do not decode, of which ``verdict`` says why. ``bytes``: of data."""
+class TypeCount(msgspec.Struct, frozen=True):
+    """The number of chosen records of one type.
+
+    Attributes:
+        type: The event type; None for records that do not decode.
+        verdict: Why the records do not decode; None for events.
+        records: The number of records.
+        bytes: The size of their data in bytes.
+        sent: Whether the replay sends them.
+    """
 
     type: str | None
     verdict: str | None
@@ -60,17 +75,26 @@ class Count(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """``id``: the same for the same order on the same records. ``slices``: where each ends."""
+    """The plan of a replay.
+
+    Attributes:
+        id: A digest of the order and the records: the same order on the same records has the same
+            id.
+        order: The request.
+        reach: The end of ``events_raw`` at planning.
+        counts: The counts of the chosen records.
+        slices: The end of each slice.
+    """
 
     id: str
     order: Order
     reach: Progress
-    counts: Sequence[Count]
+    counts: Sequence[TypeCount]
     slices: Sequence[Progress]
 
     @property
     def total(self) -> int:
-        """Records that are read; those that stay behind are among them."""
+        """Return the number of records that are read, including those that are not sent."""
         return sum(count.records for count in self.counts)
 
     @property
@@ -81,7 +105,17 @@ class Plan(msgspec.Struct, frozen=True):
 def planned(
     spark: SparkSession, lake: Lake, order: Order, *, most: int = RECORDS
 ) -> tuple[Plan, Chosen]:
-    """Counts everything, sends nothing. ``most``: records of a slice. Raises SetupError for no lake."""
+    """Count the chosen records and plan the slices, without sending anything.
+
+    Args:
+        spark: The session.
+        lake: The lake.
+        order: The request.
+        most: The largest number of records in a slice.
+
+    Raises:
+        SetupError: The lake does not exist.
+    """
     tables.check(spark, lake)
     reach = progress.reach(spark.table(lake.table(tables.RAW_TABLE)))
     chosen = Chosen(spark, lake, order.choice, reach)
@@ -93,28 +127,31 @@ def planned(
 
 
 def demand_no_loop(plan: Plan, archived: Sequence[tuple[str, str]]) -> None:
-    """``archived``: broker and topic of what the archive reads. Raises SetupError for a target among them, or
-    from which the lake has records.
+    """Raise SetupError if the target is a topic that is archived into this lake.
+
+    Args:
+        plan: The plan.
+        archived: Broker and topic of all topics that the archive reads.
     """
     broker, topic = plan.order.broker, plan.order.topic
     if topic and (topic in plan.reach.get(broker, {}) or (broker, topic) in archived):
         raise SetupError(
-            f"{plan.order.to} is archived into this lake: what is sent there comes back as new records",
+            f"{plan.order.to} is archived into this lake, so the sent records would come back as new ones",
             setting="--to",
-            cure="name another topic, or say --allow-loop",
+            cure="name another topic, or add --allow-loop",
         )
 
 
-def _counts(places: DataFrame, order: Order) -> list[Count]:
+def _counts(places: DataFrame, order: Order) -> list[TypeCount]:
     sums = f.count(f.lit(1)).alias("records"), f.sum("size").alias("bytes")
     rows = places.groupBy("type", "verdict").agg(*sums).collect()
     found = [
-        Count(type_, verdict, records, size, verdict is None or not order.events_only)
+        TypeCount(type_, verdict, records, size, verdict is None or not order.events_only)
         for type_, verdict, records, size in rows
     ]
     return sorted(found, key=lambda count: (-count.records, count.type or "", count.verdict or ""))
 
 
 def _id(order: Order, reach: Progress) -> str:
-    said = msgspec.json.encode(order) + progress.as_text(reach).encode()
-    return hashlib.sha256(said).hexdigest()[:_DIGITS]
+    text = msgspec.json.encode(order) + progress.as_text(reach).encode()
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -1,5 +1,7 @@
-"""Slices out, one after another, while the next one is fetched. At least once: what left after the last
-note leaves again when a replay is resumed.
+"""Send the slices of a replay one after another, while the next one is fetched.
+
+Delivery is at least once: records sent after the last stored progress are sent again when a replay
+is resumed.
 """
 
 from __future__ import annotations
@@ -15,24 +17,32 @@ from app.bindings.record import Record
 from app.interfaces import Clock
 from app.pipeline.archive.progress import Progress
 from app.pipeline.replay.chosen import Chosen, Slice
-from app.pipeline.replay.notes import Done, Notes
+from app.pipeline.replay.notes import Notes, ReplayProgress
 from app.pipeline.replay.plan import Plan
 from app.pipeline.replay.topic import Outlet
 
-RECORDS: Final = 500  # that leave together, at most
-BYTES: Final = 1 << 20  # likewise; one that is larger leaves alone
-NOTED_EVERY: Final = 1.0  # seconds
+RECORDS: Final = 500  # largest number of records sent together
+BYTES: Final = 1 << 20  # size limit of records sent together; a larger record is sent alone
+NOTED_EVERY: Final = 1.0  # seconds between two writes of the progress
 
 CATCH_UP: Final = 5.0
-"""Seconds that a replay may be behind and make good: beyond, what was lost is not sent in a burst."""
+"""The largest delay in seconds that a replay makes up by sending faster. A longer delay does not
+lead to a longer burst.
+"""
 
 TURN: Final = 0.05
-"""Seconds of records that leave together."""
+"""The time span of records in seconds that are sent together."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """``read`` records, of earlier runs too; ``sent = read - sum(refused)``. ``refused``: by the code of why;
-    records that are no event are among them, where only events are sent.
+    """The result of a replay. ``sent`` is ``read`` less all refused records.
+
+    Attributes:
+        id: The id of the replay.
+        read: The number of records read, including earlier runs.
+        sent: The number of records sent.
+        refused: The number of refused records by error code, including records that are not events
+            where only events are sent.
     """
 
     id: str
@@ -51,8 +61,19 @@ async def run(
     *,
     progress: Callable[[int], None] = lambda _read: None,
 ) -> Outcome:
-    """From where the notes say to the end. Raises BrokerError where the target takes nothing any more: what
-    was sent is noted.
+    """Send all records of a plan from its stored progress on, and return the result.
+
+    Args:
+        plan: The plan.
+        chosen: The records.
+        outlet: The target.
+        notes: The stored progress.
+        pace: When records are due.
+        clock: The clock for storing the progress.
+        progress: Called with the number of records read so far.
+
+    Raises:
+        BrokerError: The target accepts no more records. The progress is stored.
     """
     sending = _Sending(notes, outlet, pace, clock)
     progress(sending.done.read)
@@ -60,16 +81,23 @@ async def run(
         async for number, piece in _slices(plan, chosen, sending.done.slices):
             async for read in sending.through(number, piece):
                 progress(read)
-    finally:  # also when it is broken off
+    finally:  # also after an error or a stop
         notes.note(sending.done)
     done = sending.done
     return Outcome(plan.id, done.read, done.read - sum(done.refused.values()), done.refused)
 
 
 class Pace:
-    """When records are due. ``rate``: events a second. ``speed``: how many times as fast as they came. None and None: at once."""
+    """The speed of a replay: when records are due."""
 
     def __init__(self, clock: Clock, rate: float | None = None, speed: float | None = None) -> None:
+        """Set the speed; without ``rate`` and ``speed`` records are sent at once.
+
+        Args:
+            clock: The clock for waits.
+            rate: Events a second.
+            speed: A factor on the speed at which the records were stored.
+        """
         self._clock = clock
         self._rate, self._speed = rate, speed
         self._begun: float | None = None
@@ -78,13 +106,15 @@ class Pace:
 
     @property
     def most(self) -> int | None:
-        """Records that may leave at once; None: any number."""
+        """Return the largest number of records to send at once; None for no limit."""
         if self._speed is not None:
             return 1
         return None if self._rate is None else max(1, int(self._rate * TURN))
 
     async def wait(self, records: int, moment: int) -> None:
-        """Until the next ``records`` may leave, of which the first came at ``moment`` (microseconds)."""
+        """Wait until the next ``records`` are due. ``moment`` is the time of the first one in
+        microseconds since 1970.
+        """
         now = self._clock.monotonic()
         if self._begun is None or self._first is None:
             self._begun, self._first = now, moment
@@ -102,7 +132,7 @@ class Pace:
 
 
 class _Sending:
-    """How far it is."""
+    """The running replay with its progress."""
 
     def __init__(self, notes: Notes, outlet: Outlet, pace: Pace, clock: Clock) -> None:
         self._notes, self._outlet, self._pace, self._clock = notes, outlet, pace, clock
@@ -110,7 +140,10 @@ class _Sending:
         self.done = notes.done()
 
     async def through(self, number: int, piece: Slice) -> AsyncIterator[int]:
-        """The rest of a slice. One that has another size than it had, since ``erase`` took rows, begins again at its start."""
+        """Send the remaining records of a slice, and yield the number of records read so far.
+
+        A slice whose size has changed, because ``erase`` removed rows, is sent from its start.
+        """
         before, size = self.done, len(piece.records)
         first = before.records if before.size == size else 0
         read, refused = before.read - before.records + first, Counter(before.refused)
@@ -118,11 +151,11 @@ class _Sending:
             await self._pace.wait(end - start, piece.moments[start])
             refused.update(await self._outlet.send(piece.records[start:end]))
             read += end - start
-            self.done = Done(number, end, size, read, dict(refused))
+            self.done = ReplayProgress(number, end, size, read, dict(refused))
             if self._clock.monotonic() - self._noted >= NOTED_EVERY:
                 self._note()
             yield read
-        self.done = Done(number + 1, read=read, refused=dict(refused))
+        self.done = ReplayProgress(number + 1, read=read, refused=dict(refused))
         self._note()
 
     def _note(self) -> None:
@@ -131,7 +164,7 @@ class _Sending:
 
 
 async def _slices(plan: Plan, chosen: Chosen, first: int) -> AsyncIterator[tuple[int, Slice]]:
-    """From the slice of that number on."""
+    """Yield the slices from number ``first`` on, while the next one is being fetched."""
     waiting = _fetching(plan, chosen, first)
     for number in range(first, len(plan.slices)):
         assert waiting is not None  # noqa: S101 - there is one for each number
@@ -149,7 +182,7 @@ def _fetching(plan: Plan, chosen: Chosen, number: int) -> asyncio.Future[Slice] 
 
 
 def _chunks(piece: Slice, first: int, most: int | None) -> Iterator[tuple[int, int]]:
-    """Records that leave together: from, and up to but without."""
+    """Yield the start and end of records that are sent together."""
     start, size = first, 0
     bound = RECORDS if most is None else min(RECORDS, most)
     for at in range(first, len(piece.records)):

@@ -1,5 +1,8 @@
-"""What is sent of a record, and how: to a topic of Kafka, or of an embedded log through its Kafka listener, in
-order per key. What marks a replay stands beside the event: its names begin with no ``ce_``.
+"""The form of the records that a replay sends, and publishing them to a topic in order for each
+key.
+
+The topic may be of Kafka, or of an embedded log through its Kafka listener. The header that marks a
+replay is not part of the event, because its name does not begin with ``ce_``.
 """
 
 from __future__ import annotations
@@ -17,26 +20,36 @@ from app.interfaces import Clock, Log
 from app.model.receipt import Receipt
 
 Form = Literal["recorded", "1.0"]
-"""``recorded``: byte for byte. ``1.0``: events of older versions brought up; those of 1.0 byte for byte."""
+"""The form of a sent record: ``recorded`` byte for byte, or ``1.0``, which converts events of older
+versions.
+"""
 
 MARK: Final = "skybridge-replay"
-"""Header whose value is the replay's id."""
+"""The header that marks a replayed record; its value is the id of the replay."""
 
 REDRIVEN: Final = "skybridge-redrive"
-"""Header of what ``redrive`` brings back to a topic."""
+"""The header that marks a record that ``redrive`` sends to a topic."""
 
 UPGRADED: Final = Writing(mode="as_received", version=NEWEST)
 
 Write = Callable[[Record], Record]
-"""Raises SenderError for a record that cannot be written so."""
+"""A function that returns a record as it is sent. It raises SenderError for a record that cannot be
+converted.
+"""
 
 FIRST_WAIT, LONGEST_WAIT = 0.2, 5.0  # seconds between attempts
 PATIENCE: Final = 120.0
-"""Seconds without any progress until a replay gives up: it can be resumed."""
+"""The seconds without progress after which a replay stops. It can be resumed."""
 
 
 def writer(form: Form, mark: str | None, name: str = MARK) -> Write:
-    """``mark``: the value of a last header of that name; None: nothing is put to a record."""
+    """Return a function that converts records and appends a header.
+
+    Args:
+        form: The form in which records are sent.
+        mark: The value of the header; None appends no header.
+        name: The name of the header.
+    """
     marks: tuple[Header, ...] = () if mark is None else ((name, mark.encode()),)
 
     def write(record: Record) -> Record:
@@ -47,6 +60,9 @@ def writer(form: Form, mark: str | None, name: str = MARK) -> Write:
 
 
 def upgraded(record: Record) -> Record:
+    """Return the record with its event converted to version 1.0. Other records are returned
+    unchanged.
+    """
     decoded = kafka.decode(record)
     if decoded.opaque or decoded.event.version == NEWEST:
         return record
@@ -54,17 +70,24 @@ def upgraded(record: Record) -> Record:
 
 
 class Outlet(Protocol):
-    """Where records go. Records of one key arrive in their order."""
+    """The target of a replay. It receives the records of one key in order."""
 
     async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
-        """Returns when each is stored, or will never be: how many of those, by the code of why. Raises
-        BrokerError where nothing goes on; some are stored then.
+        """Send records, and return when each is stored or permanently refused.
+
+        Returns:
+            The number of refused records by error code.
+
+        Raises:
+            BrokerError: The target accepts no more records; some of these records may be stored.
         """
 
 
 class Topic:
-    """Fills ``Outlet``. After a failure all from the first that failed on is sent again: the last copy of
-    each key's records is in order.
+    """The outlet of a replay to a topic.
+
+    After a failure all records from the first failed one on are sent again, so the last copies of a
+    key's records are in order.
     """
 
     def __init__(self, log: Log, name: str, write: Write, clock: Clock) -> None:
@@ -73,7 +96,7 @@ class Topic:
     async def send(self, records: Sequence[Record]) -> Mapping[str, int]:
         refused: Counter[str] = Counter()
         left = list(self._written(records, refused))
-        trying = Patience(self._clock)
+        trying = RetryWaits(self._clock)
         while left:
             results = await self._log.submit(self._name, left)
             for at, result in enumerate(results):
@@ -97,8 +120,8 @@ class Topic:
         return found
 
 
-class Patience:
-    """Waits between attempts, and ends when there was no progress for long."""
+class RetryWaits:
+    """The waits between attempts. They end when there was no progress for ``PATIENCE`` seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -106,7 +129,9 @@ class Patience:
         self._delay = FIRST_WAIT
 
     async def after(self, error: BrokerError, *, progress: bool = False) -> None:
-        """Raises ``error`` where another attempt makes no sense."""
+        """Wait before the next attempt, or raise ``error`` if another attempt is useless.
+        ``progress`` resets the waits.
+        """
         now = self._clock.monotonic()
         if progress:
             self._since, self._delay = now, FIRST_WAIT

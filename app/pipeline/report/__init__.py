@@ -1,15 +1,16 @@
-"""What happened, on one page: the tables of the lake measured by Spark, and a page that needs nothing else.
+"""Report on one page what happened: DuckDB measures the tables of the lake, and the page needs
+nothing else.
 
 ========== ====================================================================================
-run        the steps, one after another: a lake in, a ``Report`` out
-spans      the range of time that is looked at, and its bins
-measures   frames to small tables: volume, delay, sizes, keys, what is invalid, what became of the events
-samples    some of the data of each type, for ``drift``
-drift      which fields of the data came, went, or changed their type; pure
-tables     a small table: what a measure gives, and the file behind the page
-findings   what is worth a look, said in words; pure
-words      numbers, times and sizes as people read them; pure
-charts     what charts show and where, and their colours; pure
+run        the steps, one after another: from a lake to a ``Report``
+spans      the range of time, and its bins
+measures   SQL to small tables: volume, delay, sizes, keys, invalid records, deliveries
+samples    a sample of the data of each type, for ``drift``
+drift      which fields of the data were added, removed, or changed their type; pure
+tables     a small table: the result of a measure, and its file
+findings   sentences on what deserves attention; pure
+words      numbers, times and sizes in readable form; pure
+charts     the contents, positions and colours of charts; pure
 page       tables to HTML, by the template ``page.html``; pure
 ========== ====================================================================================
 """

@@ -1,8 +1,8 @@
-"""What charts show and where: places, lengths and texts, which ``page.html`` draws as SVG with axes in HTML
-around it. The drawing stretches with the page, its texts do not. Pure.
+"""The contents of charts: positions, lengths and texts, which ``page.html`` draws as SVG with HTML
+axes. Pure.
 
-What a chart shows can be read without a pointer (axes, legend, the table under it); ``title`` elements tell
-single values to those who have one.
+The drawing stretches with the page, the texts do not. Axes, legend and the table below can be read
+without a pointer. With a pointer, ``title`` elements show single values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ LIGHT: Final = (
     *("#2a6fdb", "#e0761c", "#1b9a77", "#b3479d", "#c9a400", "#6a5acd"),
     *("#888", "#888", "#888", "#a3a9b3"),
 )
-"""Colours by their number, told apart by most people who do not see all; the last is that of the rest."""
+"""The colours by number, which most colour-blind people can distinguish. The last is that of all
+other names.
+"""
 
 DARK: Final = (
     *("#6aa5ff", "#ff9d4d", "#45caa4", "#e083cc", "#e6c84a", "#a79bff"),
@@ -31,14 +33,20 @@ REST: Final = len(LIGHT) - 1
 WIDE: Final = 1000
 HIGH: Final = 400
 TICKS: Final = 4
-_LEAST: Final = 1e-3  # of a logarithmic axis: what is below is drawn there
-_GAP: Final = 0.12  # of a bar
+_LEAST: Final = 1e-3  # lower end of a logarithmic axis: smaller values are drawn there
+_GAP: Final = 0.12  # share of a bar's width
 
 Texts = Callable[[float], str]
 
 
 class Series(msgspec.Struct, frozen=True):
-    """``values``: one a bin; None where there is nothing. ``colour``: a number of ``LIGHT``."""
+    """The values of one name over the bins.
+
+    Attributes:
+        name: The name in the legend.
+        values: One value for each bin; None for no value.
+        colour: An index in ``LIGHT``.
+    """
 
     name: str
     values: Sequence[float | None]
@@ -46,7 +54,14 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """What stands at one place: ``title`` tells its values; ``parts``: colour, and y and height in the drawing."""
+    """The values at one place of the horizontal axis.
+
+    Attributes:
+        title: The text that a pointer shows.
+        left: The left end in the drawing.
+        width: The width.
+        parts: Colour, y and height of each part.
+    """
 
     title: str
     left: float
@@ -55,8 +70,17 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """``up``, ``along``: the ticks, each with its place from 0 to 1 and its text. ``lines``: colour and points of
-    each; with them ``columns`` are what a pointer finds, and are not seen. ``series``: of the legend; None for no legend.
+    """A chart.
+
+    Attributes:
+        label: The title of the chart.
+        below: The text below the horizontal axis.
+        up: The ticks of the vertical axis: positions from 0 to 1 and texts.
+        along: The ticks of the horizontal axis, in the same form.
+        columns: The columns. In a chart of lines they are invisible and only show values to a
+            pointer.
+        lines: Colour and points of each line.
+        series: The series of the legend; None for no legend.
     """
 
     label: str
@@ -69,7 +93,7 @@ class Chart(msgspec.Struct, frozen=True):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """From value to place, 0 to 1 from below."""
+    """A vertical axis, which maps values to positions from 0 at the bottom to 1."""
 
     ticks: Sequence[float]
     low: float
@@ -84,7 +108,7 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 def linear(most: float) -> Axis:
-    """From nothing to a round number that is not below ``most``."""
+    """Return an axis from 0 to a round number that is at least ``most``."""
     raw = max(most, 1e-9) / TICKS
     power = 10 ** floor(log10(raw))
     step = next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= raw * 0.999)
@@ -93,7 +117,7 @@ def linear(most: float) -> Axis:
 
 
 def logarithmic(values: Sequence[float]) -> Axis:
-    """By powers of ten around all values."""
+    """Return an axis of powers of ten around all values."""
     some = [max(value, _LEAST) for value in values] or [1.0]
     low, high = floor(log10(min(some))), ceil(log10(max(some)))
     high = max(high, low + 1)
@@ -106,7 +130,7 @@ def logarithmic(values: Sequence[float]) -> Axis:
 def stacked(
     begins: Sequence[datetime], step: timedelta, series: Sequence[Series], *, label: str
 ) -> Chart:
-    """Columns over time, one series upon the other."""
+    """Return a chart of columns over time, with the series on top of each other."""
     sums = [sum(each.values[at] or 0 for each in series) for at in range(len(begins))]
     axis = linear(max(sums, default=0) or 1)
     columns: list[Column] = []
@@ -114,14 +138,14 @@ def stacked(
         if not sums[at]:
             continue
         below = 0.0
-        told = [f"{words.moment(begin)}: {words.number(sums[at])}"]
+        titles = [f"{words.moment(begin)}: {words.number(sums[at])}"]
         parts: list[tuple[int, float, float]] = []
         for each in series:
             if value := each.values[at] or 0:
                 parts.append((each.colour, *_part(axis, below, below + value)))
-                told.append(f"{each.name}: {words.number(value)}")
+                titles.append(f"{each.name}: {words.number(value)}")
                 below += value
-        columns.append(Column("\n".join(told), *_apart(at, len(begins)), parts))
+        columns.append(Column("\n".join(titles), *_apart(at, len(begins)), parts))
     return Chart(
         label,
         f"time, UTC; a column is {words.seconds(step.total_seconds())}",
@@ -140,18 +164,20 @@ def lines(
     label: str,
     texts: Texts,
 ) -> Chart:
-    """Over time, on a logarithmic axis: delays of one source may be a thousand times those of another."""
+    """Return a chart of lines over time with a logarithmic axis: delays may differ by a factor of a
+    thousand.
+    """
     axis = logarithmic([value for each in series for value in each.values if value is not None])
     width = WIDE / max(1, len(begins))
     columns: list[Column] = []
     for at, begin in enumerate(begins):
-        told = [
+        titles = [
             f"{each.name}: {texts(value)}"
             for each in series
             if (value := each.values[at]) is not None
         ]
-        if told:
-            columns.append(Column("\n".join([words.moment(begin), *told]), at * width, width))
+        if titles:
+            columns.append(Column("\n".join([words.moment(begin), *titles]), at * width, width))
     drawn = [(each.colour, points) for each in series for points in _stretches(each, axis, width)]
     return Chart(
         label, "time, UTC", _ticks(axis, texts), _times(begins, step), columns, drawn, series
@@ -159,7 +185,7 @@ def lines(
 
 
 def histogram(labels: Sequence[str], values: Sequence[int], *, label: str, below: str) -> Chart:
-    """``labels``: where each bar begins."""
+    """Return a chart of bars. ``labels`` has the lower bound of each bar."""
     axis = linear(max(values, default=0) or 1)
     columns = [
         Column(
@@ -182,25 +208,25 @@ def _times(begins: Sequence[datetime], step: timedelta) -> list[tuple[float, str
 
 
 def _some(texts: Sequence[str]) -> list[tuple[float, str]]:
-    """As many as have room below."""
+    """Return as many tick texts as fit below the axis."""
     every = max(1, ceil(len(texts) / 6))
     return [(at / len(texts), texts[at]) for at in range(0, len(texts), every)]
 
 
 def _apart(at: int, count: int) -> tuple[float, float]:
-    """Left end and width of a column, with a gap to the next."""
+    """Return the left end and the width of a column, with a gap to the next."""
     width = WIDE / max(1, count)
     gap = width * _GAP
     return at * width + gap / 2, width - gap
 
 
 def _part(axis: Axis, low: float, high: float) -> tuple[float, float]:
-    """Upper end and height."""
+    """Return the upper end and the height of a part."""
     return from_above(axis.at(high)), (axis.at(high) - axis.at(low)) * HIGH
 
 
 def _stretches(series: Series, axis: Axis, width: float) -> Iterator[str]:
-    """The points of each stretch of bins with values; one alone is a short dash."""
+    """Yield the points of each run of bins with values. A single value is drawn as a short dash."""
     points = list[str]()
     for at, value in enumerate([*series.values, None]):
         if value is not None:
@@ -215,5 +241,5 @@ def _stretches(series: Series, axis: Axis, width: float) -> Iterator[str]:
 
 
 def from_above(place: float) -> float:
-    """In the drawing, of a place from 0 to 1 from below."""
+    """Return the y coordinate of a position from 0 (bottom) to 1 (top)."""
     return HIGH * (1 - place)

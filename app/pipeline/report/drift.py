@@ -1,7 +1,8 @@
-"""How the data of a type changed: fields that came, went, changed their type, or became null.
+"""Find changes in the data of a type: fields that were added, removed, changed their type, or
+became null.
 
-From a sample of documents before and one after. A share that differs between two samples may be chance:
-only a difference of ``SURE`` standard errors is told (a two-proportion z-test).
+Two samples of documents are compared. A share may differ by chance, so only a difference of
+``SURE`` standard errors is reported (a two-proportion z-test).
 """
 
 from __future__ import annotations
@@ -14,12 +15,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-SURE: Final = (
-    3.5  # standard errors; at 3.5 one field in 2,000 that did not change is told all the same
-)
-LEAST: Final = 15  # documents on each side: of fewer nothing is said
-DEEPEST: Final = 8  # levels; what is below is not told apart
-MOST: Final = 400  # paths of a type: more are keys that are data
+SURE: Final = 3.5  # standard errors; at 3.5 one of 2,000 unchanged fields is reported by chance
+LEAST: Final = 15  # documents in each sample: smaller samples are not compared
+DEEPEST: Final = 8  # levels; deeper values are not distinguished
+MOST: Final = 400  # paths of a type: with more, the keys are data themselves
 
 Change = Literal["added", "removed", "more often", "less often", "type changed", "nulls"]
 PRESENT: Final = "present"
@@ -27,15 +26,18 @@ _KINDS: Final[Mapping[type, str]] = {
     dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "boolean",
     type(None): "null",
 }  # fmt: skip
-"""Of values of JSON. Numbers are one kind: 1 and 1.5 are the same field."""
+"""The names of JSON types. 1 and 1.5 have the same type."""
 KINDS: Final = tuple(dict.fromkeys(kind for kind in _KINDS.values() if kind != "null"))
 
 Paths = dict[str, Counter[str]]
 
 
 class Shape(msgspec.Struct):
-    """``documents`` that were looked at; ``paths``: in how many of them a path is there (``present``), and in
-    how many it is of a kind. A path is ``$.lines[].sku``.
+    """The fields of a sample of documents. A path has the form ``$.lines[].sku``.
+
+    Attributes:
+        documents: The number of documents.
+        paths: The number of documents in which each path is present, and in which it has each type.
     """
 
     documents: int = 0
@@ -52,7 +54,14 @@ class Shape(msgspec.Struct):
 
 
 class Drift(msgspec.Struct, frozen=True):
-    """``before``, ``after``: in words of the change: shares of documents, or kinds."""
+    """A change of one field.
+
+    Attributes:
+        path: The path of the field.
+        change: The kind of change.
+        before: The share of documents, or the types, before the change.
+        after: The share of documents, or the types, after the change.
+    """
 
     path: str
     change: Change
@@ -61,7 +70,7 @@ class Drift(msgspec.Struct, frozen=True):
 
 
 def add(shape: Shape, text: str) -> None:
-    """One more document. A text that is no JSON counts for nothing."""
+    """Add a document to a shape. A text that is not JSON is ignored."""
     try:
         document = json.loads(text, parse_int=float)
     except (ValueError, RecursionError):
@@ -74,7 +83,7 @@ def add(shape: Shape, text: str) -> None:
 
 
 def compare(before: Shape, after: Shape) -> list[Drift]:
-    """Nothing where one of them is of too few documents."""
+    """Return the changes between two samples; none if a sample has fewer than ``LEAST`` documents."""
     if min(before.documents, after.documents) < LEAST:
         return []
     paths = sorted({*before.paths, *after.paths})
@@ -84,7 +93,7 @@ def compare(before: Shape, after: Shape) -> list[Drift]:
 
 
 def differs(one: int, of_one: int, other: int, of_other: int) -> bool:
-    """Whether two shares are too far apart for chance."""
+    """Return True if two shares differ more than chance explains."""
     if not of_one or not of_other:
         return False
     both = (one + other) / (of_one + of_other)
@@ -124,7 +133,7 @@ def _percent(shape: Shape, path: str) -> str:
 
 
 def _below(path: str, parents: set[str]) -> bool:
-    """What came or went with a whole object is told once."""
+    """Return True if a path is inside an object that was added or removed itself."""
     return any(path.startswith((f"{parent}.", f"{parent}[")) for parent in parents)
 
 

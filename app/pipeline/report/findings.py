@@ -1,4 +1,6 @@
-"""What is worth a look, said in words: a reader should not have to find it in the tables."""
+"""The findings of a report: sentences on what deserves attention, so that readers need not search
+the tables.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +12,27 @@ import msgspec
 from app.pipeline.report import words
 from app.pipeline.report.run import Report
 
-HOT: Final = 0.1  # of all records, by one key
-TIMES: Final = 10  # that an average key has
+HOT: Final = 0.1  # share of all records from which a key is hot
+TIMES: Final = 10  # least multiple of an average key's records
 _NAMED: Final = 3
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """``place``: of the page, where the figures are. ``grave``: something is wrong, not only new."""
+class ReportFinding(msgspec.Struct, frozen=True):
+    """A sentence on something that deserves attention.
+
+    Attributes:
+        text: The sentence.
+        place: The section of the page with the figures.
+        grave: Whether something is wrong, not only new.
+    """
 
     text: str
     place: str
     grave: bool = False
 
 
-def findings(report: Report) -> list[Finding]:
-    """The grave ones first."""
+def findings(report: Report) -> list[ReportFinding]:
+    """Return the findings of a report, the grave ones first."""
     found = [
         *_invalid(report),
         *_given_up(report),
@@ -38,11 +46,11 @@ def findings(report: Report) -> list[Finding]:
     return sorted(found, key=lambda each: not each.grave)
 
 
-def _invalid(report: Report) -> Iterator[Finding]:
+def _invalid(report: Report) -> Iterator[ReportFinding]:
     totals, table = report.totals, report.tables["invalid"]
     if totals.invalid:
         worst = table.dicts()[0]
-        yield Finding(
+        yield ReportFinding(
             f"{words.count(totals.invalid, 'record')} ({words.share(totals.invalid, totals.records)}) did not"
             f" decode, most often for {worst['rule']}.",
             "invalid",
@@ -50,41 +58,43 @@ def _invalid(report: Report) -> Iterator[Finding]:
         )
 
 
-def _given_up(report: Report) -> Iterator[Finding]:
+def _given_up(report: Report) -> Iterator[ReportFinding]:
     lost = sum(report.tables["deliveries"].column("given_up"))
     if lost:
-        yield Finding(
+        yield ReportFinding(
             f"{words.count(lost, 'delivery was', 'deliveries were')} given up.",
             "deliveries",
             grave=True,
         )
 
 
-def _duplicates(report: Report) -> Iterator[Finding]:
+def _duplicates(report: Report) -> Iterator[ReportFinding]:
     totals = report.totals
     if totals.duplicates:
-        yield Finding(
+        yield ReportFinding(
             f"{words.count(totals.duplicates, 'record repeats', 'records repeat')} an event that was there"
             f" already ({words.share(totals.duplicates, totals.records)}).",
             "flow",
         )
 
 
-def _drift(report: Report) -> Iterator[Finding]:
+def _drift(report: Report) -> Iterator[ReportFinding]:
     changed = report.tables["drift"].column("type")
     if changed:
         types = sorted(set(changed))
-        yield Finding(f"The data of {_some(types)} changed its shape.", "drift", grave=True)
+        yield ReportFinding(f"The data of {_some(types)} changed its shape.", "drift", grave=True)
 
 
-def _fresh(report: Report) -> Iterator[Finding]:
+def _fresh(report: Report) -> Iterator[ReportFinding]:
     if report.fresh:
         types = words.count(len(report.fresh), "type was", "types were")
-        yield Finding(f"{types} never seen before: {_some(report.fresh)}.", "types")
+        yield ReportFinding(f"{types} never seen before: {_some(report.fresh)}.", "types")
 
 
-def _keys(report: Report) -> Iterator[Finding]:
-    """A key is served in order, so a hot one is a bound on speed."""
+def _keys(report: Report) -> Iterator[ReportFinding]:
+    """Yield a finding if one key has many records: events of a key are delivered in order, so such
+    a key limits the speed.
+    """
     totals = report.totals
     keyed = [row for row in report.tables["keys"].dicts() if row["key"] is not None]
     if not keyed or totals.keys < 2:  # noqa: PLR2004
@@ -92,28 +102,28 @@ def _keys(report: Report) -> Iterator[Finding]:
     hottest = keyed[0]
     times = hottest["records"] * totals.keys / max(1, totals.records)
     if hottest["records"] >= HOT * totals.records and times >= TIMES:
-        yield Finding(
+        yield ReportFinding(
             f"One key has {words.share(hottest['records'], totals.records)} of all records,"
             f" {times:.0f} times the average: {hottest['key']}.",
             "keys",
         )
 
 
-def _clocks(report: Report) -> Iterator[Finding]:
+def _clocks(report: Report) -> Iterator[ReportFinding]:
     totals = report.totals
     if totals.ahead:
-        yield Finding(
+        yield ReportFinding(
             f"{words.count(totals.ahead, 'event has', 'events have')} a time later than the broker's: their"
             " producers' clocks are ahead.",
             "delay",
         )
 
 
-def _waiting(report: Report) -> Iterator[Finding]:
+def _waiting(report: Report) -> Iterator[ReportFinding]:
     if report.totals.waiting:
-        yield Finding(
-            f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be made events: the"
-            " archive is behind, and this page does not count them.",
+        yield ReportFinding(
+            f"{words.count(report.totals.waiting, 'record waits', 'records wait')} to be decoded: the"
+            " archive is late, and this page does not count them.",
             "flow",
         )
 

@@ -1,10 +1,10 @@
-"""Questions to DuckDB whose answers are small tables: what comes back fits on a page.
+"""The measures of a report: SQL for DuckDB whose answers are small tables that fit on a page.
 
-``Scope`` is a connection that sees the three tables narrowed to the range, as ``raw``, ``made`` (events) and ``refused``
-(quarantine). Counts are exact, and so are percentiles up to ``EXACT`` events.
+``Scope`` is a connection with the three tables narrowed to the range, as ``raw``, ``made`` (events)
+and ``refused`` (quarantine). Counts are exact, and percentiles are exact up to ``EXACT`` events.
 """
 
-# ruff: noqa: S608 - what is put into SQL are names and numbers of ours
+# ruff: noqa: S608 - only constant names and numbers are put into SQL
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ import pyarrow as pa
 
 from app.errors import SetupError
 from app.pipeline import tables as lake_tables
-from app.pipeline.query.duck import connected, rows_of
+from app.pipeline.query.duck import connected, datasets_of
 from app.pipeline.report.spans import Span
 from app.pipeline.report.tables import Table, of
 from app.pipeline.settings import Lake
-from app.pipeline.state import derived
+from app.pipeline.state import derived_progress
 from app.store.attempt_log import LONGEST_ID, Tried
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 EXACT: Final = 20_000_000
-"""Events: of more, percentiles are estimated, for all values would be held in memory."""
+"""The largest number of events for exact percentiles, which need all values in memory."""
 
 TYPES: Final = 500  # most rows of a table of types
 TOP: Final = 20  # keys, sources, partitions
-SERIES: Final = 6  # of a chart; the rest is one more
+SERIES: Final = 6  # largest number of names in a chart; all others are one more
 OTHER: Final = "all others"
 SIZES: Final = (0, *(2**n for n in range(5, 25)))
-"""Where the bars of the histogram begin, in bytes."""
+"""The lower bounds of the histogram's bars, in bytes."""
 
 DELIVERIES: Final = (
     "subscription type events delivered at_once given_up open attempts latency_p50 latency_p99"
 )
-"""``events``: those that the store has attempts of; ``at_once``: delivered by the first attempt; ``open``:
-neither delivered nor given up; latency: seconds from the record to its delivery.
+"""The columns of ``deliveries``. Latency is the seconds from the record to its delivery.
+
+``events`` have attempts in the store; ``at_once`` needed one attempt; ``open`` are undecided.
 """
 
 MEMORY: Final = "2GB"
-"""Of DuckDB; values for percentiles take about 40 bytes an event."""
+"""The memory of DuckDB. Percentiles need about 40 bytes for each event."""
 
 _DELAY: Final = "(epoch_us(record_time) - epoch_us(time)) / 1e6"
-"""Seconds from the producer's ``time`` to the broker's; null without a time. Below nothing where a producer's
-clock is ahead.
+"""The seconds from the producer's time to the broker's; null without a time, negative for a fast
+clock.
 """
 _VIEWS: Final = {
     lake_tables.RAW_TABLE: "raw",
@@ -66,20 +67,20 @@ _TRIED: Final = pa.schema(
 
 
 class Scope:
-    """What ``events`` and ``quarantine`` were made from already. A range of offsets that the archive is half
-    through is left out of all three views: their sums agree while it runs.
+    """A connection to the derived records of the range, without offsets that the archive has only
+    begun.
     """
 
     def __init__(
         self, connection: DuckDBPyConnection, since: datetime | None, until: datetime | None
     ) -> None:
-        """Raises SetupError where there is no record in the range."""
+        """Raise SetupError if there is no record in the range."""
         self._connection = connection
         self.span = self._reach(since, until)
         self._quantile = "quantile_disc"
 
     def narrow(self, done: lake_tables.Progress | None) -> None:
-        """Makes the views. ``done``: how far the archive is; where no snapshot tells, the rows of quarantine do."""
+        """Create the views. ``done`` is the progress of the archive; None reads it from quarantine."""
         by, within = 'USING (broker, topic, "partition")', _within(self.span.begin, self.span.end)
         if done is None:
             reached = 'broker, topic, "partition", max("offset") + 1 AS reached FROM quarantine GROUP BY ALL'
@@ -93,28 +94,30 @@ class Scope:
         [count] = self.ask("SELECT count(*) AS n FROM made").column("n")
         self._quantile = "quantile_disc" if count <= EXACT else "approx_quantile"
 
-    def ask(self, sql: str, **told: Any) -> Table:
-        """By Arrow, whose times have their zone."""
-        found = self._connection.sql(sql, params=told or None).to_arrow_table()
+    def ask(self, sql: str, **values: Any) -> Table:
+        """Return the rows of a query. They are read by Arrow, whose times have a zone."""
+        found = self._connection.sql(sql, params=values or None).to_arrow_table()
         return Table(tuple(found.column_names), [tuple(row.values()) for row in found.to_pylist()])
 
     def register(self, name: str, rows: pa.Table) -> None:
         self._connection.register(name, rows)
 
     def bin(self) -> str:
-        """The begin of the bin of the span that a row is in."""
+        """Return SQL for the start of a row's bin."""
         step = int(self.span.step.total_seconds())
         return f"to_timestamp(epoch_us(record_time) // {step * 1_000_000} * {step})"
 
     def percentiles(self, column: str, name: str) -> str:
-        """``name_p50``, ``name_p99``."""
+        """Return SQL for the 50th and 99th percentile of a column, named with the suffixes _p50 and
+        _p99.
+        """
         shares = (("p50", 0.5), ("p99", 0.99))
         return ", ".join(
             f"{self._quantile}({column}, {at}) AS {name}_{each}" for each, at in shares
         )
 
     def _reach(self, since: datetime | None, until: datetime | None) -> Span:
-        """From the first to the last record, or as told."""
+        """Return the requested range; without bounds from the first to the last record."""
         ends = "SELECT min(record_time) AS first, max(record_time) AS last FROM events_raw"
         [row] = self.ask(f"{ends} WHERE {_within(since, until)}").dicts()
         if row["first"] is None:
@@ -127,16 +130,18 @@ class Scope:
 
 @contextmanager
 def scope(lake: Lake, since: datetime | None, until: datetime | None) -> Iterator[Scope]:
-    """Raises SetupError for a lake that is missing, that PyIceberg does not read, or has no record in the range."""
-    rows = rows_of(lake)
+    """Open a scope inside the context. Raise SetupError if the lake or the range has no record to
+    read.
+    """
+    rows = datasets_of(lake)
     with connected(rows, MEMORY) as connection:
         found = Scope(connection, since, until)
-        found.narrow(derived(rows[lake_tables.QUARANTINE_TABLE].table))
+        found.narrow(derived_progress(rows[lake_tables.QUARANTINE_TABLE].table))
         yield found
 
 
 def waiting(scope: Scope) -> int:
-    """Records of the range that nothing was made from yet."""
+    """Return the number of records in the range that are not yet derived."""
     [count] = scope.ask(
         'SELECT count(*) AS n FROM events_raw AS r LEFT JOIN done USING (broker, topic, "partition")'
         f' WHERE coalesce(r."offset" >= reached, true) AND {_within(scope.span.begin, scope.span.end)}'
@@ -145,7 +150,7 @@ def waiting(scope: Scope) -> int:
 
 
 def types(scope: Scope) -> Table:
-    """A type each, the most frequent first; ``size`` is that of the payload."""
+    """Return one row for each type, the most frequent first. ``size`` is that of the payload."""
     size = "coalesce(strlen(data), octet_length(data_bytes), 0)"
     return scope.ask(
         "SELECT type, count(*) AS events, count(DISTINCT source) AS sources, min(record_time) AS first,"
@@ -162,7 +167,7 @@ def sources(scope: Scope) -> Table:
 
 
 def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
-    """Events of each bin, by the first ``SERIES`` names; the others are one."""
+    """Return the events of each bin by the first ``SERIES`` names; all others are one name."""
     shown = f"{column} IN (SELECT unnest($names::VARCHAR[]))"
     return scope.ask(
         f"SELECT {scope.bin()} AS begin, CASE WHEN {shown} THEN {column} ELSE '{OTHER}' END AS {column},"
@@ -172,7 +177,9 @@ def volume(scope: Scope, column: str, names: Sequence[str]) -> Table:
 
 
 def arrivals(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
-    """Delay by bin, and of all: ``events``, ``timed`` (those with a time), ``ahead`` (of the broker's clock)."""
+    """Return the delay by bin, and totals: ``events``, ``timed`` and ``ahead`` of the broker's
+    clock.
+    """
     found = scope.ask(
         "SELECT begin, count(*) AS events, count(delay) AS timed, count(*) FILTER (delay < 0) AS ahead,"
         f" {scope.percentiles('delay', 'delay')} FROM (SELECT {scope.bin()} AS begin, {_DELAY} AS delay FROM made)"
@@ -183,9 +190,9 @@ def arrivals(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
 
 
 def flow(scope: Scope) -> Table:
-    """Records of each bin and topic, and what became of them: ``records = events + duplicates + invalid``.
+    """Return the counts of each bin and topic: ``records = events + duplicates + invalid``.
 
-    A duplicate is a record whose event, by source and id, was there already.
+    A duplicate is a record whose event (source and id) the lake already had.
     """
     each = " UNION ALL ".join(
         f"SELECT record_time, broker, topic, '{view}' AS view FROM {view}"
@@ -200,7 +207,9 @@ def flow(scope: Scope) -> Table:
 
 
 def invalid(scope: Scope) -> Table:
-    """Quarantined records by the first rule that they broke, with the newest as an example."""
+    """Return the quarantined records by the first rule that they broke, with the newest as an
+    example.
+    """
     return scope.ask(
         "SELECT verdict, rule, count(*) AS records, min(record_time) AS first, max(record_time) AS last,"
         " max_by(left(detail, 300), record_time) AS detail,"
@@ -210,7 +219,7 @@ def invalid(scope: Scope) -> Table:
 
 
 def sizes(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
-    """A histogram of whole values on the wire, and ``size_p50``, ``size_p99``, ``size_most``, ``size_total`` in bytes."""
+    """Return a histogram of value sizes, and percentiles, maximum and total of the sizes in bytes."""
     ends = (*SIZES[1:], None)
     bars = ", ".join(
         f"count(*) FILTER (size >= {begin}{'' if end is None else f' AND size < {end}'}) AS at_{begin}"
@@ -226,7 +235,7 @@ def sizes(scope: Scope) -> tuple[Table, Mapping[str, Any]]:
 
 
 def keys(scope: Scope) -> tuple[Table, int]:
-    """The record keys with most records, and how many different keys there are. Null is a record without."""
+    """Return the keys with the most records, and the number of different keys. Null is no key."""
     found = scope.ask(
         "SELECT key, records, count(key) OVER () AS keys"
         " FROM (SELECT key, count(*) AS records FROM raw GROUP BY key)"
@@ -245,7 +254,7 @@ def partitions(scope: Scope) -> Table:
 
 
 def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
-    """Which of these types the lake had before the range; None where it had no event at all."""
+    """Return those of these types that the lake had before the range; None if it had no event."""
     before = f"FROM events WHERE {_within(None, scope.span.begin)}"
     if not scope.ask(f"SELECT 1 AS one {before} LIMIT 1").rows:
         return None
@@ -256,7 +265,7 @@ def known_before(scope: Scope, names: Collection[str]) -> set[str] | None:
 
 
 def deliveries(scope: Scope, tried: Sequence[Tried]) -> Table:
-    """What became of the events, by subscription and type. Those that are not in the range are not counted."""
+    """Return the delivery counts of the events in the range, by subscription and type."""
     if not tried:
         return of(DELIVERIES)
     rows = [{name: getattr(each, name) for name in _TRIED.names} for each in tried]
@@ -275,14 +284,14 @@ def deliveries(scope: Scope, tried: Sequence[Tried]) -> Table:
 
 
 def _within(since: datetime | None, until: datetime | None) -> str:
-    """From, and up to but without, by the broker's clock."""
+    """Return SQL for record times from ``since`` to before ``until``."""
     bounds = ((">=", since), ("<", until))
-    told = [f"record_time {sign} TIMESTAMPTZ '{at.isoformat()}'" for sign, at in bounds if at]
-    return " AND ".join(told) or "true"
+    conditions = [f"record_time {sign} TIMESTAMPTZ '{at.isoformat()}'" for sign, at in bounds if at]
+    return " AND ".join(conditions) or "true"
 
 
 def _readable(key: bytes) -> str:
-    """Text where it is some, else its bytes in hexadecimal."""
+    """Return a key as text, or in hexadecimal if it is not printable."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,8 @@
-"""The page: a ``Report`` as one HTML document that asks the network for nothing. Pure.
+"""The page of a report: one HTML document that loads nothing from the network. Pure.
 
-``page.html`` has the words and the elements, ``page.css`` colours and layout: light and dark as the reader's
-system asks, one column on a phone. Here is what the template draws of the tables.
+``page.html`` has the texts and the elements, ``page.css`` the colours and the layout. The page is
+light or dark as the reader's system is set, and has one column on a phone. This module prepares the
+charts and bars for the template.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from app.pipeline.report.run import Report
 from app.pipeline.report.tables import Table
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-"""Nothing is fetched and no script runs, whatever the names of types and sources hold."""
+"""The content security policy: nothing is loaded and no script runs, even if a type or source
+contains HTML.
+"""
 
 Bar = tuple[str, float, str]
-"""A name, a value and how it is told."""
+"""A name, a value and its text."""
 
 _LONGEST: Final = 60  # characters of a name in a legend
 _NAMED: Final = 10
@@ -48,8 +51,8 @@ def page(report: Report) -> str:
 
 
 def template() -> Template:
-    """What is put in is escaped, by the filter ``h``."""
-    return Template(_file("page.html"), default_filters=["h"], strict_undefined=True)  # noqa: S702 - it escapes
+    """Return the template of the page. It escapes all inserted values with the filter ``h``."""
+    return Template(_file("page.html"), default_filters=["h"], strict_undefined=True)  # noqa: S702 - the default filter escapes
 
 
 def _file(name: str) -> str:
@@ -57,7 +60,7 @@ def _file(name: str) -> str:
 
 
 def volume(report: Report, column: str) -> Chart:
-    """The most frequent first, so that it stands at the bottom."""
+    """Return the chart of events over time by type or source, with the most frequent at the bottom."""
     begins, step = report.span.bins(), report.span.step
     by_name: dict[str, dict[Any, int]] = {}
     for row in report.tables[f"volume_by_{column}"].dicts():
@@ -87,7 +90,9 @@ def delay(report: Report) -> Chart:
 
 
 def flow(report: Report) -> tuple[Chart, Table]:
-    """Duplicates and invalid records over time; and all by topic."""
+    """Return the chart of duplicates and invalid records over time, and a table of all counts by
+    topic.
+    """
     begins, step = report.span.bins(), report.span.step
     by_bin: dict[Any, list[int]] = {}
     topics: dict[tuple[str, str], list[int]] = {}
@@ -108,7 +113,9 @@ def flow(report: Report) -> tuple[Chart, Table]:
 
 
 def sizes(report: Report) -> Chart:
-    """From the first bar with records to the last, and one more at each end."""
+    """Return the histogram of sizes, from one bar before the first with records to one after the
+    last.
+    """
     rows = report.tables["sizes"].dicts()
     used = [at for at, row in enumerate(rows) if row["records"]] or [0]
     shown = rows[max(0, used[0] - 1) : used[-1] + 2]
@@ -119,7 +126,7 @@ def sizes(report: Report) -> Chart:
 
 
 def shares(table: Table, name: str, count: str, whole: int) -> list[Bar]:
-    """Of the first ten rows."""
+    """Return bars for the first ten rows of a table."""
     return [
         _bar("no key" if row[name] is None else _short(row[name]), row[count], whole)
         for row in table.dicts()[:10]
@@ -134,7 +141,7 @@ def rules(report: Report) -> list[Bar]:
 
 
 def partitions(report: Report) -> list[Bar]:
-    """The ten with most records."""
+    """Return bars for the ten partitions with the most records."""
     rows = sorted(report.tables["partitions"].dicts(), key=lambda row: -row["records"])[:10]
     return [
         (f"{row['topic']} {row['partition']}", row["records"], words.number(row["records"]))
@@ -151,13 +158,13 @@ def deliveries(report: Report) -> list[Bar]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The table has them all."""
+    """Return the first names as a list in words. The table has all names."""
     named = ", ".join(_short(name) for name in names[:_NAMED]) or "none"
     return named if len(names) <= _NAMED else f"{named} and {len(names) - _NAMED} more"
 
 
 def kind(name: str) -> str:
-    """The class of a column: ``t`` for long texts, ``n`` for numbers."""
+    """Return the CSS class of a column: ``t`` for long texts, ``n`` for numbers."""
     if name in {"type", "source", "detail", "path", "key"}:
         return "t"
     return "" if name in _TEXTS else "n"

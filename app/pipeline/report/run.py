@@ -1,4 +1,4 @@
-"""The steps of a report, one after another: a lake in, a ``Report`` out."""
+"""Run the steps of a report one after another: from a lake to a ``Report``."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from app.pipeline.settings import Lake
 from app.store.attempt_log import Reader
 
 Tell = Callable[[str], None]
-"""Told of each step of ``STEPS`` before it begins."""
+"""A callback that receives the name of each step of ``STEPS`` before it begins."""
 
 STEPS: Final = (
     "the range", "types", "volume", "arrivals", "what became of records", "what is invalid", "sizes", "keys",
     "schemas of data", "deliveries",
 )  # fmt: skip
 SCHEMAS: Final = "schemas"
-"""The table that the next report compares with."""
+"""The name of the table that the next report compares with."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """``since`` up to but without ``until``, by the broker's clock; None for all there is.
+    """A request for a report.
 
-    ``attempts``: of the store; None leaves deliveries out. ``successes``: the store keeps those too.
-    ``against``: the shapes of an earlier report; else the two halves of the range are compared.
+    Attributes:
+        since: The first record time by the broker's clock; None for the oldest record.
+        until: The first record time that is no longer included; None for the newest record.
+        attempts: Reads the delivery attempts from the store; None leaves deliveries out.
+        successes: Whether the store keeps successful attempts too.
+        against: The shapes of an earlier report; None compares the two halves of the range.
     """
 
     since: datetime | None = None
@@ -41,10 +45,18 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """``records = events + duplicates + invalid``. Delays in seconds, sizes in bytes; None where there is none.
+    """The totals of a report: ``records = events + duplicates + invalid``. Delays are in seconds,
+    sizes in bytes.
 
-    ``waiting``: records of the range that nothing was derived from yet, counted nowhere else. ``untimed``:
-    events without a time; ``ahead``: whose time is later than the broker's.
+    Attributes:
+        records: The records in the range.
+        events: The different events among them.
+        duplicates: The records whose event the lake already had.
+        invalid: The quarantined records.
+        waiting: The records that are not yet decoded, counted nowhere else.
+        keys: The number of different record keys.
+        untimed: The events without a time.
+        ahead: The events whose time is later than the broker's time.
     """
 
     records: int
@@ -64,10 +76,17 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """``lake``: where it is. ``made``: when. ``tables``: by name; ``measures`` says what is in them.
+    """The measured tables of a lake, from which the page is made.
 
-    ``fresh``: types that were not there before the range, None where the lake has nothing before it.
-    ``successes``: whether deliveries that went well are known; None without a store.
+    Attributes:
+        lake: The address of the lake.
+        made: The time of the report.
+        span: The range of time.
+        totals: The totals.
+        tables: The tables by name; ``measures`` describes them.
+        fresh: The types that did not occur before the range; None if the lake has no older event.
+        successes: Whether successful deliveries are known; None without a store.
+        against: Whether the data was compared with an earlier report.
     """
 
     lake: str
@@ -81,7 +100,12 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def run(lake: Lake, wanted: Wanted, *, made: datetime, tell: Tell = lambda _: None) -> Report:
-    """Raises SetupError without the tables, or where nothing is in the range."""
+    """Measure a lake and return the report. The function calls ``tell`` with the name of each step
+    before it begins.
+
+    Raises:
+        SetupError: A table is missing, or there is no record in the range.
+    """
     tell("the range")
     with measures.scope(lake, wanted.since, wanted.until) as scope:
         return _measured(scope, lake, wanted, made, tell)
@@ -133,9 +157,9 @@ def _measured(
 
 
 def _drift(scope: measures.Scope, types: Table, against: Shapes | None) -> tuple[Table, Table]:
-    """What changed, and the shapes of the whole range."""
+    """Return the table of changes in the data, and the shapes of the whole range."""
     first, second = samples.halves(scope, types)
-    whole = samples.both(first, second)
+    whole = samples.combined(first, second)
     compared = (
         samples.drifted(first, second) if against is None else samples.drifted(against, whole)
     )

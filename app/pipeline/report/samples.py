@@ -1,4 +1,4 @@
-"""Some of the data of each type: as much as ``drift`` needs, and never much."""
+"""A sample of the data of each type, as large as ``drift`` needs."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from app.pipeline.report.drift import Shape
 from app.pipeline.report.measures import Scope
 from app.pipeline.report.tables import Table
 
-DOCUMENTS: Final = 300  # about so many of a type, on each side
-TYPES: Final = 30  # the most frequent ones
-LARGEST: Final = 16_384  # bytes of a document; larger ones are left out
+DOCUMENTS: Final = 300  # approximate sample size of a type, in each half
+TYPES: Final = 30  # number of types that are sampled, the most frequent first
+LARGEST: Final = 16_384  # largest document in bytes; larger ones are left out
 _SCALE: Final = 1 << 20
 _SAMPLED: Final = (
-    "SELECT type, record_time >= $middle AS late, data FROM made JOIN chosen USING (type)"  # noqa: S608 - numbers of ours
+    "SELECT type, record_time >= $middle AS late, data FROM made JOIN chosen USING (type)"  # noqa: S608 - all values are constants
     f" WHERE data_form = 'json' AND identity & {_SCALE - 1} < bound AND strlen(data) <= {LARGEST}"
 )
 
 Shapes = Mapping[str, Shape]
-"""By type."""
+"""The shapes of the data by event type."""
 
 
 def halves(scope: Scope, types: Table) -> tuple[Shapes, Shapes]:
-    """The data of the first half of the range, and of the second.
+    """Return the shapes of data in the first half of the range, and in the second half.
 
-    Chosen by ``identity``, which is a hash of source and id: the same events give the same sample.
+    The sample is chosen by ``identity``, a hash of source and id, so the same events give the same
+    sample.
     """
     chosen = [(row["type"], _share(row["events"])) for row in types.dicts()[:TYPES]]
     before: dict[str, Shape] = {}
@@ -56,7 +57,7 @@ def drifted(before: Shapes, after: Shapes) -> Table:
 
 
 def as_table(shapes: Shapes) -> Table:
-    """For the report after this one: ``former`` reads it again."""
+    """Return the shapes as a table, which ``former`` reads for the next report."""
     rows = [
         (name, shape.documents, path, json.dumps(counts, sort_keys=True))
         for name, shape in sorted(shapes.items())
@@ -66,7 +67,13 @@ def as_table(shapes: Shapes) -> Table:
 
 
 def former(file: Path) -> Shapes:
-    """The shapes that an earlier report wrote. Raises OSError, ValueError, KeyError for what is no such file."""
+    """Read the shapes that an earlier report has written.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: The file is not such a table.
+        KeyError: A column is missing.
+    """
     found: dict[str, Shape] = {}
     for row in tables.read(file):
         shape = found.setdefault(row["type"], Shape(int(row["documents"])))
@@ -74,8 +81,8 @@ def former(file: Path) -> Shapes:
     return found
 
 
-def both(one: Shapes, other: Shapes) -> Shapes:
-    """Of two samples one."""
+def combined(one: Shapes, other: Shapes) -> Shapes:
+    """Combine two samples into one."""
     found: dict[str, Shape] = {}
     for shapes in (one, other):
         for name, shape in shapes.items():
@@ -87,5 +94,5 @@ def both(one: Shapes, other: Shapes) -> Shapes:
 
 
 def _share(count: int) -> int:
-    """Identities below it give about ``DOCUMENTS`` of each half."""
+    """Return the bound on identities below which each half has about ``DOCUMENTS`` events."""
     return round(min(1.0, 2 * DOCUMENTS / count) * _SCALE)

@@ -1,5 +1,7 @@
-"""The range of time that is looked at, and its bins. By ``record_time``, the broker's clock: producers
-lie about ``time``, and backfill.
+"""The range of time of a report, and its bins.
+
+Times are ``record_time``, the broker's clock: the ``time`` of producers may be wrong, or old on
+purpose.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-MOST: Final = 60  # bins of a chart: more cannot be told apart on a phone
+MOST: Final = 60  # largest number of bins that can be distinguished on a phone
 
 STEPS: Final = tuple(
     timedelta(seconds=seconds)
@@ -22,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Span(msgspec.Struct, frozen=True):
-    """``begin`` and the first moment that is no longer in it; aware, in UTC."""
+    """A range of time from ``begin`` to before ``end``, both aware and in UTC."""
 
     begin: datetime
     end: datetime
@@ -33,7 +35,9 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def step(self) -> timedelta:
-        """The shortest that makes few enough bins; a year, or as many as it takes."""
+        """Return the length of a bin: the shortest step that gives at most ``MOST`` bins, or a
+        multiple of a year.
+        """
         length = self.end - self.begin
         for step in STEPS:
             if length <= step * (MOST - 1):
@@ -41,7 +45,7 @@ class Span(msgspec.Struct, frozen=True):
         return STEPS[-1] * -(-length // (STEPS[-1] * (MOST - 1)))
 
     def bins(self) -> list[datetime]:
-        """Where each begins: at a full step since 1970."""
+        """Return the start of each bin, which is a multiple of the step since 1970."""
         step = self.step
         first = self.begin - (self.begin - _EPOCH) % step
         count = max(1, -((first - self.end) // step))

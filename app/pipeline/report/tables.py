@@ -1,4 +1,4 @@
-"""A small table: what a measure gives, what the page shows, and what lies behind it as a file."""
+"""A small table: the result of a measure, which the page shows and a CSV file holds."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def of(columns: str, rows: Iterable[Sequence[Cell]] = ()) -> Table:
-    """``columns`` with blanks between: ``of("type events", [("a", 1)])``."""
+    """Build a table from column names separated by blanks: ``of("type events", [("a", 1)])``."""
     return Table(tuple(columns.split()), [tuple(row) for row in rows])
 
 
 def write(folder: Path, tables: Mapping[str, Table]) -> None:
-    """One CSV file a table, with a line of names; nothing for none, times in ISO 8601."""
+    """Write each table as a CSV file with a header line. None is empty, and times are in ISO 8601."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
@@ -43,7 +43,7 @@ def write(folder: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read(file: Path) -> list[dict[str, str]]:
-    """Of a file that ``write`` made."""
+    """Read a file that ``write`` has written."""
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
 

@@ -1,4 +1,4 @@
-"""Numbers, times and sizes as people read them."""
+"""Format numbers, times and sizes for readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-NONE: Final = "–"  # noqa: RUF001 - a dash as typography has it
+NONE: Final = "–"  # noqa: RUF001 - an en dash
 _MANY: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _SIZES: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _TIMES: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
@@ -14,12 +14,12 @@ _DAY: Final = timedelta(days=1)
 
 
 def number(value: float | None) -> str:
-    """Whole, with commas."""
+    """Return a whole number with commas."""
     return NONE if value is None else f"{value:,.0f}"
 
 
 def short(value: float) -> str:
-    """For an axis: 1.2 M."""
+    """Return a number for an axis, such as 1.2 M."""
     return _scaled(value, _MANY) or _three(value)
 
 
@@ -38,7 +38,9 @@ def seconds(value: float | None) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Never 0 % for something, never 100 % for less than all."""
+    """Return a percentage. A part that is not zero is never shown as 0 %, and less than all never
+    as 100 %.
+    """
     if not whole:
         return NONE
     if not part or part == whole:
@@ -52,12 +54,12 @@ def share(part: float, whole: float) -> str:
 
 
 def moment(value: datetime | None) -> str:
-    """To the second, in UTC, which the page says once."""
+    """Return a time in seconds, in UTC. The page states the zone once."""
     return NONE if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def tick(value: datetime, step: timedelta) -> str:
-    """For an axis: as much of it as the step needs."""
+    """Return a time for an axis, as precise as the step needs."""
     if step >= _DAY:
         return value.strftime("%d %b %Y" if step >= 28 * _DAY else "%d %b")
     if step >= timedelta(hours=3):
@@ -66,18 +68,18 @@ def tick(value: datetime, step: timedelta) -> str:
 
 
 def count(n: int, one: str, many: str = "") -> str:
-    """``3 records``."""
+    """Return a number with its noun, such as ``3 records``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """In the largest unit that it has one of; empty for less than each."""
+    """Return a value in the largest unit that it reaches; empty if it is below all units."""
     fitting = ((unit, name) for unit, name in units if abs(value) >= unit)
     return next((f"{_three(value / unit)} {name}" for unit, name in fitting), "")
 
 
 def _three(value: float) -> str:
-    """Three digits that count; no more zeros than that."""
+    """Return a number with three significant digits, without trailing zeros."""
     if abs(value) >= 100:  # noqa: PLR2004
         return f"{value:.0f}"
     text = f"{value:.3g}"

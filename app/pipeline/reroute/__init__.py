@@ -1,9 +1,9 @@
-"""The routes of the configuration, from topics to topics: what the gateway does with an event on its way in, at
-the scale of a cluster.
+"""Apply the routes of the configuration from topics to topics: what the gateway does with an event,
+on a Spark cluster.
 
 ========= ======================================================================================
-plan      what cannot run as a job: reported first
-making    ``app.bindings`` and ``app.routing`` themselves, over Arrow batches
+plan      checks what cannot run as a job, before anything is read
+making    ``app.bindings`` and ``app.routing``, over Arrow batches
 job       a batch or a stream of records, from Kafka to Kafka
 ========= ======================================================================================
 """

@@ -1,8 +1,8 @@
-"""A batch or a stream of records, from Kafka to Kafka.
+"""Reroute a batch or a stream of records from Kafka to Kafka.
 
-Spark's Kafka sink writes at least once: a batch that is broken off is written again from its begin. The order
-of a key holds within what one partition of the source has: one task reads, routes and writes it, and nothing is
-shuffled between.
+Spark's Kafka sink writes at least once: an interrupted batch is written again from its start. The
+order of a key is kept within each partition of the source: one task reads, routes and writes the
+partition without a shuffle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from app.pipeline import source
 from app.pipeline.reroute import making
 from app.pipeline.reroute.plan import brokers_of
-from app.pipeline.session import kept
+from app.pipeline.session import cached
 from app.pipeline.settings import KafkaPlace, Reroute
 
 if TYPE_CHECKING:
@@ -25,13 +25,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 REJECTED: Final = "skybridge-rejected"
-"""Header behind those of a rejected record: the code of why."""
+"""The last header of a rejected record, whose value is the code of the cause."""
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """``read``      records.
-    ``written``   records, of which a route with several targets has several.
-    ``routes``    events by the route that took them; ``rejected`` records by the code of why.
+    """The counts of a reroute.
+
+    Attributes:
+        read: The records read.
+        written: The records written; a route with several targets writes several for one event.
+        routes: The events by the route that matched.
+        rejected: The rejected records by the code of the cause.
     """
 
     read: int = 0
@@ -49,16 +53,18 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 def counted(job: Reroute, raw: DataFrame) -> Tally:
-    """What a job would do with these records: nothing is written."""
-    return _tally(making.made(job.routes, raw))
+    """Return the counts of a reroute of these records, without writing anything."""
+    return _tally(making.routed(job.routes, raw))
 
 
 def rerouted(job: Reroute, raw: DataFrame) -> Tally:
-    """Writes what the routes make of a batch of RAW, in order, and rejects where there is a topic for them.
+    """Write the publications of a batch of RAW in order, and the rejected records if there is a
+    topic for them.
 
-    The batch is decoded and routed once, and kept: counts, brokers and rejects each ask the kept rows.
+    The batch is decoded and routed once and cached, because counts, brokers and rejects each read
+    the rows.
     """
-    with kept(making.made(job.routes, raw)) as made:
+    with cached(making.routed(job.routes, raw)) as made:
         tally = _tally(made)
         _write(job, made, rejected=bool(tally.rejected))
         return tally
@@ -74,11 +80,16 @@ def started(
     most: int | None = None,
     progress: Callable[[Tally], None] = lambda _tally: None,
 ) -> StreamingQuery:
-    """A query that runs: over what is there now (``once``), or on and on, a batch every so many ``seconds``.
+    """Start a query that reroutes the records stored now (``once``), or all records as they arrive.
 
-    ``checkpoint``  a folder or URI, where it goes on after a stop.
-    ``most``        records of one batch.
-    ``progress``    is told the tally of each batch.
+    Args:
+        spark: The session.
+        job: The settings.
+        checkpoint: The folder or URI where the query stores its position.
+        once: Whether the query ends at the records stored now.
+        seconds: The seconds from the start of one batch to the next.
+        most: The largest number of records in a batch.
+        progress: Called with the counts of each batch.
     """
     read = source.stream(spark, job.source, job.topics, max_offsets_per_trigger=most)
 

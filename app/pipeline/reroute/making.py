@@ -1,5 +1,5 @@
-"""What the gateway's own code makes of records, over Arrow batches in Spark's Python workers: ``app.bindings``
-and ``app.routing`` themselves.
+"""Run the gateway's own code, ``app.bindings`` and ``app.routing``, over Arrow batches in Spark's
+Python workers.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from app.routing.plan import Router
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MADE: Final = (
+ROUTED_COLUMNS: Final = (
     "nth INT, route STRING, broker STRING, topic STRING, key BINARY, value BINARY, "
     f"headers {tables.HEADERS}, reason STRING"
 )
-"""A record to write, and which of its event's records it is (``nth``). ``reason``: the code of why it was rejected,
-null for what was not: then it is as it came, and ``route`` and ``broker`` are null.
+"""The columns of a record to write.
+
+- ``nth``: Its number among the records of its event.
+- ``reason``: The code of why it was rejected; null otherwise. A rejected record is unchanged; its
+  ``route`` and ``broker`` are null.
 """
 BROKEN: Final = "decoder-failed"
-"""The reason of a record that is refused by a defect of ours; the lake tells it by the same code."""
+"""The reason of a record that a defect of Skybridge rejected. The lake uses the same code."""
 
 LARGEST: Final = 32 << 20
-"""Bytes of a batch, about: a route may have many targets, and a column of Arrow has a bound."""
+"""The approximate size limit of a batch in bytes: a route may have many targets, and an Arrow
+column has a size limit.
+"""
 
 _TYPES: Final = {
     "nth": pa.int32(),
@@ -39,24 +44,28 @@ _TYPES: Final = {
     "value": pa.binary(),
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-_SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in tables.names(MADE)])
+_SCHEMA: Final = pa.schema(
+    [(name, _TYPES.get(name, pa.string())) for name in tables.names(ROUTED_COLUMNS)]
+)
 
-Made = tuple[str | None, str | None, str, Record, str | None]
+RoutedRecord = tuple[str | None, str | None, str, Record, str | None]
 """Route, broker, topic, record and reason, as in MADE."""
 
 
-def made(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
-    """RAW to MADE, in its order: of each record what the gateway publishes of it, or the record and why it does not."""
+def routed(routes: Sequence[Route], raw: DataFrame) -> DataFrame:
+    """Return the rows of MADE for the rows of RAW, in their order: the publications of each record,
+    or the rejected record.
+    """
 
     def batches(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         router = Router(routes)
         for batch in given:
-            yield from made_batches(router, batch)
+            yield from routed_batches(router, batch)
 
-    return raw.select("topic", "key", "value", "headers").mapInArrow(batches, MADE)
+    return raw.select("topic", "key", "value", "headers").mapInArrow(batches, ROUTED_COLUMNS)
 
 
-def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def routed_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows: list[tuple[object, ...]] = []
     size = 0
     for topic, record in zip(batch.column("topic").to_pylist(), records(batch), strict=True):
@@ -69,21 +78,23 @@ def made_batches(router: Router, batch: pa.RecordBatch) -> Iterator[pa.RecordBat
     yield _batch(rows)
 
 
-def publications(router: Router, topic: str, record: Record) -> list[Made]:
-    """What becomes of a record whose key is the sender's. Never raises: a record that brings our code down must not
-    stop the job before it for ever.
+def publications(router: Router, topic: str, record: Record) -> list[RoutedRecord]:
+    """Return the publications of a record, whose key counts as the sender's key, or the record with
+    the reason of its rejection.
+
+    The function never raises, because a record that causes an error would stop the job for ever.
     """
     try:
         planned = router.plan(kafka.decode(record), record.key)
     except SenderError as error:
         return [(None, None, topic, record, error.code)]
-    except Exception:  # noqa: BLE001 - see above
+    except Exception:  # noqa: BLE001 - the record would stop the job for ever
         return [(None, None, topic, record, BROKEN)]
     return [(each.route, each.broker, each.topic, each.record, None) for each in planned]
 
 
-def _row(nth: int, made: Made) -> tuple[object, ...]:
-    route, broker, topic, record, reason = made
+def _row(nth: int, item: RoutedRecord) -> tuple[object, ...]:
+    route, broker, topic, record, reason = item
     return nth, route, broker, topic, record.key, record.body, list(record.headers), reason
 
 

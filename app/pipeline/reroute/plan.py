@@ -1,4 +1,4 @@
-"""What of the routes can run: all that cannot is told before anything is read."""
+"""Check whether the routes can run as a job; all faults are reported before anything is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from app.routing.templates import compile_template, placeholders
 
 
 def checked(job: Reroute) -> list[str]:
-    """What is otherwise than in the gateway. Raises SetupError that lists everything that stands in the way."""
+    """Return notes on differences from the gateway.
+
+    Raises:
+        SetupError: The routes cannot run as a job; the message lists every fault.
+    """
     faults = [*_faults(job)]
     if faults:
         raise SetupError(
@@ -21,12 +25,12 @@ def checked(job: Reroute) -> list[str]:
             setting="routes",
             cure="change them, or give the job a configuration file of its own",
         )
-    Router(job.routes)  # SetupError for a template that is wrong
+    Router(job.routes)  # raises SetupError for an invalid template
     return [*_notes(job)]
 
 
 def told(route: Route) -> str:
-    """From a route to its places, on one line."""
+    """Return a line with the name of a route and its targets."""
     return f"{route.name} -> {', '.join(f'{each.broker}:{each.place}' for each in route.to)}"
 
 
@@ -39,7 +43,7 @@ def _faults(job: Reroute) -> Iterator[str]:
         yield f"the rejects go to {job.rejects}, which the job reads"
     for n, route in enumerate(job.routes):
         if route.key.mapper not in BUILT_IN_MAPPERS:
-            yield f"routes[{n}].key.mapper: {route.key.mapper} is code of your own, which no cluster has"
+            yield f"routes[{n}].key.mapper: {route.key.mapper} is your own code, which the cluster does not have"
         yield from (f"routes[{n}].{each}" for each in _of_the_gateway(route))
         for place, target in enumerate(route.to):
             for fault in _target_faults(job, target):
@@ -50,18 +54,18 @@ def _of_the_gateway(route: Route) -> Iterator[str]:
     settings = {"schema": route.data_schema, "deduplicate": route.deduplicate}
     for name, setting in settings.items():
         if setting is not None:
-            yield f"{name}: only the gateway does that, and a job reads what a log has taken already"
+            yield f"{name}: only the gateway supports this setting, and a job reads records that are already stored"
 
 
 def _target_faults(job: Reroute, target: Target | Exchange) -> Iterator[str]:
     place = job.places.get(target.broker)
     if isinstance(target, Exchange) or place is None:
-        yield f"{target.broker} is no Kafka, and no embedded log with a Kafka listener"
+        yield f"{target.broker} is neither a Kafka nor an embedded log with a Kafka listener"
     elif _same(place, job.source):
         for topic in job.topics:
             if _may_be(target.topic, topic):
                 may = "is" if target.topic == topic else f"may be {topic},"
-                yield f"{target.topic} {may} a topic that the job reads: its records would go round"
+                yield f"{target.topic} {may} a topic that the job reads: its records would be routed again"
 
 
 def _same(one: KafkaPlace, other: KafkaPlace) -> bool:
@@ -69,7 +73,7 @@ def _same(one: KafkaPlace, other: KafkaPlace) -> bool:
 
 
 def _may_be(template: str, topic: str) -> bool:
-    """Whether there are attributes that make this topic of a template."""
+    """Return True if some attributes turn the template into this topic."""
     marked = compile_template(template)(dict.fromkeys(placeholders(template), "\0"))
     found = ".+".join(map(re.escape, marked.split("\0")))
     return re.fullmatch(found, topic) is not None
@@ -78,10 +82,10 @@ def _may_be(template: str, topic: str) -> bool:
 def _notes(job: Reroute) -> Iterator[str]:
     relaxed = [route.name for route in job.routes if route.durability == "relaxed"]
     if relaxed:
-        yield f"durability relaxed is not followed: all replicas have every record ({', '.join(relaxed)})"
+        yield f"durability relaxed has no effect: every record waits for all replicas ({', '.join(relaxed)})"
 
 
 def brokers_of(job: Reroute) -> list[KafkaPlace]:
-    """Those that are written to, each once."""
+    """Return the clusters that the job writes to, without repeats."""
     names = dict.fromkeys(target.broker for route in job.routes for target in route.to)
     return [job.places[name] for name in names]

@@ -11,7 +11,7 @@ import pytest
 from joserfc.jwk import RSAKey
 
 from app.access.signatures import Keys
-from app.access.tokens import BadToken, checked, read_head
+from app.access.tokens import BadToken, checked_claims, read_head
 
 KEY = RSAKey.generate_key(2048, {"kid": "known"})
 CLAIMS = {"iss": "https://id.example", "aud": "skybridge", "exp": 2_000_000_000}
@@ -71,7 +71,7 @@ def test_a_key_that_nobody_here_can_read_leaves_the_others(unknown: Any) -> None
     "document", [b"[]", b"{}", b'{"keys":5}', b"\xff", b'{"keys":' + b"[" * 99_999]
 )
 def test_what_is_no_key_set_is_said(document: bytes) -> None:
-    with pytest.raises(ValueError, match="is no JWK Set"):
+    with pytest.raises(ValueError, match="is not a JWK Set"):
         Keys(document)
 
 
@@ -94,5 +94,5 @@ def test_clocks_may_differ_by_a_minute(claims: dict[str, int], code: str) -> Non
     held = {"exp": now + 60} | {name: now + seconds for name, seconds in claims.items()}
     wrong = pytest.raises(BadToken) if code else contextlib.nullcontext()
     with wrong as refused:
-        checked(json.dumps(held).encode(), now)
+        checked_claims(json.dumps(held).encode(), now)
     assert refused is None or refused.value.code == code

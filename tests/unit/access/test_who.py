@@ -7,7 +7,7 @@ import pytest
 from app.access.caller import SPAN, EventMeter, EventSender
 from app.access.quota import Quota
 from app.access.rights import Rights, compile_patterns
-from app.access.who import ProducerDirectory, digest_of, has, san_of, sans_of
+from app.access.who import ProducerDirectory, claim_matches, digest_of, san_of, sans_of
 from app.model.producer import May, Producer
 
 
@@ -63,7 +63,7 @@ def test_the_kind_of_a_name_follows_from_its_form(text: str, san: tuple[str, str
 def test_a_claim_is_the_value_or_a_list_with_it(
     claim: object, value: str | int | bool, found: bool
 ):
-    assert has(claim, value) is found
+    assert claim_matches(claim, value) is found
 
 
 def test_a_key_counts_in_its_own_header_alone():

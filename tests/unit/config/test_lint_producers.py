@@ -119,5 +119,5 @@ def test_a_file_of_keys_can_be_read_and_has_some(lint_text: Lint, tmp_path: Path
     assert told(json.dumps({"keys": [good.as_dict(private=False)]})) == []
     at = "error producers[0].jwt.jwks: "
     assert told(None) == [f"{at}cannot be read: No such file or directory"]
-    assert told("[]") == [f"{at}is no JWK Set"]
+    assert told("[]") == [f"{at}is not a JWK Set"]
     assert told(json.dumps({"keys": [secret.as_dict()]})) == [f"{at}has no key for signatures"]

@@ -9,8 +9,8 @@ import pytest
 
 from app.pipeline import tables
 from app.pipeline.archive import derive, lock, progress, run
-from app.pipeline.archive.derive import Derived, Range
-from app.pipeline.archive.known import Known
+from app.pipeline.archive.derive import Derived, DeriveRange
+from app.pipeline.archive.known import IdentityCache
 from app.pipeline.query import duck
 from app.pipeline.settings import Catalog, Lake
 
@@ -22,9 +22,11 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
     """A catalog may not say whether a commit was made: ``quarantine`` must not get its rows twice."""
     at = {LAKE.table(tables.QUARANTINE_TABLE): HALF, LAKE.table(tables.EVENTS_TABLE): END}
     monkeypatch.setattr(progress, "read", lambda _, table: at[table])
-    done: list[Range] = []
+    done: list[DeriveRange] = []
 
-    def deriving(_spark: Any, _lake: Lake, piece: Range, _observe: Any, _known: Known) -> Derived:
+    def deriving(
+        _spark: Any, _lake: Lake, piece: DeriveRange, _observe: Any, _known: IdentityCache
+    ) -> Derived:
         done.append(piece)
         if len(done) == 1:
             raise RuntimeError("org.apache.iceberg.exceptions.CommitStateUnknownException: 503")
@@ -32,9 +34,9 @@ def test_a_range_is_done_again_from_where_the_tables_are(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(run, "derive", deriving)
     spark: Any = None
-    whole = Range(START, END, START)
-    assert run._derive(spark, LAKE, whole, lambda _: None, Known()).records == 1
-    assert done == [Range(START, END, START), Range(HALF, END, END)]
+    whole = DeriveRange(START, END, START)
+    assert run._derive(spark, LAKE, whole, lambda _: None, IdentityCache()).records == 1
+    assert done == [DeriveRange(START, END, START), DeriveRange(HALF, END, END)]
 
 
 def test_what_is_left_of_a_range_that_is_finished_is_nothing(
@@ -42,7 +44,7 @@ def test_what_is_left_of_a_range_that_is_finished_is_nothing(
 ) -> None:
     monkeypatch.setattr(progress, "read", lambda *_: END)
     spark: Any = None
-    left = derive.resumed(spark, LAKE, Range(START, END, START))
+    left = derive.remaining(spark, LAKE, DeriveRange(START, END, START))
     assert progress.covers(left.start, left.end)
     assert progress.covers(left.before, left.end)
 
@@ -76,7 +78,7 @@ def test_a_lease_that_another_process_has_is_not_taken_back(
 def test_the_table_that_is_written_last_is_opened_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``quarantine`` says is finished, the tables that are opened behind it have."""
     order: list[str] = []
-    monkeypatch.setattr(duck, "opened", lambda _, name: order.append(name) or name)
-    monkeypatch.setattr("app.pipeline.query.scan.Rows", lambda opened: opened)
-    assert list(duck.rows_of(LAKE)) == list(tables.COLUMNS)
+    monkeypatch.setattr(duck, "open_table", lambda _, name: order.append(name) or name)
+    monkeypatch.setattr("app.pipeline.query.scan.LakeDataset", lambda opened: opened)
+    assert list(duck.datasets_of(LAKE)) == list(tables.COLUMNS)
     assert order == [tables.QUARANTINE_TABLE, tables.EVENTS_TABLE, tables.RAW_TABLE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.pipeline.archive.batches import Seen
+from app.pipeline.archive.batches import StreamReports
 
 
 class Told:
@@ -42,18 +42,18 @@ class Query:
         return self.told[-100:]
 
 
-def numbers(seen: Seen) -> list[int]:
-    return [each["batchId"] for each in seen.more()]
+def numbers(seen: StreamReports) -> list[int]:
+    return [each["batchId"] for each in seen.new_batches()]
 
 
-def seen_of(query: Any) -> Seen:
-    return Seen(query)
+def seen_of(query: Any) -> StreamReports:
+    return StreamReports(query)
 
 
 def test_each_batch_is_told_once_and_idle_moments_are_none() -> None:
     query = Query()
     seen = seen_of(query)
-    assert (numbers(seen), seen.number(), seen.idle) == ([], -1, None)
+    assert (numbers(seen), seen.last_number(), seen.idle) == ([], -1, None)
     query.told += [Told(0, 1, 5), Told(1, 2, 7)]
     assert numbers(seen) == [0, 1]
     assert numbers(seen) == []
@@ -61,7 +61,7 @@ def test_each_batch_is_told_once_and_idle_moments_are_none() -> None:
     assert numbers(seen) == []
     assert seen.idle == {"batchId": 2, "timestamp": "4", "numInputRows": 0}
     query.told += [Told(2, 5, 3)]
-    assert (numbers(seen), seen.number(), seen.idle) == ([2], 2, None)
+    assert (numbers(seen), seen.last_number(), seen.idle) == ([2], 2, None)
     assert seen.last == {"batchId": 2, "timestamp": "5", "numInputRows": 3}
 
 

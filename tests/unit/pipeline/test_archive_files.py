@@ -15,8 +15,14 @@ import pytest
 
 from app.bindings.record import Record
 from app.errors import SetupError
-from app.pipeline.archive import commit, files
-from app.pipeline.archive.files import DOOMED, File, Layout, without, written
+from app.pipeline.archive import commit, files, storage
+from app.pipeline.archive.files import (
+    DOOMED,
+    DataFile,
+    TableLayout,
+    rewrite_without_doomed,
+    write_files,
+)
 from app.pipeline.archive.identity import buckets, identities
 from app.pipeline.settings import Catalog, Lake
 from decode_records import raw_table
@@ -57,12 +63,12 @@ REFUSED = pa.schema(
 
 
 @pytest.fixture
-def layouts(tmp_path: Path) -> tuple[Layout, Layout]:
+def layouts(tmp_path: Path) -> tuple[TableLayout, TableLayout]:
     """In a folder whose name Hadoop takes as it stands."""
     folder = f"file://{tmp_path}/a%20b c"
     return (
-        Layout("events", f"{folder}/e", EVENTS, 0, "identity_bucket", 4, "zstd", 1, {}),
-        Layout("quarantine", f"{folder}/q", REFUSED, 3, "record_time_day", 0, "zstd", 1, {}),
+        TableLayout("events", f"{folder}/e", EVENTS, 0, "identity_bucket", 4, "zstd", 1, {}),
+        TableLayout("quarantine", f"{folder}/q", REFUSED, 3, "record_time_day", 0, "zstd", 1, {}),
     )
 
 
@@ -77,21 +83,21 @@ def arrived(records: Sequence[Record], *at: int, size: int = 7) -> Iterator[pa.R
     return (whole.slice(n, size) for n in range(0, len(records), size))
 
 
-def told(batches: Iterator[pa.RecordBatch]) -> list[File]:
-    return [File(**row) for batch in batches for row in batch.to_pylist()]
+def told(batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+    return [DataFile(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def read(file: File) -> list[dict[str, Any]]:
-    with files.opened(file.path, {}) as source:
+def read(file: DataFile) -> list[dict[str, Any]]:
+    with storage.open_file(file.path, {}) as source:
         rows: list[dict[str, Any]] = pq.ParquetFile(source).read().to_pylist()
     return rows
 
 
 def test_events_and_refused_records_go_to_files_of_their_partitions(
-    layouts: tuple[Layout, Layout], tmp_path: Path
+    layouts: tuple[TableLayout, TableLayout], tmp_path: Path
 ) -> None:
     records = [binary(f"e{n}", comexampleage=str(n)) for n in range(60)] + [BROKEN] * 3
-    found = told(written(arrived(records, -1, 4_000_000), *layouts, only_count=False))
+    found = told(write_files(arrived(records, -1, 4_000_000), *layouts, only_count=False))
     events = [each for each in found if each.name == "events"]
     rows = [row for each in events for row in read(each)]
     assert sorted(row["id"] for row in rows) == sorted(f"e{n}" for n in range(60))
@@ -111,10 +117,10 @@ def test_events_and_refused_records_go_to_files_of_their_partitions(
 
 
 def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
-    layouts: tuple[Layout, Layout],
+    layouts: tuple[TableLayout, TableLayout],
 ) -> None:
-    [first, *_] = told(written(arrived([binary("a")]), *layouts, only_count=False))
-    with files.opened(first.path, {}) as source:
+    [first, *_] = told(write_files(arrived([binary("a")]), *layouts, only_count=False))
+    with storage.open_file(first.path, {}) as source:
         file = pq.ParquetFile(source)
         schema, group = file.schema_arrow, file.metadata.row_group(0)
     assert [field.metadata[b"PARQUET:field_id"] for field in schema] == [
@@ -133,12 +139,12 @@ def test_columns_carry_the_ids_of_iceberg_and_bounds_but_for_data(
 
 
 def test_rows_that_a_task_holds_are_bounded(
-    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch
+    layouts: tuple[TableLayout, TableLayout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A group of rows is written when they are many, to the same file; identities stay in its order."""
     monkeypatch.setattr(files, "GROUP", 1)
     records = [binary(str(n)) for n in range(30)]
-    found = told(written(arrived(records, size=10), *layouts, only_count=False))
+    found = told(write_files(arrived(records, size=10), *layouts, only_count=False))
     assert len(found) == len({each.partition for each in found})
     assert sum(each.rows for each in found) == 30
     for each in found:
@@ -146,19 +152,21 @@ def test_rows_that_a_task_holds_are_bounded(
 
 
 def test_files_that_are_open_are_bounded(
-    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch
+    layouts: tuple[TableLayout, TableLayout], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Producers choose times, and so days."""
     monkeypatch.setattr(files, "OPEN", 3)
     monkeypatch.setattr(files, "GROUP", 1)
-    found = told(written(arrived([BROKEN] * 20, *range(20), size=10), *layouts, only_count=False))
+    found = told(
+        write_files(arrived([BROKEN] * 20, *range(20), size=10), *layouts, only_count=False)
+    )
     assert sorted(each.partition for each in found) == list(range(20))
     assert {each.rows for each in found} == {1}
     assert {each.spec for each in found} == {3}
 
 
 def test_a_task_that_fails_removes_what_it_has_written(
-    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    layouts: tuple[TableLayout, TableLayout], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(files, "GROUP", 1)
 
@@ -168,24 +176,26 @@ def test_a_task_that_fails_removes_what_it_has_written(
         raise OSError("no space left on device")
 
     with pytest.raises(OSError, match="no space"):
-        told(written(failing(), *layouts, only_count=False))
+        told(write_files(failing(), *layouts, only_count=False))
     assert not list(tmp_path.rglob("*.parquet"))
 
 
-def test_a_record_without_a_time_is_of_the_first_day(layouts: tuple[Layout, Layout]) -> None:
+def test_a_record_without_a_time_is_of_the_first_day(
+    layouts: tuple[TableLayout, TableLayout],
+) -> None:
     [batch] = arrived([BROKEN])
     place = batch.schema.get_field_index("record_time")
     timeless = batch.set_column(place, batch.schema.field(place), pa.nulls(1, INSTANT))
-    [file] = told(written(iter([timeless]), *layouts, only_count=False))
+    [file] = told(write_files(iter([timeless]), *layouts, only_count=False))
     assert (file.partition, read(file)[0]["record_time"]) == (0, None)
 
 
 def test_events_that_are_in_the_lake_are_counted_and_not_written(
-    layouts: tuple[Layout, Layout],
+    layouts: tuple[TableLayout, TableLayout],
 ) -> None:
     records = [*(binary(str(n)) for n in range(9)), BROKEN]
-    counted, refused = told(written(arrived(records), *layouts, only_count=True))
-    assert counted == File("events", rows=9)
+    counted, refused = told(write_files(arrived(records), *layouts, only_count=True))
+    assert counted == DataFile("events", rows=9)
     assert (refused.name, refused.rows) == ("quarantine", 1)
 
 
@@ -193,16 +203,21 @@ def test_events_that_are_in_the_lake_are_counted_and_not_written(
     ("count", "group"), [(40, files.GROUP), (40, 1), (70_000, files.GROUP)], ids=str
 )
 def test_a_file_is_written_again_without_its_doomed_rows(
-    layouts: tuple[Layout, Layout], monkeypatch: pytest.MonkeyPatch, count: int, group: int
+    layouts: tuple[TableLayout, TableLayout],
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    group: int,
 ) -> None:
     """One row group, several, and more rows than PyArrow reads at once."""
     monkeypatch.setattr(files, "GROUP", group)
     events = msgspec.structs.replace(layouts[0], buckets=1)
     batches = arrived([binary(str(n)) for n in range(count)], size=max(7, count // 7))
-    [old] = told(written(batches, events, layouts[1], only_count=False))
+    [old] = told(write_files(batches, events, layouts[1], only_count=False))
     doomed = np.array([0, 3, *range(10, 17), old.rows - 1], np.int64)
-    row = {name: getattr(old, name) for name in File.__struct_fields__} | {DOOMED: doomed.tobytes()}
-    [new] = told(without(iter([pa.RecordBatch.from_pylist([row])]), events))
+    row = {name: getattr(old, name) for name in DataFile.__struct_fields__} | {
+        DOOMED: doomed.tobytes()
+    }
+    [new] = told(rewrite_without_doomed(iter([pa.RecordBatch.from_pylist([row])]), events))
     left = [each for n, each in enumerate(read(old)) if n not in set(doomed.tolist())]
     assert read(new) == left
     assert new.known.tolist() == [each["identity"] for each in left]
@@ -238,7 +253,7 @@ def test_buckets_are_those_of_iceberg(number: int, hashed: int) -> None:
 
 
 def test_storage_that_python_does_not_reach_is_told_with_its_cure() -> None:
-    layout = Layout("events", "viewfs://cluster/lake", EVENTS, 0, "b", 4, "zstd", 1, {})
+    layout = TableLayout("events", "viewfs://cluster/lake", EVENTS, 0, "b", 4, "zstd", 1, {})
     with pytest.raises(SetupError, match=r"viewfs.*cannot be written from Python") as refused:
         commit.demand_storage(layout)
     assert refused.value.setting == "pipeline.lake.catalog.properties"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.bindings.record import Record
 from app.pipeline.archive import raw
-from app.pipeline.archive.raw import Wanted, read, within
+from app.pipeline.archive.raw import ReadTask, read_files, within
 from decode_records import raw_table
 
 END = {"kafka": {"t": {0: 1_000}}}
@@ -47,11 +47,11 @@ def in_place(table: pa.Table, places: Sequence[tuple[str, str, int, int]]) -> pa
 def found(table: pa.Table, path: Path, groups: int = 1_000, **how: Any) -> pa.Table:
     """What a task reads of a file of the table."""
     pq.write_table(table, path, row_group_size=groups, store_schema=False)
-    wanted = Wanted(
+    wanted = ReadTask(
         **{"schema": known(records(1).schema), "start": {}, "end": END, "access": {}} | how
     )
     share = pa.RecordBatch.from_pylist([{"paths": [path.as_uri()]}])
-    return pa.Table.from_batches(list(read([share], wanted)))
+    return pa.Table.from_batches(list(read_files([share], wanted)))
 
 
 def test_a_range_has_its_records_and_no_others(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_large_records_come_a_few_at_a_time(
     path = tmp_path / "a.parquet"
     table = records(100, size=10_000)
     pq.write_table(table, path, store_schema=False, use_dictionary=repeated, compression="none")
-    wanted = Wanted(table.schema, {}, END, {})
+    wanted = ReadTask(table.schema, {}, END, {})
     share = pa.RecordBatch.from_pylist([{"paths": [str(path)]}])
-    batches = list(read([share], wanted))
+    batches = list(read_files([share], wanted))
     assert pa.Table.from_batches(batches).to_pylist() == table.to_pylist()
     assert batches[0].schema.field("value").type == pa.binary()
     assert max(map(len, batches)) <= 6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.event.value import CloudEvent
 from app.filters.model import Filter
-from app.pipeline.filtering import Wanted, named
+from app.pipeline.filtering import RowFilter, filter_inputs
 from cesql_table import event_of
 from example_counts import examples
 from filter_strategies import nested
@@ -42,7 +42,7 @@ ROWS = batch(EVENTS)
 
 
 def passing(filters: Sequence[Filter]) -> list[bool]:
-    rows = Wanted(filters).rows(ROWS)
+    rows = RowFilter(filters).rows(ROWS)
     assert isinstance(rows, pa.Array)
     rows = rows.to_pylist()
     found = set(rows)
@@ -90,7 +90,7 @@ def test_filters_in_filters_and_lists_of_them_have_their_answers(documents: list
 def test_a_combination_of_what_is_named_is_asked_about_once_a_batch() -> None:
     """Whatever else the events say."""
     many = [event_of({"id": f"{n}", "priority": n % 3, "text": f"{n}"}) for n in range(1_000)]
-    wanted, asked = Wanted([Filter(sql="priority > 0 AND EXISTS subject")]), list[CloudEvent]()
+    wanted, asked = RowFilter([Filter(sql="priority > 0 AND EXISTS subject")]), list[CloudEvent]()
     holds = wanted._wants
 
     def counted(event: CloudEvent) -> bool:
@@ -104,17 +104,17 @@ def test_a_combination_of_what_is_named_is_asked_about_once_a_batch() -> None:
 
 def test_a_batch_without_rows_has_none_that_pass() -> None:
     for one in DIALECTS:
-        assert not len(Wanted([Filter.model_validate(one)]).rows(batch([])))
+        assert not len(RowFilter([Filter.model_validate(one)]).rows(batch([])))
 
 
 def test_what_is_named_is_all_that_is_needed_of_a_row() -> None:
     """Rows travel with these columns alone."""
-    assert named([]).columns() == ("specversion",)
+    assert filter_inputs([]).columns() == ("specversion",)
     both = [Filter(exact={"time": "x"}), Filter.model_validate({"not": {"sql": "EXISTS region"}})]
-    assert named(both).columns() == ("time_text", "extensions", "types")
-    data = named([Filter(sql="LENGTH(DATA('/a')) > 1")])
+    assert filter_inputs(both).columns() == ("time_text", "extensions", "types")
+    data = filter_inputs([Filter(sql="LENGTH(DATA('/a')) > 1")])
     assert data.columns() == ("datacontenttype", "data", "data_bytes", "data_form")
     for one in DIALECTS:
         filters = [Filter.model_validate(one)]
-        narrow = ROWS.select(list(named(filters).columns()))
-        assert Wanted(filters).rows(narrow) == Wanted(filters).rows(ROWS)
+        narrow = ROWS.select(list(filter_inputs(filters).columns()))
+        assert RowFilter(filters).rows(narrow) == RowFilter(filters).rows(ROWS)

@@ -139,7 +139,9 @@ def test_the_repository_is_maven_central_unless_said():
     assert jars.repository({}) == jars.MAVEN_CENTRAL
     mirror = {"SKYBRIDGE_MAVEN_REPOSITORY": "https://maven.example/all/"}
     assert jars.repository(mirror) == "https://maven.example/all"
-    with pytest.raises(SetupError, match=r"SKYBRIDGE_MAVEN_REPOSITORY: 'maven.example' is no http"):
+    with pytest.raises(
+        SetupError, match=r"SKYBRIDGE_MAVEN_REPOSITORY: 'maven.example' is not an http"
+    ):
         jars.repository({"SKYBRIDGE_MAVEN_REPOSITORY": "maven.example"})
 
 

@@ -53,7 +53,7 @@ def test_no_java_is_told_with_the_cure(environ, said):
 
 def test_a_java_that_does_not_say_what_it_is_is_told(tmp_path):
     program = a_java(tmp_path, "hello")
-    with pytest.raises(SetupError, match="does not say its version: 'hello'"):
+    with pytest.raises(SetupError, match="printed no version: 'hello'"):
         java.find({"JAVA_HOME": str(tmp_path)})
     program.unlink()
     program.write_text("#!/bin/sh\nexit 3\n")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.pipeline import tables
 from app.pipeline.archive import progress
-from app.pipeline.archive.derive import Range, finished, further, ranges
+from app.pipeline.archive.derive import DeriveRange, empty_after, extended, split_by_offsets
 
 offsets = st.dictionaries(st.integers(0, 5), st.integers(0, 10_000), max_size=6)
 progresses = st.dictionaries(
@@ -23,9 +23,9 @@ progresses = st.dictionaries(
 def test_pieces_cover_a_range_and_do_not_overlap(
     start: progress.Progress, more: progress.Progress, most: int
 ) -> None:
-    end = progress.joined(start, more)
+    end = progress.merged(start, more)
     at = start
-    for piece in ranges(Range(start, end, {}), most):
+    for piece in split_by_offsets(DeriveRange(start, end, {}), most):
         assert piece.start == at
         assert progress.covers(piece.end, piece.start)
         assert 0 < piece.size <= most + len(progress.places(end))
@@ -39,10 +39,10 @@ def test_what_events_has_of_a_range_is_in_pieces_of_its_own(
     start: progress.Progress, half: progress.Progress, more: progress.Progress, most: int
 ) -> None:
     """So a piece that was left half-way is never decoded into events again."""
-    before = progress.joined(start, half)
-    end = progress.joined(before, more)
+    before = progress.merged(start, half)
+    end = progress.merged(before, more)
     at = start
-    for piece in ranges(Range(start, end, before), most):
+    for piece in split_by_offsets(DeriveRange(start, end, before), most):
         assert piece.start == at
         known = progress.covers(before, piece.end)
         assert known or progress.covers(piece.start, before)
@@ -52,10 +52,10 @@ def test_what_events_has_of_a_range_is_in_pieces_of_its_own(
 
 def test_a_stream_goes_on_where_the_lake_ends_or_where_it_began() -> None:
     """Offsets begin anywhere: what was never read is no part of a range."""
-    left = Range({"main": {"t": {0: 5}}}, {"main": {"t": {0: 7}}}, {"main": {"t": {0: 5}}})
-    found = further(left, "main", {"t": {0: 7, 1: 900}}, {"t": {0: 8, 1: 902}})
+    left = DeriveRange({"main": {"t": {0: 5}}}, {"main": {"t": {0: 7}}}, {"main": {"t": {0: 5}}})
+    found = extended(left, "main", {"t": {0: 7, 1: 900}}, {"t": {0: 8, 1: 902}})
     assert found.size == (8 - 5) + (902 - 900)
-    assert finished(found).size == 0
+    assert empty_after(found).size == 0
 
 
 @given(found=progresses)

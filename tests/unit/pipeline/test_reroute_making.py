@@ -71,7 +71,7 @@ def raw(records: Sequence[Record]) -> pa.RecordBatch:
 
 def test_a_batch_has_what_the_gateway_publishes_and_rejects_as_they_came() -> None:
     expected = list(due(RECORDS))
-    [batch] = making.made_batches(ROUTER, raw(RECORDS))
+    [batch] = making.routed_batches(ROUTER, raw(RECORDS))
     assert batch.schema == making._SCHEMA
     assert list(found([batch])) == expected
     assert {each[1] for each in expected} == {"both", "documents", "older", None}
@@ -83,7 +83,7 @@ def test_a_batch_that_grows_large_is_several_in_the_same_order(
 ) -> None:
     """A column of Arrow holds 2 GiB, and a route may have many targets."""
     monkeypatch.setattr(making, "LARGEST", 1_000)
-    batches = list(making.made_batches(ROUTER, raw(RECORDS)))
+    batches = list(making.routed_batches(ROUTER, raw(RECORDS)))
     assert len(batches) > 5
     assert list(found(batches)) == list(due(RECORDS))
 
@@ -99,7 +99,7 @@ def test_a_record_that_brings_our_code_down_is_rejected_and_the_others_go_on(
         return decode(record)
 
     monkeypatch.setattr(making.kafka, "decode", failing)
-    [batch] = making.made_batches(ROUTER, raw(RECORDS[:9]))
+    [batch] = making.routed_batches(ROUTER, raw(RECORDS[:9]))
     rows = list(found([batch]))
     assert [row[4] for row in rows if row[5] == "decoder-failed"] == [broken]
     monkeypatch.undo()
@@ -108,5 +108,5 @@ def test_a_record_that_brings_our_code_down_is_rejected_and_the_others_go_on(
 
 
 def test_a_batch_without_records_makes_one_without_rows() -> None:
-    [batch] = making.made_batches(ROUTER, raw(RECORDS[:1]).slice(1))
+    [batch] = making.routed_batches(ROUTER, raw(RECORDS[:1]).slice(1))
     assert (batch.num_rows, batch.schema) == (0, making._SCHEMA)

@@ -72,7 +72,7 @@ async def test_half_of_a_new_pair_leaves_the_old_pair_in_use_and_the_log_says_wh
         new = pair.write_cert(other)
         assert [await again(client, server) for _ in range(3)] == [old] * 3
         (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
-        for words in ("stay as they were", str(pair.key), str(pair.cert), "do not match", "Cure"):
+        for words in ("are not reloaded", str(pair.key), str(pair.cert), "do not match", "Cure"):
             assert words in record.getMessage()
         pair.write_key(other)
         assert await again(client, server) == new != old

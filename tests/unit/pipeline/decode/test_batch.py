@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from app.bindings import kafka, pulsar
 from app.bindings.record import Header, Record
 from app.pipeline.decode import batch as by_column
-from app.pipeline.decode.batch import decoded_batch, decoded_batches, judged_batch, parts
+from app.pipeline.decode.batch import decode_without_times, decoded_batch, decoded_batches, parts
 from decode_asking import in_doubt, told_otherwise
 from decode_mutating import mutated
 from decode_records import (
@@ -171,7 +171,11 @@ def test_values_and_headers_that_are_null() -> None:
     place = batch.schema.get_field_index("headers")
     nulled = batch.set_column(place, batch.schema.field(place), hidden)
     assert not told_otherwise(nulled)
-    assert judged_batch(nulled).column("verdict").to_pylist() == ["foreign", None, "foreign"]
+    assert decode_without_times(nulled).column("verdict").to_pylist() == [
+        "foreign",
+        None,
+        "foreign",
+    ]
 
 
 def test_offsets_of_sixty_four_bits(every: dict[str, list[Record]]) -> None:
@@ -183,9 +187,9 @@ def test_offsets_of_sixty_four_bits(every: dict[str, list[Record]]) -> None:
         batch.column(name).cast(kinds.get(name, batch.column(name).type))
         for name in batch.schema.names
     ]
-    found = judged_batch(pa.RecordBatch.from_arrays(columns, batch.schema.names))
+    found = decode_without_times(pa.RecordBatch.from_arrays(columns, batch.schema.names))
     for name in ("id", "extensions", "data", "data_bytes", "headers"):
-        assert found.column(name).equals(judged_batch(batch).column(name))
+        assert found.column(name).equals(decode_without_times(batch).column(name))
 
 
 def test_a_large_batch_is_decoded_in_parts() -> None:
@@ -211,13 +215,13 @@ def test_slices(every: dict[str, list[Record]], seed: int) -> None:
     start = chance.randrange(batch.num_rows - 1)
     some = batch.slice(start, chance.randrange(1, 100))
     assert not told_otherwise(some)
-    assert np.all([len(column) == some.num_rows for column in judged_batch(some).columns])
+    assert np.all([len(column) == some.num_rows for column in decode_without_times(some).columns])
 
 
 def test_mutations_are_of_every_kind(every: dict[str, list[Record]]) -> None:
     """Else nothing is tried: some are refused, most are not, and both go by column and one by one."""
     records = list(islice(every["mutated"], 1_000))
-    refused = judged_batch(one(records)).column("verdict").is_valid().true_count
+    refused = decode_without_times(one(records)).column("verdict").is_valid().true_count
     assert 200 < refused < 800
     assert refused < len(in_doubt(one(records))) < 900
 
@@ -235,5 +239,5 @@ def test_content_codings_are_undone(topic: str) -> None:
     check([*undone, *plain], topic)
     content = decoded_batch(one(undone, topic)).column("data").to_pylist()
     assert content == decoded_batch(one(plain, topic)).column("data").to_pylist()
-    other = judged_batch(one([coded(plain[0], b"br")], topic))
+    other = decode_without_times(one([coded(plain[0], b"br")], topic))
     assert "'br'" in str(other.to_pylist()[0])

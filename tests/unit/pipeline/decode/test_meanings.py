@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.event.versions import VERSIONS
-from app.pipeline.decode.bindings import KAFKA, PULSAR, Binding
+from app.pipeline.decode.bindings import KAFKA, PULSAR, ColumnBinding
 from app.pipeline.decode.meanings import (
     COLUMN_OF,
     DOUBTFUL,
@@ -72,5 +72,5 @@ def test_names(version: str, own: str, found: Meaning) -> None:
         (PULSAR, "0.1", "CE-SchemaURI", Meaning(COLUMN_OF["dataschema"])),
     ],
 )
-def test_headers(binding: Binding, version: str, header: str, found: Meaning) -> None:
+def test_headers(binding: ColumnBinding, version: str, header: str, found: Meaning) -> None:
     assert binding.meanings[NAMES.index(version)][header] == found
