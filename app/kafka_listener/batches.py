@@ -1,13 +1,13 @@
-"""Convert record batches (format 2) to records and back. The functions may run in any thread.
+"""Read the record batches (format 2) of Produce requests. The functions may run in any thread.
 
-aiokafka's codec reads and writes the records. The batch header is checked here first, because
-clients are not trusted. Checksums come from ``crc32c``, which uses the instructions of the
+aiokafka's codec reads the records. The batch header is checked here first, because clients are
+not trusted. Checksums come from ``crc32c``, which uses the instructions of the
 processor. Those of aiokafka take a third of the time of reading a record of 1 kB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 
 import msgspec
@@ -15,37 +15,27 @@ from aiokafka.errors import KafkaError
 from crc32c import crc32c
 
 from app.bindings.record import Record
-from app.brokers.aiokafka_adapter import batch_builder, batches_of
+from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.errors import RequestRefused
-from app.kafka_listener.node import LEADER_EPOCH
 from app.kafka_listener.wire import ErrorCode
-from app.log.codec import Fields
 from app.log.sequences import Batch
-from app.log.stored_batches import Run
 
-_HEADER = Struct(">qiibIhiqqqhii")
-_LENGTH_END = 12  # bytes of base offset and length
+HEADER = Struct(">qiibIhiqqqhii")
+LENGTH_END = 12  # bytes of base offset and length
 _MAGIC = 16
-_CRC = 17
-_CHECKED = 21  # start of the bytes that the checksum covers
+CRC = 17
+CHECKED = 21  # start of the bytes that the checksum covers
 _COUNT = Struct(">i")
-_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
+_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _ZSTD = 4  # its number among the codecs
 _LONGEST_VARINT = 10
-_OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
 FORMAT = 2
-MAX_QUICK_BYTES, MAX_QUICK_RECORDS = (
-    128 << 10,
-    500,
-)  # read in one or two milliseconds
-MAX_MERGED_RECORDS = 1_024  # records of a batch that is made of several, roughly
+MAX_QUICK_BYTES, MAX_QUICK_RECORDS = 128 << 10, 500  # read in one or two milliseconds
 MIN_RECORD = 7  # bytes of the smallest record
 MAX_RECORDS = MAX_RECORD_HEADERS = 500_000  # of one batch; each needs 100 bytes of memory
-LARGE = (
-    2 * MAX_RECORD_HEADERS
-)  # bytes; larger batches may hold more headers, since one needs two bytes
+LARGE = 2 * MAX_RECORD_HEADERS  # bytes; a smaller batch cannot hold too many headers
 
 
 class ProducedBatch(msgspec.Struct, frozen=True):
@@ -64,9 +54,9 @@ def declared_count(data: bytes) -> int:
     """Return the number of records that the batch header declares. A batch with another number is
     refused when it is read.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < HEADER.size:
         return 0
-    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
+    (count,) = _COUNT.unpack_from(data, HEADER.size - _COUNT.size)
     return max(0, int(count))
 
 
@@ -74,19 +64,19 @@ def is_quick(data: bytes) -> bool:
     """Return True if the batch can be read in about a millisecond: small, few records, and not
     compressed.
     """
-    if len(data) < _HEADER.size:
+    if len(data) < HEADER.size:
         return True
-    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
+    (count,) = _COUNT.unpack_from(data, HEADER.size - _COUNT.size)
     is_small = len(data) <= MAX_QUICK_BYTES and count <= MAX_QUICK_RECORDS
     return is_small and not is_compressed(data)
 
 
 def is_compressed(data: bytes) -> bool:
-    return len(data) >= _HEADER.size and bool(data[_CHECKED + 1] & _CODEC)
+    return len(data) >= HEADER.size and bool(data[CHECKED + 1] & _CODEC)
 
 
 def is_zstd(data: bytes) -> bool:
-    return len(data) >= _HEADER.size and data[_CHECKED + 1] & _CODEC == _ZSTD
+    return len(data) >= HEADER.size and data[CHECKED + 1] & _CODEC == _ZSTD
 
 
 def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatch:
@@ -107,10 +97,10 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatc
             ErrorCode.unsupported_for_message_format,
             f"messages of format {data[_MAGIC]}: only record batches, of format {FORMAT}, are accepted",
         )
-    if len(data) < _HEADER.size:
+    if len(data) < HEADER.size:
         raise RequestRefused(ErrorCode.corrupt_message, "a batch ends within its header")
     _, length, _, _, crc, attributes, delta, _, _, producer, epoch, first, count = (
-        _HEADER.unpack_from(data)
+        HEADER.unpack_from(data)
     )
     _check_whole(data, length, crc)
     _check_kind(attributes)
@@ -124,11 +114,11 @@ def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatc
 
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
-    if length < len(data) - _LENGTH_END:
+    if length < len(data) - LENGTH_END:
         raise RequestRefused(
             ErrorCode.invalid_record, "a request may hold one batch of a partition"
         )
-    if length > len(data) - _LENGTH_END or crc32c(memoryview(data)[_CHECKED:]) != crc:
+    if length > len(data) - LENGTH_END or crc32c(memoryview(data)[CHECKED:]) != crc:
         raise RequestRefused(ErrorCode.corrupt_message, "the checksum of a batch is wrong")
 
 
@@ -138,7 +128,7 @@ def _check_kind(attributes: int) -> None:
 
 
 def _check_count(plain: bytes, count: int) -> None:
-    if (len(plain) - _HEADER.size) // MIN_RECORD < count:
+    if (len(plain) - HEADER.size) // MIN_RECORD < count:
         raise RequestRefused(
             ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes"
         )
@@ -166,7 +156,7 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     if not codec:
         return data
     try:
-        records = expand(codec, data[_HEADER.size :], bound)
+        records = expand(codec, data[HEADER.size :], bound)
     except KeyError:
         raise RequestRefused(
             ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
@@ -178,8 +168,8 @@ def _expanded(data: bytes, codec: int, bound: int) -> bytes:
         raise RequestRefused(
             ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}"
         ) from error
-    head = bytearray(data[: _HEADER.size])
-    head[_CHECKED + 1] &= ~_CODEC & 0xFF
+    head = bytearray(data[: HEADER.size])
+    head[CHECKED + 1] &= ~_CODEC & 0xFF
     _set_length(head, len(records))
     return b"".join((head, records))
 
@@ -188,7 +178,7 @@ def _set_length(head: bytearray, records: int) -> None:
     """Write the length field of a batch header. ``records`` is the number of bytes after the
     header.
     """
-    _COUNT.pack_into(head, _LENGTH_END - _COUNT.size, _HEADER.size - _LENGTH_END + records)
+    _COUNT.pack_into(head, LENGTH_END - _COUNT.size, HEADER.size - LENGTH_END + records)
 
 
 def _count_headers(plain: bytes, at: int) -> int:
@@ -261,7 +251,7 @@ def _parts(plain: bytes, count: int) -> Iterator[bytes]:
 
     A part is large only if it is a single large record with few headers.
     """
-    head, end = bytearray(plain[: _HEADER.size - _COUNT.size]), _HEADER.size
+    head, end = bytearray(plain[: HEADER.size - _COUNT.size]), HEADER.size
     while count:
         begin, at, count_in_part = end, end, 0
         while count_in_part < count:
@@ -277,79 +267,3 @@ def _parts(plain: bytes, count: int) -> Iterator[bytes]:
         count -= count_in_part
     if end != len(plain):
         raise ValueError("bytes follow the last record")
-
-
-class EncodedBatches(msgspec.Struct, frozen=True):
-    """Record batches for a Fetch response.
-
-    ``data`` has the bytes of consecutive batches, ``after`` is the next offset, and ``records`` is
-    the number of records.
-    """
-
-    data: bytes
-    after: int
-    records: int
-
-
-def write_batches(runs: Iterable[Run], offset: int, limit: int) -> EncodedBatches:
-    """Encode as many records as fit into ``limit`` bytes, but at least one.
-
-    The batches have the time of the log. ``offset`` is the offset of the first record.
-    """
-    parts: list[bytes] = []
-    count, room = 0, limit
-    for base, time_ms, records in _merged_runs(runs):
-        if parts and room < _HEADER.size:
-            break
-        batch, taken = _write(base, time_ms, records, room)
-        if parts and len(batch) > room:
-            break
-        parts.append(batch)
-        room -= len(batch)
-        offset, count = base + taken, count + taken
-        if taken < len(records):
-            break
-    return EncodedBatches(b"".join(parts), offset, count)
-
-
-def _merged_runs(runs: Iterable[Run]) -> Iterator[tuple[int, int, list[Fields]]]:
-    """Yield base offset, time and records, with neighbouring runs of equal time merged, because a
-    batch has one time.
-    """
-    base, time_ms = 0, 0
-    records: list[Fields] = []
-    for run in runs:
-        if (
-            records
-            and run.time_ms == time_ms
-            and run.base == base + len(records) < base + MAX_MERGED_RECORDS
-        ):
-            records = records + run.records
-            continue
-        if records:
-            yield base, time_ms, records
-        base, time_ms, records = run.base, run.time_ms, run.records
-    if records:
-        yield base, time_ms, records
-
-
-def _write(base: int, time_ms: int, records: list[Fields], room: int) -> tuple[bytes, int]:
-    """Return one encoded batch and the number of its records. At least one record is encoded,
-    whatever its size.
-    """
-    builder = batch_builder(max(room, _HEADER.size))
-    append = builder.append
-    taken = 0
-    for key, headers, body, content_type in records:  # hot: the cost of every record
-        fields = list(headers)
-        if content_type is not None:
-            fields.append(("content-type", content_type.encode()))
-        if append(taken, time_ms, key, body, fields) is None:
-            break
-        taken += 1
-    batch = builder.build()
-    _OFFSET.pack_into(batch, 0, base)
-    _EPOCH.pack_into(batch, _LENGTH_END, LEADER_EPOCH)
-    _ATTRIBUTES.pack_into(batch, _CHECKED, _APPEND_TIME)
-    _SUM.pack_into(batch, _CRC, crc32c(memoryview(batch)[_CHECKED:]))
-    return bytes(batch), taken

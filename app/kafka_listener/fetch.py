@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.batches import EncodedBatches, write_batches
+from app.kafka_listener.batch_writing import EncodedBatches, write_batches
 from app.kafka_listener.errors import RequestRefused, code_of
 from app.kafka_listener.node import LEADER_EPOCH, KafkaSession, Node
 from app.kafka_listener.rights import to_read

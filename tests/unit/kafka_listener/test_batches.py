@@ -18,7 +18,8 @@ from app.bindings.record import Record
 from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.apis import OFFERED
-from app.kafka_listener.batches import is_quick, read_batch, write_batches
+from app.kafka_listener.batch_writing import write_batches
+from app.kafka_listener.batches import is_quick, read_batch
 from app.kafka_listener.errors import RequestRefused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
