@@ -175,7 +175,7 @@ class WebhookSink(JoiningSink):
         self, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with its configured headers and credentials. Return the answer and the
-        secrets to hide in it.
+        credentials that must be hidden in it.
         """
         configured = None if self._headers is None else self._headers.current()
         if configured is not None:
@@ -212,7 +212,7 @@ class WebhookSink(JoiningSink):
         self, credentials: Credentials, message: HttpMessage, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with credentials, and once more with new ones after a 401. Return the
-        answer and the secrets to hide.
+        answer and the credentials that must be hidden in it.
         """
         try:
             used = await credentials.current()
