@@ -220,8 +220,8 @@ class KafkaConnection:
 
     @property
     def _request_timeout(self) -> float:
-        """Return the seconds for the next request. A client must log in within ``frame_timeout``,
-        whatever it sends before.
+        """Return the seconds in which the next request must begin to arrive. A client must log in
+        within ``frame_timeout``, whatever it sends before.
         """
         settings = self._node.settings
         if self._session.authenticated:
@@ -287,8 +287,8 @@ class KafkaConnection:
         return frame
 
     async def _until_few_unread(self) -> None:
-        """Wait while the user has too many unread response bytes on all its connections. Those are
-        read, or closed by time-outs.
+        """Wait while the user has too many unread response bytes, on all its connections
+        together.
         """
         session = self._session
         while not session.unread.left(session.name):  # noqa: ASYNC110 - rare: under attack

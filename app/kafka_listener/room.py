@@ -112,8 +112,9 @@ class ByteBudget:
 
 
 class UnreadAnswers:
-    """Counts the response bytes that clients have not read, over all connections. No request waits
-    for them; a response without room is small.
+    """Counts the response bytes that clients have not read, over all connections.
+
+    Requests do not wait for room. Without room, their responses are small.
     """
 
     def __init__(self, bound: int, share: int | None = None) -> None:
@@ -136,8 +137,8 @@ class UnreadAnswers:
 class Reservation:
     """The bytes that one request has reserved in a budget.
 
-    A request reserves once only. A request that waited for more while it holds some could block
-    others that do the same. Bytes may be given back in steps, and the others at the end.
+    A request reserves once only. Two requests that each hold some bytes and wait for more could
+    block each other. Bytes may be given back in steps, and all are given back at the end.
     """
 
     def __init__(self, room: ByteBudget, owner: str = "") -> None:

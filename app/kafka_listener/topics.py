@@ -135,7 +135,9 @@ def _requested_count(node: Node, topic: Any) -> int:
 
 
 def _assigned_count(topic: Any) -> int:
-    """Return the number of partitions of a manual assignment, which may name only the one node."""
+    """Return the number of partitions of a manual assignment. It may name only the one node, else
+    raise RequestRefused.
+    """
     if (topic.num_partitions, topic.replication_factor) != (NOT_GIVEN, NOT_GIVEN):
         raise RequestRefused(ErrorCode.invalid_request, "give either assignments or numbers")
     numbers = sorted(each.partition_index for each in topic.assignments)
