@@ -32,9 +32,9 @@ class Senders:
     """The origins that the webhook handshake of this listener consents to.
 
     ``origins`` lists names, or ``*`` for all. A name must match as a whole, because a name that
-    begins or ends like an allowed one has another owner. ``rate`` is the requests per minute to
-    allow; None means no limit. Consent is given in the answer, so the callback URL of a sender is
-    never called.
+    only begins or ends like an allowed one is a different origin. ``rate`` is the requests per
+    minute to allow; None means no limit. Consent is given in the answer, so the callback URL of a
+    sender is never called.
     """
 
     def __init__(self, origins: Collection[str] = ("*",), rate: int | None = None) -> None:

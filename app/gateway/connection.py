@@ -358,8 +358,8 @@ class ServerConnection(AsgiProtocol):
             self.transport.close()
 
     def _abandon_request(self) -> bool:
-        """Mark the request being received as incomplete for ever. Return True if it may still be
-        answered here.
+        """End the request being received, because the rest of it will not arrive. Return True if it
+        may still be answered here.
         """
         if not self._is_asgi or self._phase is not BODY:
             return True

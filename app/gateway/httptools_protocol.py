@@ -192,14 +192,14 @@ class HttpProtocol(ServerConnection):
             self._stop(NO_HOST)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Handle the end of the client's input as its departure: its stream or long poll ends at
-        once.
+        """End the requests of a client that closes its side. A stream or a long poll ends
+        at once.
         """
         super().eof_received()
         return False
 
     def _check_head(self, named: dict[bytes, bytes]) -> None:
-        """Refuse the request if its head justifies that."""
+        """Refuse a request whose head is invalid or declares a body that is too large."""
         refusal = self._listener.refuse_head(self.headers, named, expects=self._expects)
         if refusal is not None:
             self._stop(refusal)
@@ -208,8 +208,8 @@ class HttpProtocol(ServerConnection):
             self._stop(BODY_TOO_LARGE)
 
     def _largest_body(self) -> int:
-        """Return the largest allowed body of this request in bytes. The head is checked before the
-        path is chosen.
+        """Return the largest allowed body of this request in bytes. It is called before
+        ``_takes_fast_path``.
         """
         return self._limits.body
 

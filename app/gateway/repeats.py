@@ -60,7 +60,7 @@ class _OpenRequest(NamedTuple):
 
 
 class IdempotencyWindow:
-    """The repeats of one intake. Use it on the event loop only.
+    """Recognises the repeated requests of one intake. Use it on the event loop only.
 
     ``window`` is in seconds of ``monotonic``. ``most`` bounds the stored identities.
     ``most_waiting`` and ``most_bytes`` bound the repeats that wait.

@@ -43,8 +43,8 @@ class RequestCycle:
     """One request and its answer once it has one. A refusal has an answer only.
 
     ``last`` means that the connection closes after this answer. ``begun`` is the time at which the
-    request was complete. ``request`` is dropped when the request begins, so that a log does not
-    store a body while the records of it exist, too.
+    request was complete. ``request`` is dropped when the request begins. So its body is not kept in
+    memory while a log stores the records made of it.
     """
 
     __slots__ = ("answer", "asgi", "begun", "fast", "last", "queue", "request")

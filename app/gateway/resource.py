@@ -160,7 +160,8 @@ class EventsResource(Listener):
     def refuses_origin(self, headers: HeaderPairs, intake: str | None) -> bool:
         """Return True if a POST or PUT comes from a web page of another origin that must not send.
 
-        This check matters where the sender needs no credential because it is on this machine.
+        The check applies where a sender needs no credential: on a loopback listener with open
+        access, and at an intake without verification.
         """
         if intake is None:
             is_exposed = self._on_loopback and (self.door is None or self.door.is_open)

@@ -41,9 +41,10 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ContextPair(msgspec.Struct, frozen=True):
-    """The TLS contexts that demand and that only request a client certificate.
+    """Two TLS contexts: one demands a client certificate, the other only requests one.
 
-    Both exist, so that a changed demand needs no file, because the files may be invalid then.
+    Both exist from the start, so that a changed demand needs no file. The files on the disk may be
+    invalid by then.
     """
 
     demanding: ssl.SSLContext

@@ -77,8 +77,8 @@ def demand_known_uvicorn() -> None:
 
 
 def differences() -> list[str]:
-    """Return the differences from the expected uvicorn, one sentence each. The list is empty if
-    there are none.
+    """Return the differences between the installed uvicorn and the expected one, one sentence each.
+    The list is empty if there are none.
     """
     found = _missing(HttpToolsProtocol, _METHODS)
     found += _missing(Server, _SERVER_METHODS)
@@ -92,8 +92,8 @@ def _missing(kind: type, names: frozenset[str]) -> list[str]:
 
 
 def _unset_fields(kind: type, names: frozenset[str]) -> list[str]:
-    """Return the fields that no class in the module of ``kind`` sets. ``inspect`` would have to
-    parse a single class.
+    """Return the fields that the module of ``kind`` never sets. The whole module is searched, which
+    is faster than parsing one class.
     """
     source = inspect.getsource(sys.modules[kind.__module__])
     return [

@@ -180,8 +180,8 @@ def compile_mapping(templates: Mapping[str, Alternatives], setting: str = "event
 
 
 def _first(alternatives: Sequence[Template], arrival: IntakeRequest, name: str) -> str:
-    """Return the first template that can be filled. Among several templates of a time, return the
-    first valid time.
+    """Return the text of the first template that can be filled. Of several templates for a time,
+    return the first text that is a valid time.
 
     Raise the MissingValue of the first template if none can be filled.
     """

@@ -1,6 +1,6 @@
-"""Shell. Kafka's protocol on the embedded log: frames in, answers out, for Kafka clients.
+"""Shell. Kafka's protocol on the embedded log, for Kafka clients: requests in, responses out.
 
-``server`` listens, ``connection`` reads frames and answers them in order, ``wire`` turns bytes into the
-message classes of ``kio`` and back, ``apis`` is the table of what is offered, and each of the other
-modules handles the APIs of one concern. ``node`` is what they all act on.
+``server`` listens, and ``connection`` reads requests and answers them in order. ``wire`` converts
+bytes to the message classes of ``kio`` and back. ``apis`` is the table of the offered APIs, and
+``node`` is the state that all handlers use. Each other module handles the APIs of one concern.
 """

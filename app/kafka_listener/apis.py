@@ -1,5 +1,6 @@
-"""The table of what is offered: each API with its versions and its handler. What is not offered is not
-advertised; ``docs/embedded-log.md`` shows this table.
+"""The table of the offered APIs, each with its versions and its handler.
+
+Only these APIs are advertised to clients. ``docs/embedded-log.md`` shows this table.
 """
 
 from __future__ import annotations
@@ -22,22 +23,36 @@ from app.kafka_listener.groups import (
 )
 from app.kafka_listener.list_offsets import list_offsets
 from app.kafka_listener.metadata import describe_cluster, metadata
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.produce import produce
 from app.kafka_listener.producer_ids import init_producer_id
 from app.kafka_listener.sasl import sasl_authenticate, sasl_handshake
 from app.kafka_listener.topics import create_partitions, create_topics, delete_topics
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Offered, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest, OfferedVersions
 
-Handler = Callable[[Node, Session, Request], Awaitable[Any]]
-"""The answer, of ``request.shapes``; None for none at all (Produce with acks 0). What a handler does
-before its first ``await`` happens in the order of the requests of its connection."""
+Handler = Callable[[Node, KafkaSession, KafkaRequest], Awaitable[Any]]
+"""A function that handles a request and returns the response, made of ``request.shapes``.
+
+It returns None if there is no response, as for Produce with acks 0. Its code before the first
+``await`` runs in the order of the requests of a connection.
+"""
 
 
 class Api(msgspec.Struct, frozen=True):
-    """``overlaps``: the next request of its kind need not wait for this one's answer; answers leave in
-    order all the same. ``much``: a few bytes may be answered with many, so a user with many answers that it has
-    not taken waits. ``holds``: the handler counts its answer as unread itself."""
+    """An API of Kafka's protocol as it is offered.
+
+    Attributes:
+        key: the API key.
+        name: the name of the API.
+        oldest: the oldest offered version.
+        newest: the newest offered version.
+        handler: handles requests.
+        overlaps: whether the next request of this API may begin before this one is answered.
+            Responses are sent in order.
+        much: whether a small request may have a large response. Such a request waits while its user
+            has too many unread response bytes.
+        holds: whether the handler itself counts its response as unread.
+    """
 
     key: int
     name: str
@@ -49,9 +64,11 @@ class Api(msgspec.Struct, frozen=True):
     holds: bool = False
 
 
-async def _api_versions(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """What is offered, to every client, before it logs in (KIP-511). A version from the future is answered
-    in version 0, with an error and the same list."""
+async def _api_versions(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+    """Return the offered APIs, also before a login (KIP-511).
+
+    A request of an unknown newer version is answered in version 0, with an error and the same list.
+    """
     shapes = request.shapes
     return shapes.ApiVersionsResponse(
         error_code=ErrorCode.unsupported_version if request.version < 0 else ErrorCode.none,
@@ -92,4 +109,4 @@ APIS: Mapping[int, Api] = {
         Api(60, "DescribeCluster", 0, 2, describe_cluster),
     )
 }
-OFFERED: Offered = {key: (api.oldest, api.newest) for key, api in APIS.items()}
+OFFERED: OfferedVersions = {key: (api.oldest, api.newest) for key, api in APIS.items()}

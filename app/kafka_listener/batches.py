@@ -1,13 +1,13 @@
-"""Record batches (format 2) to records and back. Any thread.
+"""Read the record batches (format 2) of Produce requests. The functions may run in any thread.
 
-The records themselves are read and written by aiokafka's codec; what stands around them is checked here
-first, for what arrives is nobody's own. Checksums are those of ``crc32c``, which the processor computes: aiokafka's
-take a third of the time that a record of 1 kB is read in.
+aiokafka's codec reads the records. The batch header is checked here first, because clients are
+not trusted. Checksums come from ``crc32c``, which uses the instructions of the
+processor. Those of aiokafka take a third of the time of reading a record of 1 kB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from struct import Struct
 
 import msgspec
@@ -15,154 +15,177 @@ from aiokafka.errors import KafkaError
 from crc32c import crc32c
 
 from app.bindings.record import Record
-from app.brokers.aiokafka_adapter import batch_builder, batches_of
+from app.brokers.aiokafka_adapter import batches_of
 from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
-from app.kafka_listener.errors import Refused
-from app.kafka_listener.node import LEADER_EPOCH
+from app.kafka_listener.errors import RequestRefused
 from app.kafka_listener.wire import ErrorCode
-from app.log.codec import Fields
 from app.log.sequences import Batch
-from app.log.stored_batches import Run
 
-_HEADER = Struct(">qiibIhiqqqhii")
-_LENGTH_END = 12  # of base offset and length
+HEADER = Struct(">qiibIhiqqqhii")
+LENGTH_END = 12  # bytes of base offset and length
 _MAGIC = 16
-_CRC = 17
-_CHECKED = 21  # from here on the checksum counts
+CRC = 17
+CHECKED = 21  # start of the bytes that the checksum covers
 _COUNT = Struct(">i")
-_CODEC, _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
-_ZSTD = 4  # of the codecs
+_CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
+_ZSTD = 4  # its number among the codecs
 _LONGEST_VARINT = 10
-_OFFSET, _EPOCH, _SUM, _ATTRIBUTES = Struct(">q"), Struct(">i"), Struct(">I"), Struct(">h")
 FORMAT = 2
-QUICK, QUICK_RECORDS = 128 << 10, 500  # bytes and records that are read in a millisecond or two
-MERGED = 1_024  # records of one batch, about
-RECORD_AT_LEAST = 7  # bytes of a record without key, value and headers
-MOST_RECORDS = MOST_HEADERS = 500_000  # of a batch: each takes a hundred bytes here
-LARGE = 2 * MOST_HEADERS  # bytes that may hold more headers: one may be two bytes
+MAX_QUICK_BYTES, MAX_QUICK_RECORDS = 128 << 10, 500  # read in one or two milliseconds
+MIN_RECORD = 7  # bytes of the smallest record
+MAX_RECORDS = MAX_RECORD_HEADERS = 500_000  # of one batch; each needs 100 bytes of memory
+LARGE = 2 * MAX_RECORD_HEADERS  # bytes; a smaller batch cannot hold too many headers
 
 
-class Arrived(msgspec.Struct, frozen=True):
-    """A batch as a producer sent it. ``numbers``: where the producer is an idempotent one. ``expanded``:
-    bytes that it became, where it was compressed."""
+class ProducedBatch(msgspec.Struct, frozen=True):
+    """A batch as a producer sent it.
+
+    ``numbers`` are the producer's sequence numbers, if the producer is idempotent. ``expanded`` is
+    the size in bytes after decompression, or 0 if the batch was not compressed.
+    """
 
     records: tuple[Record, ...]
     numbers: Batch | None
     expanded: int = 0
 
 
-def declared(data: bytes) -> int:
-    """Records that its head says it has: a batch that has others is refused when it is read."""
-    if len(data) < _HEADER.size:
+def declared_count(data: bytes) -> int:
+    """Return the number of records that the batch header declares. A batch with another number is
+    refused when it is read.
+    """
+    if len(data) < HEADER.size:
         return 0
-    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
+    (count,) = _COUNT.unpack_from(data, HEADER.size - _COUNT.size)
     return max(0, int(count))
 
 
 def is_quick(data: bytes) -> bool:
-    """Whether reading it is a matter of a millisecond: small, of few records, and not compressed."""
-    if len(data) < _HEADER.size:
+    """Return True if the batch can be read in about a millisecond: small, few records, and not
+    compressed.
+    """
+    if len(data) < HEADER.size:
         return True
-    (count,) = _COUNT.unpack_from(data, _HEADER.size - _COUNT.size)
-    few = len(data) <= QUICK and count <= QUICK_RECORDS
-    return few and not is_compressed(data)
+    (count,) = _COUNT.unpack_from(data, HEADER.size - _COUNT.size)
+    is_small = len(data) <= MAX_QUICK_BYTES and count <= MAX_QUICK_RECORDS
+    return is_small and not is_compressed(data)
 
 
 def is_compressed(data: bytes) -> bool:
-    return len(data) >= _HEADER.size and bool(data[_CHECKED + 1] & _CODEC)
+    return len(data) >= HEADER.size and bool(data[CHECKED + 1] & _CODEC)
 
 
 def is_zstd(data: bytes) -> bool:
-    return len(data) >= _HEADER.size and data[_CHECKED + 1] & _CODEC == _ZSTD
+    return len(data) >= HEADER.size and data[CHECKED + 1] & _CODEC == _ZSTD
 
 
-def read_batch(data: bytes, bound: int, room: int | None = None) -> Arrived:
-    """The one batch of a partition in a Produce request, of at most ``bound`` bytes, also expanded.
-    ``room``: bytes that it may become where it is compressed, if these are fewer. Raises Refused."""
+def read_batch(data: bytes, bound: int, room: int | None = None) -> ProducedBatch:
+    """Read the only batch for a partition in a Produce request. Raise RequestRefused if it is
+    invalid.
+
+    Args:
+        data: the batch.
+        bound: largest batch in bytes, before and after decompression.
+        room: bytes that a compressed batch may become, if this is less than ``bound``.
+    """
     if len(data) <= _MAGIC:
-        raise Refused(ErrorCode.invalid_record, "there is no batch of records")
+        raise RequestRefused(ErrorCode.invalid_record, "there is no batch of records")
     if len(data) > bound:
         raise _too_large(bound)
     if data[_MAGIC] != FORMAT:
-        raise Refused(
+        raise RequestRefused(
             ErrorCode.unsupported_for_message_format,
-            f"messages of format {data[_MAGIC]}: only record batches, of format {FORMAT}, are taken",
+            f"messages of format {data[_MAGIC]}: only record batches, of format {FORMAT}, are accepted",
         )
-    if len(data) < _HEADER.size:
-        raise Refused(ErrorCode.corrupt_message, "a batch ends within its header")
+    if len(data) < HEADER.size:
+        raise RequestRefused(ErrorCode.corrupt_message, "a batch ends within its header")
     _, length, _, _, crc, attributes, delta, _, _, producer, epoch, first, count = (
-        _HEADER.unpack_from(data)
+        HEADER.unpack_from(data)
     )
     _check_whole(data, length, crc)
     _check_kind(attributes)
     if count < 1 or delta != count - 1:
-        raise Refused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
+        raise RequestRefused(ErrorCode.invalid_record, f"{count} records, numbered up to {delta}")
     codec = attributes & _CODEC
     plain = _expanded(data, codec, bound if room is None else min(bound, room))
     _check_count(plain, count)
     numbers = _numbers(producer, epoch, first, count)
-    return Arrived(_records(plain, count), numbers, len(plain) if codec else 0)
+    return ProducedBatch(_records(plain, count), numbers, len(plain) if codec else 0)
 
 
 def _check_whole(data: bytes, length: int, crc: int) -> None:
-    if length < len(data) - _LENGTH_END:
-        raise Refused(ErrorCode.invalid_record, "a request may hold one batch of a partition")
-    if length > len(data) - _LENGTH_END or crc32c(memoryview(data)[_CHECKED:]) != crc:
-        raise Refused(ErrorCode.corrupt_message, "a batch is not what its checksum says")
+    if length < len(data) - LENGTH_END:
+        raise RequestRefused(
+            ErrorCode.invalid_record, "a request may hold one batch of a partition"
+        )
+    if length > len(data) - LENGTH_END or crc32c(memoryview(data)[CHECKED:]) != crc:
+        raise RequestRefused(ErrorCode.corrupt_message, "the checksum of a batch is wrong")
 
 
 def _check_kind(attributes: int) -> None:
     if attributes & (_TRANSACTIONAL | _CONTROL):
-        raise Refused(ErrorCode.invalid_record, "there are no transactions here")
+        raise RequestRefused(ErrorCode.invalid_record, "transactions are not supported")
 
 
 def _check_count(plain: bytes, count: int) -> None:
-    if (len(plain) - _HEADER.size) // RECORD_AT_LEAST < count:
-        raise Refused(ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes")
-    if count > MOST_RECORDS:
-        raise Refused(ErrorCode.message_too_large, f"a batch of more than {MOST_RECORDS} records")
+    if (len(plain) - HEADER.size) // MIN_RECORD < count:
+        raise RequestRefused(
+            ErrorCode.invalid_record, f"{count} records cannot be in {len(plain)} bytes"
+        )
+    if count > MAX_RECORDS:
+        raise RequestRefused(
+            ErrorCode.message_too_large, f"a batch of more than {MAX_RECORDS} records"
+        )
 
 
 def _numbers(producer: int, epoch: int, first: int, count: int) -> Batch | None:
     if producer < 0:
         return None
     if epoch < 0 or first < 0:
-        raise Refused(ErrorCode.invalid_record, "numbers of a producer are missing")
+        raise RequestRefused(
+            ErrorCode.invalid_record, "the sequence numbers of a producer are missing"
+        )
     return Batch(producer, epoch, first, count)
 
 
-def _too_large(bound: int) -> Refused:
-    return Refused(ErrorCode.message_too_large, f"a batch of more than {bound} bytes")
+def _too_large(bound: int) -> RequestRefused:
+    return RequestRefused(ErrorCode.message_too_large, f"a batch of more than {bound} bytes")
 
 
 def _expanded(data: bytes, codec: int, bound: int) -> bytes:
     if not codec:
         return data
     try:
-        records = expand(codec, data[_HEADER.size :], bound)
+        records = expand(codec, data[HEADER.size :], bound)
     except KeyError:
-        raise Refused(
+        raise RequestRefused(
             ErrorCode.unsupported_compression_type, f"there is no codec {codec}"
         ) from None
     except DecodedTooLarge:
-        why = f"a batch would become more than the {bound} bytes that are left to its request"
-        raise Refused(ErrorCode.message_too_large, why) from None
+        why = f"a batch would exceed the {bound} bytes that remain for its request"
+        raise RequestRefused(ErrorCode.message_too_large, why) from None
     except Damaged as error:
-        raise Refused(ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}") from error
-    head = bytearray(data[: _HEADER.size])
-    head[_CHECKED + 1] &= ~_CODEC & 0xFF
+        raise RequestRefused(
+            ErrorCode.corrupt_message, f"a batch cannot be expanded: {error}"
+        ) from error
+    head = bytearray(data[: HEADER.size])
+    head[CHECKED + 1] &= ~_CODEC & 0xFF
     _set_length(head, len(records))
     return b"".join((head, records))
 
 
 def _set_length(head: bytearray, records: int) -> None:
-    """``records``: their bytes, behind the whole header."""
-    _COUNT.pack_into(head, _LENGTH_END - _COUNT.size, _HEADER.size - _LENGTH_END + records)
+    """Write the length field of a batch header. ``records`` is the number of bytes after the
+    header.
+    """
+    _COUNT.pack_into(head, LENGTH_END - _COUNT.size, HEADER.size - LENGTH_END + records)
 
 
 def _count_headers(plain: bytes, at: int) -> int:
-    """As the record that begins there says it, behind its attributes, two deltas, its key and its value."""
+    """Return the number of headers that the record at offset ``at`` declares.
+
+    The record begins with its attributes, two deltas, its key and its value.
+    """
     at += 1
     for counts_bytes in (False, False, True, True):
         number, at = _varint(plain, at)
@@ -171,20 +194,23 @@ def _count_headers(plain: bytes, at: int) -> int:
 
 
 def _varint(plain: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; what does not end is 0, for the codec to refuse."""
+    """Return a variable-length integer and the offset after it. Return 0 for a number without an
+    end; the codec then refuses it.
+    """
     value = shift = 0
     for end in range(at, min(at + _LONGEST_VARINT, len(plain))):
         byte = plain[end]
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+        if byte < 0x80:  # noqa: PLR2004 - the top bit means that more follow
             return (value >> 1) ^ -(value & 1), end + 1
         shift += 7
     return 0, at
 
 
-def _too_many_headers() -> Refused:
-    return Refused(
-        ErrorCode.message_too_large, f"a batch with more than {MOST_HEADERS} headers of records"
+def _too_many_headers() -> RequestRefused:
+    return RequestRefused(
+        ErrorCode.message_too_large,
+        f"a batch with more than {MAX_RECORD_HEADERS} headers of records",
     )
 
 
@@ -197,7 +223,7 @@ def _records(plain: bytes, count: int) -> tuple[Record, ...]:
         for part in _parts(plain, count):
             records = _decoded(part)
             headers += sum([len(each.headers) for each in records])
-            if headers > MOST_HEADERS:
+            if headers > MAX_RECORD_HEADERS:
                 raise _too_many_headers()
             found += records
         return tuple(found)
@@ -209,7 +235,9 @@ def _records(plain: bytes, count: int) -> tuple[Record, ...]:
         OverflowError,
         MemoryError,
     ) as error:
-        raise Refused(ErrorCode.invalid_record, f"a record cannot be read: {error}") from error
+        raise RequestRefused(
+            ErrorCode.invalid_record, f"a record cannot be read: {error}"
+        ) from error
 
 
 def _decoded(plain: bytes) -> list[Record]:
@@ -218,83 +246,24 @@ def _decoded(plain: bytes) -> list[Record]:
 
 
 def _parts(plain: bytes, count: int) -> Iterator[bytes]:
-    """A large batch as several that are not, but for one of a single large record with few headers: the codec makes
-    room for all headers that a record says it has, as far as the bytes reach."""
-    head, end = bytearray(plain[: _HEADER.size - _COUNT.size]), _HEADER.size
+    """Split a large batch into several small ones, because the codec allocates memory for all
+    declared headers.
+
+    A part is large only if it is a single large record with few headers.
+    """
+    head, end = bytearray(plain[: HEADER.size - _COUNT.size]), HEADER.size
     while count:
-        begin, at, taken = end, end, 0
-        while taken < count:
+        begin, at, count_in_part = end, end, 0
+        while count_in_part < count:
             size, at = _varint(plain, end)
-            behind = at + max(0, size)
-            if taken and behind - begin > LARGE:
+            record_end = at + max(0, size)
+            if count_in_part and record_end - begin > LARGE:
                 break
-            end, taken = behind, taken + 1
-        if end - begin > LARGE and _count_headers(plain, at) > MOST_HEADERS:
+            end, count_in_part = record_end, count_in_part + 1
+        if end - begin > LARGE and _count_headers(plain, at) > MAX_RECORD_HEADERS:
             raise _too_many_headers()
         _set_length(head, end - begin)
-        yield b"".join((head, _COUNT.pack(taken), plain[begin:end]))
-        count -= taken
+        yield b"".join((head, _COUNT.pack(count_in_part), plain[begin:end]))
+        count -= count_in_part
     if end != len(plain):
-        raise ValueError("there are bytes behind the last one")
-
-
-class Written(msgspec.Struct, frozen=True):
-    """``data``: batches one behind the other; the next offset is ``after``."""
-
-    data: bytes
-    after: int
-    records: int
-
-
-def write_batches(runs: Iterable[Run], offset: int, limit: int) -> Written:
-    """As many records as go into ``limit`` bytes, but one at least, as batches of the log's own time.
-    ``offset``: where that begins."""
-    parts: list[bytes] = []
-    count, room = 0, limit
-    for base, time_ms, records in _pieces(runs):
-        if parts and room < _HEADER.size:
-            break
-        batch, taken = _write(base, time_ms, records, room)
-        if parts and len(batch) > room:
-            break
-        parts.append(batch)
-        room -= len(batch)
-        offset, count = base + taken, count + taken
-        if taken < len(records):
-            break
-    return Written(b"".join(parts), offset, count)
-
-
-def _pieces(runs: Iterable[Run]) -> Iterator[tuple[int, int, list[Fields]]]:
-    """Neighbours of the same time are one: a batch has one time."""
-    base, time_ms = 0, 0
-    records: list[Fields] = []
-    for run in runs:
-        if records and run.time_ms == time_ms and run.base == base + len(records) < base + MERGED:
-            records = records + run.records
-            continue
-        if records:
-            yield base, time_ms, records
-        base, time_ms, records = run.base, run.time_ms, run.records
-    if records:
-        yield base, time_ms, records
-
-
-def _write(base: int, time_ms: int, records: list[Fields], room: int) -> tuple[bytes, int]:
-    """One batch, and how many of the records went in; one does, whatever the room."""
-    builder = batch_builder(max(room, _HEADER.size))
-    append = builder.append
-    taken = 0
-    for key, headers, body, content_type in records:  # hot: the cost of every record
-        fields = list(headers)
-        if content_type is not None:
-            fields.append(("content-type", content_type.encode()))
-        if append(taken, time_ms, key, body, fields) is None:
-            break
-        taken += 1
-    batch = builder.build()
-    _OFFSET.pack_into(batch, 0, base)
-    _EPOCH.pack_into(batch, _LENGTH_END, LEADER_EPOCH)
-    _ATTRIBUTES.pack_into(batch, _CHECKED, _APPEND_TIME)
-    _SUM.pack_into(batch, _CRC, crc32c(memoryview(batch)[_CHECKED:]))
-    return bytes(batch), taken
+        raise ValueError("bytes follow the last record")

@@ -1,5 +1,7 @@
-"""Positions of groups: committed durably before anybody is told, fenced by member and generation, and the
-same that Skybridge's own API tells.
+"""The APIs for committed offsets of groups. Offsets are stored durably before the response, and
+fenced by member and generation.
+
+Skybridge's own API shows the same offsets.
 """
 
 from __future__ import annotations
@@ -10,23 +12,25 @@ from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.errors import code_of
-from app.kafka_listener.groups import LONGEST_NAME
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.groups import MAX_NAME
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.rights import to_ask_group, to_read, to_use_group
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.groups.assignment import read_subscription
 from app.log.groups.positions import MOST_GROUPS, Committed
 from app.log.groups.protocol import Code
 from app.model.message import Partition
 
-LONGEST_METADATA = 4_096  # bytes that a client may keep with a position
+MAX_COMMIT_METADATA = 4_096  # bytes that a client may store with an offset
 NONE = Committed(-1)
-ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # names of shapes
+ONE_GROUP = ("OffsetFetchResponseTopic", "OffsetFetchResponsePartition")  # response classes
 SEVERAL = ("OffsetFetchResponseTopics", "OffsetFetchResponsePartitions")
 
 
-async def offset_commit(node: Node, session: Session, request: Request) -> Any:
-    """What can be committed is, of one request in one transaction; each other part has its own error."""
+async def offset_commit(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Commit the valid offsets of a request in one transaction. Each other partition gets its own
+    error.
+    """
     payload = request.payload
     codes: dict[Partition, ErrorCode] = {}
     places: dict[Partition, Committed] = {}
@@ -43,13 +47,15 @@ async def offset_commit(node: Node, session: Session, request: Request) -> Any:
         code = await _commit(node, payload, places, session.owner)
     if code is not ErrorCode.none:
         codes |= dict.fromkeys(places, code)
-    topics = _answered(request, "OffsetCommitResponse", codes)
+    topics = _topic_results(request, "OffsetCommitResponse", codes)
     return request.shapes.OffsetCommitResponse(throttle_time=UNTHROTTLED, topics=topics)
 
 
-async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
-    """Of one group, or since version 8 of several; of the partitions that are named, or of all. Each once, as
-    ``metadata`` has it."""
+async def offset_fetch(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the committed offsets of one group, or from version 8 of several groups.
+
+    They are those of the named partitions, or of all. A repeated name is answered once.
+    """
     shapes, payload = request.shapes, request.payload
     groups = getattr(payload, "groups", None)
     if groups is None:
@@ -77,16 +83,18 @@ async def offset_fetch(node: Node, session: Session, request: Request) -> Any:
     )
 
 
-async def offset_delete(node: Node, session: Session, request: Request) -> Any:
-    """A topic that a member of the group reads keeps its positions."""
+async def offset_delete(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Delete the committed offsets of partitions. Offsets of topics that a member of the group
+    reads are kept.
+    """
     payload = request.payload
     refusal = to_use_group(node, session, payload.group_id)
     if refusal is not ErrorCode.none:
-        return _deleted(request, refusal, {})
+        return _delete_response(request, refusal, {})
     known = node.engine.groups.positions.of(payload.group_id)
     if not known and node.coordinator.group(payload.group_id) is None:
-        return _deleted(request, ErrorCode.group_id_not_found, {})
-    read = _topics_read(node, payload.group_id)
+        return _delete_response(request, ErrorCode.group_id_not_found, {})
+    read = _topics_in_use(node, payload.group_id)
     codes: dict[Partition, ErrorCode] = {}
     for topic in payload.topics:
         kept = read is None or topic.name in read
@@ -96,18 +104,21 @@ async def offset_delete(node: Node, session: Session, request: Request) -> Any:
     try:
         await node.engine.groups.forget_places(payload.group_id, going)
     except BrokerError:
-        return _deleted(request, ErrorCode.coordinator_not_available, {})
-    return _deleted(request, ErrorCode.none, codes)
+        return _delete_response(request, ErrorCode.coordinator_not_available, {})
+    return _delete_response(request, ErrorCode.none, codes)
 
 
 def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
-    """Return why this position cannot be committed. Kafka stores negative offsets as they come: tools reset
-    a group to -1 or -2, and its consumers then start where they start without a position."""
+    """Return the reason why an offset cannot be committed, or ``none``.
+
+    Negative offsets are stored, as in Kafka. Tools reset a group to -1 or -2, and its consumers
+    then start as if the group had no offset.
+    """
     try:
         node.engine.partition(place)
     except PositionOutOfRange:
         return ErrorCode.unknown_topic_or_partition
-    if len((part.committed_metadata or "").encode()) > LONGEST_METADATA:
+    if len((part.committed_metadata or "").encode()) > MAX_COMMIT_METADATA:
         return ErrorCode.offset_metadata_too_large
     return ErrorCode.none
 
@@ -115,14 +126,16 @@ def _commit_refusal(node: Node, place: Partition, part: Any) -> ErrorCode:
 async def _commit(
     node: Node, payload: Any, places: Mapping[Partition, Committed], owner: str
 ) -> ErrorCode:
-    """Also where no place is left, so that who is fenced hears of it."""
+    """Commit offsets through the group coordinator, even if none is left, so that a fenced member
+    gets its error.
+    """
     group, positions = payload.group_id, node.engine.groups.positions
-    if not 0 < len(group) <= LONGEST_NAME:
+    if not 0 < len(group) <= MAX_NAME:
         return ErrorCode.invalid_group_id
     if not positions.of(group) and positions.count >= MOST_GROUPS:
         return ErrorCode.coordinator_not_available
     try:
-        code = await node.coordinator.commit(
+        committed = await node.coordinator.commit(
             group,
             payload.member_id,
             payload.generation_id_or_member_epoch,
@@ -131,14 +144,18 @@ async def _commit(
             owner,
         )
     except BrokerError as error:
-        told = code_of(error)
-        retry = told is ErrorCode.kafka_storage_error  # clients know it of records only
-        return ErrorCode.coordinator_not_available if retry else told
-    return ErrorCode.none if code is Code.NONE else ErrorCode(code.value)
+        code = code_of(error)
+        is_storage = code is ErrorCode.kafka_storage_error  # clients expect it for records only
+        return ErrorCode.coordinator_not_available if is_storage else code
+    return ErrorCode.none if committed is Code.NONE else ErrorCode(committed.value)
 
 
-def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -> tuple[Any, ...]:
-    """A partition without a position has -1, as Kafka says it; one that does not exist too."""
+def _fetched(
+    node: Node, request: KafkaRequest, asked: Any, names: tuple[str, str]
+) -> tuple[Any, ...]:
+    """Return the topics of an OffsetFetch response. A partition without an offset, or an unknown
+    one, has -1, as in Kafka.
+    """
     topic_shape, partition_shape = (getattr(request.shapes, name) for name in names)
     known = node.engine.groups.positions.of(asked.group_id)
     return tuple(
@@ -156,12 +173,14 @@ def _fetched(node: Node, request: Request, asked: Any, names: tuple[str, str]) -
                 for committed in [known.get(Partition(topic, number), NONE)]
             ),
         )
-        for topic, numbers in _asked(asked, known)
+        for topic, numbers in _requested_partitions(asked, known)
     )
 
 
-def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Collection[int]]]:
-    """Topics with their partitions, each once."""
+def _requested_partitions(
+    asked: Any, known: Iterable[Partition]
+) -> Iterable[tuple[str, Collection[int]]]:
+    """Return each requested topic with its partitions, without repeats."""
     if asked.topics is None:
         places = sorted((place.topic, place.number) for place in known)
     else:
@@ -172,8 +191,10 @@ def _asked(asked: Any, known: Iterable[Partition]) -> Iterable[tuple[str, Collec
     return every.items()
 
 
-def _topics_read(node: Node, name: str) -> Collection[str] | None:
-    """By the members of the group, or by the subscription that it is; None where nobody can tell."""
+def _topics_in_use(node: Node, name: str) -> Collection[str] | None:
+    """Return the topics that the members of the group or its subscription read. Return None if they
+    are unknown.
+    """
     read = set(node.engine.groups.positions.declared_of(name))
     group = node.coordinator.group(name)
     if group is None:
@@ -189,15 +210,21 @@ def _topics_read(node: Node, name: str) -> Collection[str] | None:
     return read
 
 
-def _deleted(request: Request, code: ErrorCode, codes: Mapping[Partition, ErrorCode]) -> Any:
-    topics = _answered(request, "OffsetDeleteResponse", codes) if codes else ()
+def _delete_response(
+    request: KafkaRequest, code: ErrorCode, codes: Mapping[Partition, ErrorCode]
+) -> Any:
+    topics = _topic_results(request, "OffsetDeleteResponse", codes) if codes else ()
     return request.shapes.OffsetDeleteResponse(
         error_code=code, throttle_time=UNTHROTTLED, topics=topics
     )
 
 
-def _answered(request: Request, kind: str, codes: Mapping[Partition, ErrorCode]) -> tuple[Any, ...]:
-    """The topics of an answer of this ``kind``: those of the request, with a code for each partition."""
+def _topic_results(
+    request: KafkaRequest, kind: str, codes: Mapping[Partition, ErrorCode]
+) -> tuple[Any, ...]:
+    """Return the topics of a response of this ``kind``, with an error code for each requested
+    partition.
+    """
     topic_shape = getattr(request.shapes, f"{kind}Topic")
     partition_shape = getattr(request.shapes, f"{kind}Partition")
     return tuple(

@@ -1,5 +1,6 @@
-"""DescribeConfigs: the settings of Kafka that are true here, of topics and of the node. All are read only:
-they are Skybridge's own configuration, seen from the other side.
+"""The DescribeConfigs API: those of Kafka's settings that apply to topics and to the node.
+
+All are read-only, because they come from the configuration of Skybridge.
 """
 
 from __future__ import annotations
@@ -9,22 +10,22 @@ from typing import Any
 
 import msgspec
 
-from app.kafka_listener.commits import LONGEST_METADATA
-from app.kafka_listener.node import NODE_ID, Node, Session
+from app.kafka_listener.commits import MAX_COMMIT_METADATA
+from app.kafka_listener.node import NODE_ID, KafkaSession, Node
 from app.kafka_listener.rights import to_administer, to_see
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.settings import Retention
 
-FROM_FILE = 4  # where a value comes from: the static configuration of the node
-BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7  # kinds of values
+FROM_FILE = 4  # Kafka's number for a value of the static broker configuration
+BOOLEAN, STRING, INT, LONG, LIST = 1, 2, 3, 5, 7  # Kafka's numbers for kinds of values
 FOR_EVER = "-1"
 MILLISECONDS = 1_000
 
 TopicConfigs = Mapping[str, str]
 
 
-class Config(msgspec.Struct, frozen=True):
-    """``kind``: of the value, by Kafka's numbers."""
+class ConfigEntry(msgspec.Struct, frozen=True):
+    """A setting as Kafka describes it. ``kind`` is Kafka's number for the kind of its value."""
 
     value: str
     kind: int
@@ -32,12 +33,12 @@ class Config(msgspec.Struct, frozen=True):
 
 
 def topic_configs(node: Node, topic: str) -> TopicConfigs:
-    """By name, as they hold for a topic of this name, also one that is not there yet."""
+    """Return the settings, by name, for a topic of this name, which need not exist."""
     return {name: config.value for name, config in _of_topic(node, topic).items()}
 
 
-async def describe_configs(node: Node, session: Session, request: Request) -> Any:
-    """Of each resource once, as ``metadata`` has it."""
+async def describe_configs(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the settings of each requested resource. A repeated resource is answered once."""
     named = {(each.resource_type, each.resource_name): each for each in request.payload.resources}
     return request.shapes.DescribeConfigsResponse(
         throttle_time=UNTHROTTLED,
@@ -45,7 +46,7 @@ async def describe_configs(node: Node, session: Session, request: Request) -> An
     )
 
 
-def _described(node: Node, session: Session, request: Request, resource: Any) -> Any:
+def _described(node: Node, session: KafkaSession, request: KafkaRequest, resource: Any) -> Any:
     shapes = request.shapes
     code, message, configs = _find(node, session, resource.resource_type, resource.resource_name)
     asked = resource.configuration_keys
@@ -73,14 +74,22 @@ def _described(node: Node, session: Session, request: Request, resource: Any) ->
 
 
 def _find(
-    node: Node, session: Session, kind: int, name: str
-) -> tuple[ErrorCode, str | None, Mapping[str, Config]]:
-    """Kinds of resources by Kafka's numbers: 2 a topic, 4 a node (nameless: what holds for all)."""
+    node: Node, session: KafkaSession, kind: int, name: str
+) -> tuple[ErrorCode, str | None, Mapping[str, ConfigEntry]]:
+    """Return the settings of a resource, or an error code and a message.
+
+    ``kind`` is Kafka's number: 2 is a topic, 4 a node. A node without a name means the default of
+    all nodes.
+    """
     match kind:
         case 2 if to_see(session, name) is not ErrorCode.none:
             return ErrorCode.topic_authorization_failed, f"topic {name} is not allowed"[:300], {}
         case 4 if to_administer(session) is not ErrorCode.none:
-            return ErrorCode.cluster_authorization_failed, "no right of a producer", {}
+            return (
+                ErrorCode.cluster_authorization_failed,
+                "a producer has no right to read node settings",
+                {},
+            )
         case 2 if name in node.engine.topics():
             return ErrorCode.none, None, _of_topic(node, name)
         case 2:
@@ -88,43 +97,61 @@ def _find(
         case 4 if name in ("", str(NODE_ID)):
             return ErrorCode.none, None, _of_node(node)
         case _:
-            return ErrorCode.invalid_request, f"there are topics, and node {NODE_ID}", {}
+            return ErrorCode.invalid_request, f"resources are topics and node {NODE_ID}", {}
 
 
-def _of_topic(node: Node, topic: str) -> dict[str, Config]:
+def _of_topic(node: Node, topic: str) -> dict[str, ConfigEntry]:
     settings = node.engine.settings
     retention = settings.retention_of(topic)
     return {
-        "cleanup.policy": Config("delete", LIST, "There is no compaction."),
-        "retention.ms": Config(_age(retention), LONG, "Whole segments go, the oldest first."),
-        "retention.bytes": Config(_size(retention), LONG, "Of one partition."),
-        "segment.bytes": Config(str(settings.segment_bytes), INT, "Smaller where little is kept."),
-        "max.message.bytes": Config(str(node.settings.max_batch), INT, "Of one batch."),
-        "message.timestamp.type": Config("LogAppendTime", STRING, "Times are those of the log."),
-        "min.insync.replicas": Config("1", INT, "There is one node."),
+        "cleanup.policy": ConfigEntry("delete", LIST, "Compaction is not supported."),
+        "retention.ms": ConfigEntry(
+            _age(retention), LONG, "Whole segments are deleted, the oldest first."
+        ),
+        "retention.bytes": ConfigEntry(_size(retention), LONG, "The size of one partition."),
+        "segment.bytes": ConfigEntry(
+            str(settings.segment_bytes), INT, "Smaller if retention is small."
+        ),
+        "max.message.bytes": ConfigEntry(
+            str(node.settings.max_batch), INT, "The size of one batch."
+        ),
+        "message.timestamp.type": ConfigEntry("LogAppendTime", STRING, "The log sets the times."),
+        "min.insync.replicas": ConfigEntry("1", INT, "There is one node."),
     }
 
 
-def _of_node(node: Node) -> dict[str, Config]:
+def _of_node(node: Node) -> dict[str, ConfigEntry]:
     settings, log = node.settings, node.engine.settings
     shortest, longest = settings.session_timeouts
     create = str(settings.create_topics).lower()
     minutes = round(log.group_age / 60)
     return {
-        "auto.create.topics.enable": Config(create, BOOLEAN, "By being asked for."),
-        "num.partitions": Config(str(log.partitions), INT, "Of topics that do not say."),
-        "default.replication.factor": Config("1", INT, "There is one node."),
-        "log.retention.ms": Config(_age(log.retention), LONG, "Unless a topic has its own."),
-        "log.retention.bytes": Config(_size(log.retention), LONG, "Unless a topic has its own."),
-        "log.message.timestamp.type": Config(
-            "LogAppendTime", STRING, "Times are those of the log."
+        "auto.create.topics.enable": ConfigEntry(
+            create, BOOLEAN, "A request for a topic creates it."
         ),
-        "message.max.bytes": Config(str(settings.max_batch), INT, "Of one batch."),
-        "group.min.session.timeout.ms": Config(_ms(shortest), INT, "Of members of groups."),
-        "group.max.session.timeout.ms": Config(_ms(longest), INT, "Of members of groups."),
-        "group.initial.rebalance.delay.ms": Config("0", INT, "Groups do not wait for more."),
-        "offset.metadata.max.bytes": Config(str(LONGEST_METADATA), INT, "Kept with a position."),
-        "offsets.retention.minutes": Config(str(minutes), INT, "Of groups without members."),
+        "num.partitions": ConfigEntry(str(log.partitions), INT, "The default of new topics."),
+        "default.replication.factor": ConfigEntry("1", INT, "There is one node."),
+        "log.retention.ms": ConfigEntry(_age(log.retention), LONG, "Unless a topic has its own."),
+        "log.retention.bytes": ConfigEntry(
+            _size(log.retention), LONG, "Unless a topic has its own."
+        ),
+        "log.message.timestamp.type": ConfigEntry(
+            "LogAppendTime", STRING, "The log sets the times."
+        ),
+        "message.max.bytes": ConfigEntry(str(settings.max_batch), INT, "The size of one batch."),
+        "group.min.session.timeout.ms": ConfigEntry(
+            _ms(shortest), INT, "The shortest for group members."
+        ),
+        "group.max.session.timeout.ms": ConfigEntry(
+            _ms(longest), INT, "The longest for group members."
+        ),
+        "group.initial.rebalance.delay.ms": ConfigEntry(
+            "0", INT, "Groups do not wait for more members."
+        ),
+        "offset.metadata.max.bytes": ConfigEntry(
+            str(MAX_COMMIT_METADATA), INT, "Stored with an offset."
+        ),
+        "offsets.retention.minutes": ConfigEntry(str(minutes), INT, "For groups without members."),
     }
 
 

@@ -1,4 +1,4 @@
-"""What an error of ours is in Kafka's protocol: one table."""
+"""Map errors of Skybridge to the error codes of Kafka's protocol."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _REFUSED = {
 }
 
 
-class Refused(Exception):
-    """A part of a request is answered with an error. ``faults``: index of a record, to why."""
+class RequestRefused(Exception):
+    """The error for a part of a request that is answered with an error code. ``faults`` has pairs
+    of a record index and a reason.
+    """
 
     def __init__(
         self, code: ErrorCode, message: str, faults: tuple[tuple[int, str], ...] = ()
@@ -26,15 +28,17 @@ class Refused(Exception):
 
 
 def demand(code: ErrorCode, message: str) -> None:
-    """Raises Refused for any code but that of success."""
+    """Raise RequestRefused for any code except success."""
     if code is not ErrorCode.none:
-        raise Refused(code, message)
+        raise RequestRefused(code, message)
 
 
 def code_of(error: Exception) -> ErrorCode:
-    """A client tries again what is retryable there: a full disk is a storage error (rule 8)."""
+    """Return Kafka's error code for an error. Clients retry retryable codes; a full disk is a
+    storage error.
+    """
     match error:
-        case Refused():
+        case RequestRefused():
             return error.code
         case BrokerRefused():
             return _REFUSED.get(error.kind, ErrorCode.invalid_record)

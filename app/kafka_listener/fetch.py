@@ -1,4 +1,4 @@
-"""Fetch: records out of the log, as batches; with a wait until there are enough of them."""
+"""The Fetch API: read records from the log as batches, and wait until there are enough."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from functools import partial
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.batches import Written, write_batches
-from app.kafka_listener.errors import Refused, code_of
-from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.batch_writing import EncodedBatches, write_batches
+from app.kafka_listener.errors import RequestRefused, code_of
+from app.kafka_listener.node import LEADER_EPOCH, KafkaSession, Node
 from app.kafka_listener.rights import to_read
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request, write_answer
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest, write_answer
 from app.log.stored_batches import Run
 from app.model.message import Partition
 
-STEP = 1 << 20  # bytes that are read and written at once, so that readers take turns
-AT_ONCE = 128 << 10  # bytes of an answer that the loop writes itself; megabytes take milliseconds
-CRUMB = 8  # an answer, or a part of it, that lacks less than such a part of its bound is full
+STEP = 1 << 20  # bytes of one read, so that readers take turns
+MAX_INLINE_ANSWER = (
+    128 << 10
+)  # bytes of a response that is encoded on the loop; larger ones take milliseconds
+FULL_WITHIN = 8  # a response counts as full if less than this fraction (1/8) of its bound is free
 
 
-class Wanted:
-    """One partition of a Fetch, and what has been read of it so far."""
+class FetchedPartition:
+    """One partition of a Fetch request, and what has been read from it so far."""
 
     __slots__ = ("data", "error", "next", "place", "room", "size")
 
     def __init__(self, place: Partition, offset: int, room: int) -> None:
         self.place = place
         self.next = offset
-        self.room = max(1, room)  # bytes that the client still takes of it
+        self.room = max(1, room)  # bytes that the client still accepts
         self.data: list[bytes] = []
         self.size = 0
         self.error: ErrorCode | None = None
@@ -39,39 +41,48 @@ class Wanted:
     def full(self) -> bool:
         return _is_full(self.size, self.size + self.room)
 
-    def add(self, written: Written) -> None:
+    def add(self, written: EncodedBatches) -> None:
         self.data.append(written.data)
         self.size += len(written.data)
         self.room -= len(written.data)
         self.next = written.after
 
 
-async def fetch(node: Node, session: Session, request: Request) -> Any:
-    """Waits until there are ``min_bytes``, at most ``max_wait``. A partition that is named several times is read once,
-    or each record that comes would wake thousands. Sessions (KIP-227) are not kept: the answer says session 0, and
-    clients then name all partitions each time."""
+async def fetch(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return records of the requested partitions, once there are ``min_bytes`` or ``max_wait`` has
+    passed.
+
+    A repeated partition is read once, so that a new record does not wake thousands of waiters.
+    Fetch sessions (KIP-227) are not supported. The response has session 0, and clients then name
+    all partitions each time.
+    """
     payload = request.payload
     if getattr(payload, "session_id", 0):
         return _answer(node, request, (), ErrorCode.fetch_session_id_not_found)
     named = {
         (topic.topic, each.partition): each for topic in payload.topics for each in topic.partitions
     }
-    wanted = [_wanted(node, session, topic, each) for (topic, _), each in named.items()]
-    await _gather(node, session, payload, wanted)
-    if sum(each.size for each in wanted) <= AT_ONCE:
+    wanted = [_begin_partition(node, session, topic, each) for (topic, _), each in named.items()]
+    await _read_until_enough(node, session, payload, wanted)
+    if sum(each.size for each in wanted) <= MAX_INLINE_ANSWER:
         return _answer(node, request, wanted)
     return await asyncio.to_thread(lambda: write_answer(request, _answer(node, request, wanted)))
 
 
-async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[Wanted]) -> None:
+async def _read_until_enough(
+    node: Node, session: KafkaSession, payload: Any, wanted: Sequence[FetchedPartition]
+) -> None:
     loop = asyncio.get_running_loop()
     settings = node.settings
     most = min(payload.max_bytes, settings.max_answer)
     until = loop.time() + min(payload.max_wait.total_seconds(), settings.max_wait)
     start = session.turn % max(1, len(wanted))
-    turns = [*wanted[start:], *wanted[:start]]  # a partition without room comes first the next time
+    turns = [
+        *wanted[start:],
+        *wanted[:start],
+    ]  # the order rotates, so that each partition gets room
     session.turn += 1
-    with _stirred(node, session, wanted) as stirred:
+    with _watching(node, session, wanted) as stirred:
         while True:
             stirred.clear()
             await _read(node, session, turns, most)
@@ -84,8 +95,12 @@ async def _gather(node: Node, session: Session, payload: Any, wanted: Sequence[W
                     await stirred.wait()
 
 
-async def _read(node: Node, session: Session, turns: Sequence[Wanted], most: int) -> None:
-    """What there is, as far as there is room; of the first that has any, one batch whatever its size."""
+async def _read(
+    node: Node, session: KafkaSession, turns: Sequence[FetchedPartition], most: int
+) -> None:
+    """Read all partitions as far as there is room. The first one with records yields at least one
+    batch, whatever its size.
+    """
     size = sum(each.size for each in turns)
     for each in turns:
         while each.error is None and not each.full:
@@ -93,35 +108,41 @@ async def _read(node: Node, session: Session, turns: Sequence[Wanted], most: int
             if _is_full(size, bound):
                 break
             before = each.size
-            await _held_step(node, session, each, bound - size, first=not size)
+            await _read_held_step(node, session, each, bound - size, first=not size)
             if each.size == before:
                 break
             size += each.size - before
 
 
-async def _held_step(node: Node, session: Session, each: Wanted, room: int, *, first: bool) -> None:
-    """The room is held before it is read into: others read at the same time."""
+async def _read_held_step(
+    node: Node, session: KafkaSession, each: FetchedPartition, room: int, *, first: bool
+) -> None:
+    """Count the room as used, then read into it, because other requests read at the same time."""
     room = max(1, min(room, each.room, STEP))
     before = each.size
     session.hold(room)
     try:
-        await _step(node, each, room, first=first)
+        await _read_step(node, each, room, first=first)
     finally:
         session.hold(each.size - before - room)
 
 
-def _is_enough(wanted: Sequence[Wanted], least: int, most: int) -> bool:
-    """Or all that there will be."""
+def _is_enough(wanted: Sequence[FetchedPartition], least: int, most: int) -> bool:
+    """Return True if ``least`` bytes are read, the response is full, or a partition is full or
+    failed.
+    """
     size = sum(each.size for each in wanted)
     return size >= least or _is_full(size, most) or any(each.error or each.full for each in wanted)
 
 
 def _is_full(size: int, bound: int) -> bool:
-    """More of it would have a row decoded for a few records."""
-    return bool(size) and bound - size < bound / CRUMB
+    """Return True if little room is left. Reading more would decode a whole row for a few
+    records.
+    """
+    return bool(size) and bound - size < bound / FULL_WITHIN
 
 
-async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
+async def _read_step(node: Node, each: FetchedPartition, room: int, *, first: bool) -> None:
     try:
         log = node.engine.partition(each.place)
         log.check(each.next)
@@ -129,9 +150,7 @@ async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
             return
         write = partial(_write, each.next, room)
         written = await node.engine.scan(each.place, each.next, write, room)
-    except (
-        PositionOutOfRange
-    ):  # also of a topic that was deleted: librdkafka tells its user nothing of an unknown one
+    except PositionOutOfRange:  # also for a deleted topic; librdkafka hides an unknown topic
         each.error = each.error or ErrorCode.offset_out_of_range
         return
     except BrokerError as error:
@@ -142,14 +161,16 @@ async def _step(node: Node, each: Wanted, room: int, *, first: bool) -> None:
         node.counters.add("kafka_records", "fetched", by=written.records)
 
 
-def _write(offset: int, room: int, runs: Iterator[Run]) -> Written:
-    """In the reading thread."""
+def _write(offset: int, room: int, runs: Iterator[Run]) -> EncodedBatches:
+    """Encode records in the reading thread."""
     return write_batches(runs, offset, room)
 
 
 @contextmanager
-def _stirred(node: Node, session: Session, wanted: Sequence[Wanted]) -> Iterator[asyncio.Event]:
-    """Set when one of the partitions has grown, or nobody may wait any longer."""
+def _watching(
+    node: Node, session: KafkaSession, wanted: Sequence[FetchedPartition]
+) -> Iterator[asyncio.Event]:
+    """Yield an event that is set when one of the partitions grows or waiting must end."""
     event = asyncio.Event()
     watched = [each.place for each in wanted if each.error is None]
     for place in watched:
@@ -160,12 +181,14 @@ def _stirred(node: Node, session: Session, wanted: Sequence[Wanted]) -> Iterator
     finally:
         session.waiting.discard(event)
         for place in watched:
-            with suppress(PositionOutOfRange):  # deleted meanwhile
+            with suppress(PositionOutOfRange):  # the topic was deleted meanwhile
                 node.engine.unwatch(place, event.set)
 
 
-def _wanted(node: Node, session: Session, topic: str, asked: Any) -> Wanted:
-    each = Wanted(Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes)
+def _begin_partition(node: Node, session: KafkaSession, topic: str, asked: Any) -> FetchedPartition:
+    each = FetchedPartition(
+        Partition(topic, asked.partition), asked.fetch_offset, asked.partition_max_bytes
+    )
     if to_read(session, topic) is not ErrorCode.none:
         each.error = ErrorCode.topic_authorization_failed
         return each
@@ -174,7 +197,7 @@ def _wanted(node: Node, session: Session, topic: str, asked: Any) -> Wanted:
         check_epoch(getattr(asked, "current_leader_epoch", -1))
     except PositionOutOfRange:
         each.error = ErrorCode.unknown_topic_or_partition
-    except Refused as refusal:
+    except RequestRefused as refusal:
         each.error = refusal.code
     else:
         if not log.earliest <= each.next <= log.next_offset:
@@ -183,13 +206,16 @@ def _wanted(node: Node, session: Session, topic: str, asked: Any) -> Wanted:
 
 
 def check_epoch(epoch: int) -> None:
-    """Raises Refused for a leader that there never was (KIP-320)."""
+    """Raise RequestRefused for a leader epoch that never existed (KIP-320)."""
     if epoch > LEADER_EPOCH:
-        raise Refused(ErrorCode.unknown_leader_epoch, f"no leader has had epoch {epoch}")
+        raise RequestRefused(ErrorCode.unknown_leader_epoch, f"no leader has had epoch {epoch}")
 
 
 def _answer(
-    node: Node, request: Request, wanted: Sequence[Wanted], code: ErrorCode = ErrorCode.none
+    node: Node,
+    request: KafkaRequest,
+    wanted: Sequence[FetchedPartition],
+    code: ErrorCode = ErrorCode.none,
 ) -> Any:
     shapes, by_topic = request.shapes, dict[str, list[Any]]()
     for each in wanted:
@@ -205,7 +231,7 @@ def _answer(
     )
 
 
-def _partition(node: Node, shapes: Any, each: Wanted) -> Any:
+def _partition(node: Node, shapes: Any, each: FetchedPartition) -> Any:
     earliest = latest = -1
     if each.error is not ErrorCode.topic_authorization_failed:
         with suppress(PositionOutOfRange):

@@ -1,4 +1,6 @@
-"""``validate: cloudevents``: what may enter a topic is what the worker could read from it."""
+"""The setting ``validate: cloudevents``: a topic accepts only records that the worker can read as
+events.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
 
-CLIPPED = 300  # characters of a reason
-NAMED = 50  # records named in one answer
+MAX_REASON = 300  # characters of a reason in a response
+MAX_FAULTS = 50  # records named in one response
 
 
 class CloudEventsGate:
-    """Of the topics named; everything may enter the others."""
+    """Checks that records of the given topics are CloudEvents. Other topics accept all records."""
 
     def __init__(self, topics: Collection[str] = ()) -> None:
         self._topics = frozenset(topics)
@@ -22,7 +24,9 @@ class CloudEventsGate:
         return topic in self._topics
 
     def refusals(self, topic: str, records: Sequence[Record]) -> Mapping[int, str]:
-        """Read as the worker reads them: with the Kafka binding, liberally."""
+        """Return the reason for each record that is no CloudEvent, by index. Records are decoded by
+        the Kafka binding, as in the worker.
+        """
         found: dict[int, str] = {}
         if topic not in self._topics:
             return found
@@ -30,7 +34,7 @@ class CloudEventsGate:
             try:
                 decode(record)
             except SenderError as error:
-                found[index] = str(error)[:CLIPPED]
-                if len(found) >= NAMED:
+                found[index] = str(error)[:MAX_REASON]
+                if len(found) >= MAX_FAULTS:
                     break
         return found

@@ -1,21 +1,23 @@
-"""What groups there are, and what is in them; groups that are done with go."""
+"""The APIs to list, describe and delete groups."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from app.errors import BrokerError
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.rights import to_ask_group, to_use_group
-from app.kafka_listener.wire import UNASKED_RIGHTS, UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import RIGHTS_NOT_REQUESTED, UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.groups.protocol import State
 from app.log.groups.state_machine import Group
 
-KIND = "classic"  # the only protocol of groups that is spoken here
+KIND = "classic"  # the only supported group protocol
 
 
-async def list_groups(node: Node, session: Session, request: Request) -> Any:
-    """Of the states and kinds that are asked for; of all where none is."""
+async def list_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the groups that the user may see. Filters by state and type apply if the request has
+    them.
+    """
     shapes, payload = request.shapes, request.payload
     states = {each.lower() for each in getattr(payload, "states_filter", ())}
     kinds = {each.lower() for each in getattr(payload, "types_filter", ())}
@@ -38,9 +40,10 @@ async def list_groups(node: Node, session: Session, request: Request) -> Any:
     )
 
 
-async def describe_groups(node: Node, session: Session, request: Request) -> Any:
-    """Each once, as ``metadata`` has it. One that is not known is said to be dead, as Kafka does in these
-    versions."""
+async def describe_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the state and members of each requested group once. An unknown group is reported as
+    dead, as Kafka does in these versions.
+    """
     shapes = request.shapes
     known = set(node.coordinator.groups())
     described = [
@@ -52,8 +55,10 @@ async def describe_groups(node: Node, session: Session, request: Request) -> Any
     return shapes.DescribeGroupsResponse(throttle_time=UNTHROTTLED, groups=tuple(described))
 
 
-async def delete_groups(node: Node, session: Session, request: Request) -> Any:
-    """Without members, and no subscription of Skybridge: its place is not a client's to forget."""
+async def delete_groups(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Delete groups without members. A group of a subscription of Skybridge is never deleted by a
+    client.
+    """
     shapes = request.shapes
     return shapes.DeleteGroupsResponse(
         throttle_time=UNTHROTTLED,
@@ -68,7 +73,7 @@ async def delete_groups(node: Node, session: Session, request: Request) -> Any:
     )
 
 
-async def _delete(node: Node, session: Session, name: str) -> ErrorCode:
+async def _delete(node: Node, session: KafkaSession, name: str) -> ErrorCode:
     if (code := to_use_group(node, session, name)) is not ErrorCode.none:
         return code
     if node.coordinator.group(name) or node.engine.groups.positions.declared_of(name):
@@ -94,7 +99,7 @@ def _hidden(shapes: Any, name: str, code: ErrorCode) -> Any:
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=UNASKED_RIGHTS,
+        authorized_operations=RIGHTS_NOT_REQUESTED,
     )
 
 
@@ -117,5 +122,5 @@ def _described(shapes: Any, name: str, group: Group | None, *, known: bool) -> A
             )
             for member, each in (group.members.items() if group else ())
         ),
-        authorized_operations=UNASKED_RIGHTS,
+        authorized_operations=RIGHTS_NOT_REQUESTED,
     )

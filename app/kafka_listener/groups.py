@@ -1,8 +1,9 @@
-"""Members of groups: they find us, join, are assigned their parts, stay and leave. It is the state machine
-that Skybridge's own workers use, so that both may be in one group.
+"""The APIs of group members: find the coordinator, join, get an assignment, send heartbeats and
+leave.
 
-Clients and workers assign by the strategies of their clients; the workers know ``range`` alone. Who comes
-into a group with none that all its members know is refused: INCONSISTENT_GROUP_PROTOCOL.
+Skybridge's own workers use the same state machine, so clients and workers may be in one group.
+Clients assign partitions by the strategies of their own libraries; the workers know ``range`` only.
+A member that shares no strategy with all other members is refused with INCONSISTENT_GROUP_PROTOCOL.
 """
 
 from __future__ import annotations
@@ -12,22 +13,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from app.kafka_listener.node import NODE_ID, Node, Session
+from app.kafka_listener.node import NODE_ID, KafkaSession, Node
 from app.kafka_listener.produce import NO_TRANSACTIONS
 from app.kafka_listener.rights import to_use_group
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.groups.protocol import Code, Join, Joined
 
-GROUPS = 0  # the kind of coordinator, beside that of transactions
-LONGEST_NAME = 255
-METADATA = 1 << 20  # bytes that one member may tell the leader
-INVITED_SINCE = (
-    4  # the version in which a member comes back with the id that it was given (KIP-394)
-)
+GROUPS = 0  # Kafka's number for the coordinator of groups
+MAX_NAME = 255
+MAX_METADATA = 1 << 20  # bytes that one member may send to the leader of the group
+MEMBER_ID_SINCE = 4  # from this version on, a member first gets an id, then joins (KIP-394)
 
 
-async def find_coordinator(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """The one node, of every group."""
+async def find_coordinator(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+    """Return the coordinator of every group: the only node."""
     shapes, payload = request.shapes, request.payload
     host, port = node.address
     code, message = (ErrorCode.none, None)
@@ -50,18 +49,21 @@ async def find_coordinator(node: Node, session: Session, request: Request) -> An
     )
 
 
-async def join_group(node: Node, session: Session, request: Request) -> Any:
-    """A client without an id is given one, and comes again with it; so no answer that is lost leaves a
-    member behind."""
+async def join_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Let a member join its group.
+
+    A client without an id gets one and joins with it in a second request. So a lost response leaves
+    no unknown member in the group.
+    """
     payload = request.payload
     instance = getattr(payload, "group_instance_id", None)
-    member = payload.member_id or f"{instance or request.client[:LONGEST_NAME]}-{uuid4().hex}"
+    member = payload.member_id or f"{instance or request.client[:MAX_NAME]}-{uuid4().hex}"
     code = to_use_group(node, session, payload.group_id)
     if code is ErrorCode.none:
         code = _join_refusal(node, payload)
     if code is not ErrorCode.none:
         return _joined(request, payload.member_id, code, Joined())
-    if not payload.member_id and instance is None and request.version >= INVITED_SINCE:
+    if not payload.member_id and instance is None and request.version >= MEMBER_ID_SINCE:
         node.coordinator.invite(payload.group_id, member)
         return _joined(request, member, ErrorCode.member_id_required, Joined())
     join = _join(request, session, member, instance)
@@ -70,7 +72,10 @@ async def join_group(node: Node, session: Session, request: Request) -> Any:
     return _joined(request, member, ErrorCode(joined.code.value), joined)
 
 
-async def sync_group(node: Node, session: Session, request: Request) -> Any:
+async def sync_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the assignment of a member. The leader's request contains the assignments of all
+    members.
+    """
     payload = request.payload
     group = node.coordinator.group(payload.group_id)
     kind, protocol = (group.kind, group.protocol) if group else ("", "")
@@ -95,7 +100,8 @@ async def sync_group(node: Node, session: Session, request: Request) -> Any:
     )
 
 
-async def heartbeat(node: Node, session: Session, request: Request) -> Any:
+async def heartbeat(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Keep a member in its group, or return the reason why it must join again."""
     payload = request.payload
     code = to_use_group(node, session, payload.group_id)
     if code is ErrorCode.none:
@@ -109,8 +115,10 @@ async def heartbeat(node: Node, session: Session, request: Request) -> Any:
     return request.shapes.HeartbeatResponse(throttle_time=UNTHROTTLED, error_code=code)
 
 
-async def leave_group(node: Node, session: Session, request: Request) -> Any:
-    """One, or several at once, by id or by the name of an instance: the tools take out who hangs."""
+async def leave_group(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Remove one member, or several at once, by member id or instance id. Admin tools remove stuck
+    members with it.
+    """
     shapes, payload = request.shapes, request.payload
     leaving = getattr(payload, "members", (payload,))
     refusal = to_use_group(node, session, payload.group_id)
@@ -121,28 +129,30 @@ async def leave_group(node: Node, session: Session, request: Request) -> Any:
     return shapes.LeaveGroupResponse(
         throttle_time=UNTHROTTLED,
         error_code=one,
-        members=tuple(_left(shapes, leaving, codes)) if hasattr(payload, "members") else (),
+        members=tuple(_leave_results(shapes, leaving, codes))
+        if hasattr(payload, "members")
+        else (),
     )
 
 
 def _join_refusal(node: Node, payload: Any) -> ErrorCode:
     shortest, longest = node.settings.session_timeouts
     size = sum(len(each.name) + len(each.metadata) for each in payload.protocols)
-    if not 0 < len(payload.group_id) <= LONGEST_NAME:
+    if not 0 < len(payload.group_id) <= MAX_NAME:
         return ErrorCode.invalid_group_id
     if not shortest <= payload.session_timeout.total_seconds() <= longest:
         return ErrorCode.invalid_session_timeout
     if not payload.protocol_type or not payload.protocols:
         return ErrorCode.inconsistent_group_protocol
     instance = getattr(payload, "group_instance_id", None)
-    if size > METADATA or len(payload.member_id) > 2 * LONGEST_NAME:
+    if size > MAX_METADATA or len(payload.member_id) > 2 * MAX_NAME:
         return ErrorCode.invalid_request
-    if instance is not None and not 0 < len(instance) <= LONGEST_NAME:
+    if instance is not None and not 0 < len(instance) <= MAX_NAME:
         return ErrorCode.invalid_request
     return ErrorCode.none
 
 
-def _join(request: Request, session: Session, member: str, instance: str | None) -> Join:
+def _join(request: KafkaRequest, session: KafkaSession, member: str, instance: str | None) -> Join:
     payload = request.payload
     session_timeout = payload.session_timeout.total_seconds()
     rebalance = getattr(payload, "rebalance_timeout", timedelta(0)).total_seconds()
@@ -161,7 +171,7 @@ def _join(request: Request, session: Session, member: str, instance: str | None)
     )
 
 
-def _joined(request: Request, member: str, code: ErrorCode, joined: Joined) -> Any:
+def _joined(request: KafkaRequest, member: str, code: ErrorCode, joined: Joined) -> Any:
     shapes = request.shapes
     return shapes.JoinGroupResponse(
         throttle_time=UNTHROTTLED,
@@ -182,9 +192,12 @@ def _joined(request: Request, member: str, code: ErrorCode, joined: Joined) -> A
 
 
 def _agrees(payload: Any, kind: str, protocol: str) -> bool:
-    """Later versions say what they believe the group to be."""
-    said = (getattr(payload, "protocol_type", None), getattr(payload, "protocol_name", None))
-    return said[0] in (None, kind) and said[1] in (None, protocol)
+    """Return True if the group type and protocol that the client believes in are right. Older
+    versions do not send them.
+    """
+    believed_kind = getattr(payload, "protocol_type", None)
+    believed_protocol = getattr(payload, "protocol_name", None)
+    return believed_kind in (None, kind) and believed_protocol in (None, protocol)
 
 
 def _leave(node: Node, group_id: str, leaving: Any) -> ErrorCode:
@@ -201,7 +214,9 @@ def _leave(node: Node, group_id: str, leaving: Any) -> ErrorCode:
     return ErrorCode.none if code is Code.NONE else ErrorCode(code.value)
 
 
-def _left(shapes: Any, leaving: Iterable[Any], codes: Iterable[ErrorCode]) -> Iterable[Any]:
+def _leave_results(
+    shapes: Any, leaving: Iterable[Any], codes: Iterable[ErrorCode]
+) -> Iterable[Any]:
     for each, code in zip(leaving, codes, strict=True):
         yield shapes.MemberResponse(
             member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=code

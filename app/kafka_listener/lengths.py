@@ -1,7 +1,7 @@
-"""Every length and count in a request, checked before ``kio`` reads it.
+"""Check every length and count in a request before ``kio`` reads it.
 
-``kio`` makes room for as many elements as a frame says it has, before it looks for them: four bytes of a
-stranger would end the process. So a request is walked first, by the same schema, and nothing is made.
+``kio`` allocates memory for as many elements as a request declares. So four bytes could exhaust the
+memory of the process. The check follows the same schema and allocates nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-MOST = 50_000  # elements of all arrays of one request
+MAX_ELEMENTS = 50_000  # elements of all arrays of one request together
 _FIXED = {
     "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
     "uint32": 4, "timedelta_i32": 4, "int64": 8, "float64": 8, "uint64": 8, "timedelta_i64": 8,
@@ -23,34 +23,40 @@ _FIXED = {
 
 
 class WrongLength(ValueError):
-    """A request is not as long as it says somewhere."""
+    """The error for a request with a wrong length or count."""
 
 
 class Skip(msgspec.Struct, frozen=True):
-    """So many bytes."""
+    """A step over ``size`` bytes."""
 
     size: int
 
 
 class Bytes(msgspec.Struct, frozen=True):
-    """Bytes behind their length: of ``width`` bytes, 0 for the compact form."""
+    """A step over bytes with a length before them. The length has ``width`` bytes; 0 means the
+    compact form.
+    """
 
     width: int
 
 
 class Array(msgspec.Struct, frozen=True):
+    """A step over an array of elements, each checked by the steps ``of``."""
+
     of: tuple[Step, ...]
     compact: bool
     nullable: bool
 
 
 class Nullable(msgspec.Struct, frozen=True):
-    """Behind a byte that says whether it is there (KIP-893)."""
+    """A step over a structure after a byte that shows whether it is present (KIP-893)."""
 
     of: tuple[Step, ...]
 
 
 class Tags(msgspec.Struct, frozen=True):
+    """A step over tagged fields, with the steps of the known tags."""
+
     known: Mapping[int, tuple[Step, ...]]
 
 
@@ -59,7 +65,7 @@ Step = Skip | Bytes | Array | Nullable | Tags
 
 @lru_cache(maxsize=1024)
 def steps_of(schema: Any) -> tuple[Step, ...]:
-    """How a request of this class is walked."""
+    """Return the steps that check a request of this class."""
     flexible: bool = schema.__flexible__
     steps: list[Step] = []
     known: dict[int, tuple[Step, ...]] = {}
@@ -71,11 +77,13 @@ def steps_of(schema: Any) -> tuple[Step, ...]:
             known[int(tag)] = tuple(_field(field, flexible, tagged=True))
     if flexible:
         steps.append(Tags(known))
-    return _merged(steps)
+    return _merge_fixed_sizes(steps)
 
 
 def _field(field: Field[Any], flexible: bool, *, tagged: bool) -> list[Step]:
-    """Return how one field is walked, by its type: a primitive, a message, a tuple of either, or one of these or None."""
+    """Return the steps for one field, by its type: a primitive, a message, a tuple of either, or an
+    optional one.
+    """
     kind: Any = field.type
     nullable = get_origin(kind) is UnionType
     if nullable:
@@ -103,8 +111,8 @@ def _primitive(field: Field[Any], flexible: bool) -> Step:
     return Bytes(2 if name == "string" else 4)
 
 
-def _merged(steps: list[Step]) -> tuple[Step, ...]:
-    """Neighbours of fixed size are one step."""
+def _merge_fixed_sizes(steps: list[Step]) -> tuple[Step, ...]:
+    """Merge neighbouring steps of fixed size into one."""
     merged: list[Step] = []
     for step in steps:
         if isinstance(step, Skip) and merged and isinstance(merged[-1], Skip):
@@ -114,15 +122,16 @@ def _merged(steps: list[Step]) -> tuple[Step, ...]:
     return tuple(merged)
 
 
-class Walk:
-    """Over one frame, from ``at`` on. Raises WrongLength."""
+class LengthCheck:
+    """Checks the lengths of one request from offset ``at`` on."""
 
     def __init__(self, frame: bytes, at: int) -> None:
         self._frame = frame
-        self._room = MOST
+        self._elements_left = MAX_ELEMENTS
         self.at = at
 
-    def over(self, steps: tuple[Step, ...]) -> None:
+    def check(self, steps: tuple[Step, ...]) -> None:
+        """Follow the steps. Raise WrongLength if a length or count is wrong."""
         for step in steps:
             match step:
                 case Skip():
@@ -135,12 +144,12 @@ class Walk:
                     self._tags(step.known)
                 case Nullable():
                     if self._number(1) > 0:
-                        self.over(step.of)
+                        self.check(step.of)
 
     def _skip(self, size: int) -> None:
         self.at += size
         if self.at > len(self._frame):
-            raise WrongLength("it ends within a field")
+            raise WrongLength("the request ends within a field")
 
     def _bytes(self, width: int) -> None:
         size = self._number(width) if width else self._varint() - 1
@@ -151,24 +160,24 @@ class Walk:
     def _array(self, array: Array) -> None:
         count = self._varint() - 1 if array.compact else self._number(4)
         least = -1 if array.nullable else 0
-        if not least <= count <= min(self._room, len(self._frame) - self.at):
+        if not least <= count <= min(self._elements_left, len(self._frame) - self.at):
             raise WrongLength(f"{count} elements")
-        self._room -= max(0, count)
+        self._elements_left -= max(0, count)
         if len(array.of) == 1 and isinstance(array.of[0], Skip):
             self._skip(max(0, count) * array.of[0].size)
             return
         for _ in range(count):
-            self.over(array.of)
+            self.check(array.of)
 
     def _tags(self, known: Mapping[int, tuple[Step, ...]]) -> None:
         for _ in range(self._varint()):
             tag, size = self._varint(), self._varint()
             end = self.at + size
             if tag not in known:
-                raise WrongLength(f"a tag {tag} that is not known")
-            self.over(known[tag])
+                raise WrongLength(f"tag {tag} is not known")
+            self.check(known[tag])
             if self.at != end:
-                raise WrongLength(f"tag {tag} is not as long as it says")
+                raise WrongLength(f"the length of tag {tag} is wrong")
 
     def _number(self, width: int) -> int:
         at = self.at
@@ -182,7 +191,7 @@ class Walk:
             byte = frame[at]
             at += 1
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+            if byte < 0x80:  # noqa: PLR2004 - the top bit means that more follow
                 self.at = at
                 return value
             shift += 7

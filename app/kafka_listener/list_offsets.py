@@ -1,4 +1,6 @@
-"""ListOffsets: earliest, latest, by time, and where the newest time is."""
+"""The ListOffsets API: the earliest or latest offset, the offset of a time, and that of the newest
+time.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.errors import BrokerError, PositionOutOfRange
-from app.kafka_listener.errors import Refused, code_of, demand
+from app.kafka_listener.errors import RequestRefused, code_of, demand
 from app.kafka_listener.fetch import check_epoch
-from app.kafka_listener.node import LEADER_EPOCH, Node, Session
+from app.kafka_listener.node import LEADER_EPOCH, KafkaSession, Node
 from app.kafka_listener.rights import to_see
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.partitions import PartitionLog
 from app.log.stored_batches import Run
 from app.model.message import Partition
 
-NOWHERE = (-1, -1)
+NOT_FOUND = (-1, -1)
 
 
-async def list_offsets(node: Node, session: Session, request: Request) -> Any:
+async def list_offsets(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the requested offset of each partition."""
     shapes = request.shapes
     return shapes.ListOffsetsResponse(
         throttle_time=UNTHROTTLED,
@@ -39,8 +42,8 @@ async def list_offsets(node: Node, session: Session, request: Request) -> Any:
     )
 
 
-async def _partition(node: Node, session: Session, shapes: Any, topic: str, asked: Any) -> Any:
-    code, (offset, time_ms) = to_see(session, topic), NOWHERE
+async def _partition(node: Node, session: KafkaSession, shapes: Any, topic: str, asked: Any) -> Any:
+    code, (offset, time_ms) = to_see(session, topic), NOT_FOUND
     try:
         demand(code, f"topic {topic} is not allowed")
         check_epoch(getattr(asked, "current_leader_epoch", -1))
@@ -48,7 +51,7 @@ async def _partition(node: Node, session: Session, shapes: Any, topic: str, aske
         offset, time_ms = await _find(node, log, asked.timestamp)
     except PositionOutOfRange:
         code = ErrorCode.unknown_topic_or_partition
-    except (Refused, BrokerError) as error:
+    except (RequestRefused, BrokerError) as error:
         code = code_of(error)
     return shapes.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -60,24 +63,28 @@ async def _partition(node: Node, session: Session, shapes: Any, topic: str, aske
 
 
 async def _find(node: Node, log: PartitionLog, asked: int) -> tuple[int, int]:
-    """Offset and time; the time of an end of the log is not told, as Kafka has it."""
+    """Return offset and time in ms for Kafka's timestamp value. The time is -1 for an end of the
+    log, as in Kafka.
+    """
     match asked:
         case -1:  # latest
             return log.next_offset, -1
-        case -2 | -4:  # earliest; earliest that is not in some other store
+        case -2 | -4:  # earliest; earliest that is stored locally
             return log.earliest, -1
-        case -3:  # where the newest time is (KIP-734)
+        case -3:  # the offset of the newest time (KIP-734)
             return await _at_time(node, log, log.last_ms)
         case _ if asked >= 0:
             return await _at_time(node, log, asked)
         case _:
-            raise Refused(ErrorCode.unsupported_version, f"time {asked} has no meaning here")
+            raise RequestRefused(
+                ErrorCode.unsupported_version, f"timestamp {asked} is not supported"
+            )
 
 
 async def _at_time(node: Node, log: PartitionLog, time_ms: int) -> tuple[int, int]:
     offset = await node.engine.offset_at(log.place, time_ms)
     if offset >= log.next_offset:
-        return NOWHERE
+        return NOT_FOUND
     return offset, await node.engine.scan(log.place, offset, _time) or -1
 
 

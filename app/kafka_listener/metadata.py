@@ -1,4 +1,6 @@
-"""Metadata and DescribeCluster: topics with their partitions, and the one node that leads them all."""
+"""The APIs Metadata and DescribeCluster: topics with their partitions, and the only node, which
+leads all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,19 @@ from typing import Any
 
 from app.errors import BoundReached, BrokerError
 from app.kafka_listener.errors import code_of
-from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, Node, Session
+from app.kafka_listener.node import LEADER_EPOCH, NODE_ID, KafkaSession, Node
 from app.kafka_listener.rights import to_see, to_write
-from app.kafka_listener.wire import UNASKED_RIGHTS, UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import RIGHTS_NOT_REQUESTED, UNTHROTTLED, ErrorCode, KafkaRequest
 from app.log.partitions import Topic, is_topic_name
 
-NODES = 1  # the kind of endpoints that there are; 2 are controllers
-NAMELESS_SINCE = 12  # the version whose answers may tell of a topic without a name
+BROKERS = 1  # Kafka's number for broker endpoints; 2 means controllers
+NULL_NAME_SINCE = 12  # from this version on, a topic in a response may have no name
 
 
-async def metadata(node: Node, session: Session, request: Request) -> Any:
-    """Topics have no ids here (all zero): clients then use the versions of other APIs that name them."""
+async def metadata(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Return the requested topics and the node. Topic ids are all zero, so clients use API versions
+    with topic names.
+    """
     shapes = request.shapes
     host, port = node.address
     return shapes.MetadataResponse(
@@ -25,35 +29,44 @@ async def metadata(node: Node, session: Session, request: Request) -> Any:
         cluster_id=node.cluster,
         controller_id=NODE_ID,
         topics=tuple(
-            [await _topic(node, session, request, each) for each in _asked(node, session, request)]
+            [
+                await _topic(node, session, request, each)
+                for each in _requested_topics(node, session, request)
+            ]
         ),
     )
 
 
-async def describe_cluster(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """Requests for controllers are told that this is none."""
+async def describe_cluster(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+    """Return the node. A request for controllers gets an error, because the node is none."""
     shapes = request.shapes
-    kind = getattr(request.payload, "endpoint_type", NODES)
+    kind = getattr(request.payload, "endpoint_type", BROKERS)
     host, port = node.address
     here = shapes.DescribeClusterBroker(
         broker_id=NODE_ID, host=host, port=port, rack=None, is_fenced=False
     )
-    found = kind == NODES
+    found = kind == BROKERS
     return shapes.DescribeClusterResponse(
         throttle_time=UNTHROTTLED,
         error_code=ErrorCode.none if found else ErrorCode.mismatched_endpoint_type,
-        error_message=None if found else "this is a node, and no controller",
+        error_message=None if found else "this is a broker and no controller",
         endpoint_type=kind,
         cluster_id=node.cluster if found else "",
         controller_id=NODE_ID if found else -1,
         brokers=(here,) if found else (),
-        cluster_authorized_operations=UNASKED_RIGHTS,
+        cluster_authorized_operations=RIGHTS_NOT_REQUESTED,
     )
 
 
-def _asked(node: Node, session: Session, request: Request) -> list[tuple[str | None, Any]]:
-    """Names and ids, each once: a few bytes that repeat a name would be answered with all its partitions each time.
-    All of them (none named in version 0, null later): those that the client may see."""
+def _requested_topics(
+    node: Node, session: KafkaSession, request: KafkaRequest
+) -> list[tuple[str | None, Any]]:
+    """Return names and ids of the requested topics, without repeats, because each is answered with
+    all its partitions.
+
+    A request for all topics names none in version 0 and has null later. It gets those that the user
+    may see.
+    """
     topics = request.payload.topics
     if topics is None or (not topics and not request.version):
         seen = (n for n in node.engine.topics() if to_see(session, n) is ErrorCode.none)
@@ -62,12 +75,12 @@ def _asked(node: Node, session: Session, request: Request) -> list[tuple[str | N
 
 
 async def _topic(
-    node: Node, session: Session, request: Request, asked: tuple[str | None, Any]
+    node: Node, session: KafkaSession, request: KafkaRequest, asked: tuple[str | None, Any]
 ) -> Any:
     shapes, payload = request.shapes, request.payload
     name, topic_id = asked
     if name is None:
-        nameless = None if request.version >= NAMELESS_SINCE else ""
+        nameless = None if request.version >= NULL_NAME_SINCE else ""
         return _missing(shapes, nameless, ErrorCode.unknown_topic_id, topic_id)
     if (code := to_see(session, name)) is not ErrorCode.none:
         return _missing(shapes, name, code)
@@ -82,7 +95,7 @@ async def _topic(
     return _present(shapes, topics[name])
 
 
-async def _create(node: Node, session: Session, name: str, *, wanted: bool) -> ErrorCode:
+async def _create(node: Node, session: KafkaSession, name: str, *, wanted: bool) -> ErrorCode:
     if not is_topic_name(name):
         return ErrorCode.invalid_topic_exception
     if not (wanted and node.settings.create_topics):

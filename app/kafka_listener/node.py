@@ -1,4 +1,6 @@
-"""What every handler acts on: the one node of this cluster, and the session of one connection."""
+"""The state that every handler uses: the only node of this cluster, and the session of a
+connection.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +18,35 @@ from app.access.quota import share_of
 from app.access.rights import EVERY_RIGHT, KafkaAccess, Rights
 from app.bindings.record import Record
 from app.interfaces import Clock
-from app.kafka_listener.guesses import Guesses
-from app.kafka_listener.room import Room, Unread
+from app.kafka_listener.guesses import LoginAttempts
+from app.kafka_listener.room import ByteBudget, UnreadAnswers
 from app.log.engine import Engine
 from app.log.groups.coordinator import Coordinator
 from app.telemetry import Counters
 
-NODE_ID = 0  # the one that leads everything
-LEADER_EPOCH = 0  # nobody else ever led
-PROBES = 3  # that a peer which is gone leaves without an answer
+NODE_ID = 0  # the only node, which leads all partitions
+LEADER_EPOCH = 0  # the leader never changes
+KEEPALIVE_PROBES = 3  # unanswered TCP keepalive probes that end a connection
 
 
-class Gate(Protocol):
-    """What may enter a topic (``validate: cloudevents``)."""
+class RecordGate(Protocol):
+    """The check of records that enter a topic (``validate: cloudevents``)."""
 
     def guards(self, topic: str) -> bool:
-        """Whether records of this topic are looked at, at all."""
+        """Return True if records of this topic are checked."""
 
     def refusals(self, topic: str, records: Sequence[Record]) -> Mapping[int, str]:
-        """Index of a record that may not enter, to why; empty for a topic that takes anything."""
+        """Return the reason for each record that may not enter the topic, by index. A topic without
+        a check refuses none.
+        """
 
 
 class Principal(NamedTuple):
-    """A user. ``proof``: a digest of the password, so that another password ends its sessions. ``caller``: the
-    producer that it is; None for a user of the old form, who has every right."""
+    """A user of the Kafka listener.
+
+    ``proof`` is a digest of the password, so that a changed password ends the user's sessions.
+    ``caller`` is the producer, or None for a user that is no producer and has every right.
+    """
 
     name: str
     proof: bytes
@@ -48,49 +55,58 @@ class Principal(NamedTuple):
 
     @property
     def limits(self) -> Rights | None:
-        """What each of its events is held against."""
+        """Return the rights that each event must satisfy, or None if they limit neither events nor
+        keys.
+        """
         rights = None if self.caller is None else self.caller.rights
         if rights is None or not (rights.limits_events or rights.limits_keys):
             return None
         return rights
 
 
-class Logins(Protocol):
-    """The users, and their mechanisms (``sasl``)."""
+class KafkaUsers(Protocol):
+    """The users and their login mechanisms; implemented in ``sasl``."""
 
     mechanisms: tuple[str, ...]
 
-    def begin(self, mechanism: str) -> Any: ...
+    def begin(self, mechanism: str) -> Any:
+        """Begin a login by this mechanism."""
 
     def principal(self, name: str) -> Principal:
-        """Of a name that is proven."""
+        """Return the user of a name whose login has succeeded."""
 
     def holds(self, principal: Principal) -> Principal | None:
-        """The same user as it is known now; None where it has gone, or has another password."""
+        """Return the user as the configuration has it now. Return None if the user was removed or
+        has another password.
+        """
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``host``, ``port``     where it listens; 0 takes a free port.
-    ``advertised``        host and port that clients are told to come to; None: where it listens.
-    ``max_frame``         bytes of one request; a larger one ends its connection. Its compressed batches
-                          become no more than that together.
-    ``receiving``         bytes of unfinished requests over all connections, and as many that compressed
-                          batches become; beyond them reading waits. As many of answers that clients have
-                          not taken; beyond them a Fetch gets few. Of each, one user has a share.
-    ``connections``       open at once, handshakes of TLS counted; one more is closed.
-    ``in_work``           requests of one connection in work before its reading pauses.
-    ``handshake_timeout`` seconds for a TLS hand-shake.
-    ``frame_timeout``     seconds from a frame's first byte to its last, from a connection to its login, and for
-                          an answer to be taken.
-    ``progress_timeout``  seconds in which something of an unfinished frame has to arrive.
-    ``idle_timeout``      seconds without a request after which a connection is closed.
-    ``create_topics``     topics come to be by being asked for (Metadata, Produce).
-    ``max_partitions``    of one topic that a client makes or lets grow.
-    ``max_batch``         bytes of one batch of records, compressed and not.
-    ``max_answer``        bytes of records in one answer, whatever the client would take.
-    ``max_wait``          seconds that a Fetch may wait, whatever the client would.
-    ``denial``            seconds until a failed login is told.
-    ``session_timeouts``  seconds, the shortest and the longest that a member of a group may ask for.
+    """The settings of a Kafka listener. Times are in seconds.
+
+    Attributes:
+        host: the address.
+        port: the port; 0 takes a free one.
+        advertised: host and port that clients must use; None for the address of the listener.
+        max_frame: largest request in bytes; a larger one ends its connection. It also bounds its
+            compressed batches after decompression.
+        receiving: bytes of unfinished requests over all connections; beyond, reading waits. The
+            same bound holds for decompressed batches and for unread responses. One user has a share
+            of each.
+        connections: most open connections, including TLS handshakes; one more is closed.
+        in_work: most requests of a connection in work before reading pauses.
+        handshake_timeout: limit of a TLS handshake.
+        frame_timeout: limit from the first byte of a request to its last, from a connection to its
+            login, and for a response to be read.
+        progress_timeout: time in which some bytes of an unfinished request must arrive.
+        idle_timeout: time without a request after which a connection is closed.
+        create_topics: whether a request for an unknown topic creates it (Metadata, Produce).
+        max_partitions: most partitions of a topic that a client creates or extends.
+        max_batch: largest batch in bytes, before and after decompression.
+        max_answer: most bytes of records in one response.
+        max_wait: longest wait of a Fetch.
+        denial: delay before a failed login is answered.
+        session_timeouts: the shortest and longest session time-out of a group member.
     """
 
     host: str = "127.0.0.1"
@@ -114,54 +130,73 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> int:
-        """Bytes of ``receiving`` that one user may hold: one request of the largest size at least."""
+        """Return the bytes of ``receiving`` that one user may hold: at least one request of the
+        largest size.
+        """
         return max(self.max_frame, share_of(self.receiving))
 
 
 class Node(msgspec.Struct, kw_only=True):
-    """``cluster``: its id, kept with the log. ``address``: what clients are told, set when it listens.
-    ``logins``: who may come; None: everybody. ``own_groups``: how the groups of subscriptions begin, which
-    no client may use; "" for none.
-    ``counters``: ``kafka_connections(outcome)``, ``kafka_requests(api)``, ``kafka_refused_frames``,
-    ``kafka_records(direction)``. ``refused_connections``, ``refused_frames``: of this listener alone."""
+    """The only node of the cluster.
+
+    Attributes:
+        engine: the embedded log.
+        gate: checks records that enter a topic.
+        clock: the clock.
+        settings: the settings of the listener.
+        cluster: the cluster id, stored with the log.
+        counters: counts ``kafka_connections(outcome)``, ``kafka_requests(api)``,
+            ``kafka_refused_frames`` and ``kafka_records(direction)``.
+        logins: the users; None if no login is needed.
+        own_groups: prefix of the groups of subscriptions, which no client may use; "" for none.
+        address: host and port for clients, set when the listener starts.
+        refused_connections: refused connections of this listener.
+        refused_frames: refused requests of this listener.
+        guesses: the login attempts of each address.
+    """
 
     engine: Engine
-    gate: Gate
+    gate: RecordGate
     clock: Clock
     settings: Settings
     cluster: str
     counters: Counters
-    logins: Logins | None = None
+    logins: KafkaUsers | None = None
     own_groups: str = ""
     address: tuple[str, int] = ("", 0)
     refused_connections: int = 0
     refused_frames: int = 0
-    guesses: Guesses = msgspec.field(default_factory=Guesses)
+    guesses: LoginAttempts = msgspec.field(default_factory=LoginAttempts)
 
     @property
     def coordinator(self) -> Coordinator:
         return self.engine.coordinator
 
 
-class Session:
-    """One connection. ``user``: who it is, once it has said so; None where nobody is asked. ``access``: its
-    rights. ``name``: its user's, also when that has gone; "" for strangers, and where nobody is asked.
-    ``address``: the client's, as its wrong passwords are counted.
+class KafkaSession:
+    """The session of one connection.
 
-    ``ending``  is set when no answer will be waited for, or the service is to leave: who waits for long
-                answers now; ``waiting`` are set with it.
-    ``turn``    how many Fetches there were: they take turns in who comes first.
-    ``lane``    keeps what a connection produces in order, also where a batch is read in a thread.
-    ``expanded``  the room for what compressed batches become, that of all connections.
-    ``unread``    what all connections have of answers that are not taken.
-    ``login``   what is under way of a login (``sasl``); ``denied`` when one came to nothing.
+    Attributes:
+        peer: address and port of the client, for the log.
+        address: network of the client, by which wrong passwords are counted.
+        name: name of the user, also after its removal; "" before a login and if no login is needed.
+        user: the user; None before a login and if no login is needed.
+        authenticated: whether the client may send requests.
+        expanded: budget for decompressed batches, shared by all connections.
+        unread: unread responses of all connections.
+        ending: set when no response will be awaited, or the service stops.
+        waiting: events of requests that wait, set together with ``ending``.
+        turn: number of Fetch requests, by which the first partition rotates.
+        lane: lock that keeps the batches of a connection in order, also when a thread reads one.
+        login: the login under way.
+        denied: whether a login has failed.
     """
 
     def __init__(
         self,
         peer: str,
-        expanded: Room,
-        unread: Unread,
+        expanded: ByteBudget,
+        unread: UnreadAnswers,
         *,
         authenticated: bool = True,
         address: str = "",
@@ -173,8 +208,8 @@ class Session:
         self.name = ""
         self.expanded = expanded
         self.unread = unread
-        self._held = 0  # of ``unread``
-        self._holder = ""  # whose share that is
+        self._held = 0  # bytes counted in ``unread``
+        self._holder = ""  # the user whose share those bytes use
         self.user: Principal | None = None
         self.authenticated = authenticated
         self.ending = asyncio.Event()
@@ -185,49 +220,56 @@ class Session:
         self.denied = False
 
     def hold(self, size: int) -> None:
-        """So many bytes more, or fewer, are in the answer that is being made."""
+        """Count ``size`` more bytes, or fewer if negative, in the response that is being made."""
         if not self._held:
             self._holder = self.name
         self._held += size
         self.unread.hold(size, self._holder)
 
     def taken(self) -> None:
-        """The client has taken its answer, or there is nobody to take it."""
+        """Stop counting the response, because the client has read it or has left."""
         self.hold(-self._held)
 
     def debt(self, now: float) -> float:
-        """Seconds that its producer is beyond its quota."""
+        """Return the seconds until the producer is within its quota again."""
         caller = None if self.user is None else self.user.caller
         return 0.0 if caller is None else caller.debt(now)
 
     def notice_within(self, seconds: float) -> None:
-        """Notice the end of the connection within so many seconds, also where its peer does not say it: a member
-        that waits to join sends nothing by which its session could be seen to be over."""
+        """Detect a lost connection within so many seconds, by TCP keepalive.
+
+        A member that waits to join sends nothing, so its session time-out could not detect the
+        loss.
+        """
         if self._socket is None:
             return
         options = {"TCP_KEEPIDLE": seconds / 3, "TCP_KEEPINTVL": seconds / 6}
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the connection has ended
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in options.items():
                 self._socket.setsockopt(
                     socket.IPPROTO_TCP, getattr(socket, name), max(1, int(value))
                 )
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
 
     def log_in(self, user: Principal) -> None:
-        """Act for ``user`` from now on."""
+        """Use the rights of ``user`` from now on."""
         self.user, self.name, self.authenticated = user, user.name, True
 
     @property
     def access(self) -> KafkaAccess:
+        """Return the rights of this session."""
         return EVERY_RIGHT if self.user is None else self.user.access
 
     @property
     def owner(self) -> str:
-        """Return the user that owns the topics and groups which this session creates; "" for one that may do
-        everything, so that no share bounds it."""
+        """Return the user that owns the topics and groups which this session creates.
+
+        Return "" for a user with every right, so that no share bounds what it creates.
+        """
         return "" if self.access is EVERY_RIGHT else self.name
 
     def end(self) -> None:
+        """Set ``ending``, and wake the requests that wait."""
         for each in (self.ending, *self.waiting):
             each.set()

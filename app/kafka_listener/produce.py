@@ -1,4 +1,6 @@
-"""Produce: batches into the log, by the same writer and the same commit groups as what comes over HTTP."""
+"""The Produce API: append batches to the log by the same writer and the same commit groups as
+events from HTTP.
+"""
 
 from __future__ import annotations
 
@@ -12,58 +14,63 @@ import msgspec
 
 from app.errors import BrokerError, PositionOutOfRange
 from app.kafka_listener.batches import (
-    QUICK,
-    RECORD_AT_LEAST,
-    Arrived,
-    declared,
+    MAX_QUICK_BYTES,
+    MIN_RECORD,
+    ProducedBatch,
+    declared_count,
     is_compressed,
     is_quick,
     is_zstd,
     read_batch,
 )
-from app.kafka_listener.errors import Refused, code_of
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.errors import RequestRefused, code_of
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.rights import attributed, not_allowed, to_write
-from app.kafka_listener.room import Share
-from app.kafka_listener.wire import ErrorCode, Malformed, Request
+from app.kafka_listener.room import Reservation
+from app.kafka_listener.wire import ErrorCode, KafkaRequest, Malformed
 from app.log.partition_append import Stored
 from app.model.message import Partition
 
-CLIPPED = 1_000  # characters of a message
+MAX_MESSAGE = 1_000  # characters of an error message
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ACKS = (-1, 0, 1)
-ZSTD_SINCE = 7  # the version since which batches may be compressed with zstd (KIP-110)
-THROTTLED = 3_600.0  # seconds that an answer tells at most: the protocol has room for 24 days
+ZSTD_SINCE = 7  # from this version on, batches may be compressed with zstd (KIP-110)
+MAX_THROTTLE = 3_600.0  # seconds in a response at most; the protocol has room for 24 days
 
 _Part = tuple[Partition, bytes]
-"""A partition, and the batch for it."""
+"""A partition and the batch for it."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What one partition is asked to take, or why it does not."""
+class ParsedPartition(msgspec.Struct, frozen=True):
+    """A partition with its parsed batch, or with the reason why the batch is refused."""
 
     place: Partition
-    batch: Arrived | Refused
+    batch: ProducedBatch | RequestRefused
 
 
-class Fate(msgspec.Struct, frozen=True):
+class ProduceResult(msgspec.Struct, frozen=True):
+    """The result of a Produce request for one partition. ``records`` is the number of stored
+    records.
+    """
+
     place: Partition
     result: Stored | Exception
     records: int = 0
 
 
-async def produce(node: Node, session: Session, request: Request) -> Any:
-    """Answers when every batch is durable, for acks 1 as for all: one fsync serves both. With acks 0
-    there is no answer, but the request is in work for as long; what was refused ends the connection, as
-    Kafka does it."""
+async def produce(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Append the batches, and return when each is durable. One fsync serves acks 1 and all.
+
+    With acks 0 there is no response, and a refused batch ends the connection, as in Kafka.
+    """
     payload = request.payload
     parts = _parts(payload)
     _charge(node, session, parts)
-    with Share(session.expanded, session.name) as share:
-        async with session.lane:  # so that batches of one connection are stored in their order
+    with Reservation(session.expanded, session.name) as share:
+        async with session.lane:  # keeps the order of the batches of a connection
             asked = await _read(node, session, request, parts, share)
             waiting = [(each, _begin(node, each, session.owner)) for each in asked]
-        fates = await _fates(waiting, payload.timeout if payload.acks else None)
+        fates = await _results(waiting, payload.timeout if payload.acks else None)
     _count(node, session, fates)
     if not payload.acks:
         return _unanswered(fates)
@@ -78,15 +85,18 @@ def _parts(payload: Any) -> list[_Part]:
     ]
 
 
-def _charge(node: Node, session: Session, parts: Iterable[_Part]) -> None:
-    """Before the connection's next request is read: Kafka has no refusal for a producer beyond its quota, so
-    it is read from no more until its debt is paid."""
+def _charge(node: Node, session: KafkaSession, parts: Iterable[_Part]) -> None:
+    """Charge the records to the producer's quota before the next request of the connection is read.
+
+    Kafka has no error for an exceeded quota. So the connection is not read until the producer is
+    within its quota again.
+    """
     caller = None if session.user is None else session.user.caller
     if caller is None:
         return
-    most = node.settings.max_frame // RECORD_AT_LEAST  # whatever a head says
+    most = node.settings.max_frame // MIN_RECORD  # whatever a batch header declares
     counts = [
-        min(declared(data), most) if to_write(session, place.topic) is ErrorCode.none else 0
+        min(declared_count(data), most) if to_write(session, place.topic) is ErrorCode.none else 0
         for place, data in parts
     ]
     count = sum(counts)
@@ -95,15 +105,19 @@ def _charge(node: Node, session: Session, parts: Iterable[_Part]) -> None:
 
 
 async def _read(
-    node: Node, session: Session, request: Request, parts: Sequence[_Part], share: Share
-) -> list[Asked]:
+    node: Node,
+    session: KafkaSession,
+    request: KafkaRequest,
+    parts: Sequence[_Part],
+    share: Reservation,
+) -> list[ParsedPartition]:
     payload = request.payload
     if payload.acks not in ACKS:
         return _refused(payload, ErrorCode.invalid_required_acks, f"acks {payload.acks}")
     if payload.transactional_id is not None:
         return _refused(payload, *NO_TRANSACTIONS)
-    if sum(len(data) for _, data in parts) <= QUICK and all(
-        is_quick(data) and not _looks(node, session, place.topic) for place, data in parts
+    if sum(len(data) for _, data in parts) <= MAX_QUICK_BYTES and all(
+        is_quick(data) and not _decodes_records(node, session, place.topic) for place, data in parts
     ):
         return _read_all(node, session, parts, request.version, 0)
     compressed = sum(is_compressed(data) for _, data in parts)
@@ -115,109 +129,129 @@ async def _read(
     return asked
 
 
-def _looks(node: Node, session: Session, topic: str) -> bool:
-    """Whether each record is decoded."""
+def _decodes_records(node: Node, session: KafkaSession, topic: str) -> bool:
+    """Return True if each record must be decoded, because the topic or the user has limits."""
     return node.gate.guards(topic) or (session.user is not None and session.user.limits is not None)
 
 
 def _read_all(
-    node: Node, session: Session, parts: Iterable[_Part], version: int, room: int
-) -> list[Asked]:
-    """Any thread. ``room``: bytes that the compressed batches may become together."""
-    asked: list[Asked] = []
+    node: Node, session: KafkaSession, parts: Iterable[_Part], version: int, room: int
+) -> list[ParsedPartition]:
+    """Parse all batches. This may run in any thread.
+
+    ``room`` is the number of bytes that the compressed batches may become together.
+    """
+    asked: list[ParsedPartition] = []
     for place, data in parts:
         if version < ZSTD_SINCE and is_zstd(data):
             why = f"batches in zstd need version {ZSTD_SINCE} of Produce"
-            refusal = Refused(ErrorCode.unsupported_compression_type, why)
-            asked.append(Asked(place, refusal))
+            refusal = RequestRefused(ErrorCode.unsupported_compression_type, why)
+            asked.append(ParsedPartition(place, refusal))
         else:
             asked.append(_read_one(node, session, place, data, room))
         room -= _expanded(asked[-1])
     return asked
 
 
-def _read_one(node: Node, session: Session, place: Partition, data: bytes, room: int) -> Asked:
-    """What is for no partition, or not allowed, is not looked into."""
+def _read_one(
+    node: Node, session: KafkaSession, place: Partition, data: bytes, room: int
+) -> ParsedPartition:
+    """Parse one batch. A batch for an unknown partition, or without the right to write, is not
+    read.
+    """
     code = to_write(session, place.topic)
     if code is not ErrorCode.none:
-        return Asked(place, Refused(code, f"writing to {place.topic} is not allowed"))
+        return ParsedPartition(
+            place, RequestRefused(code, f"writing to {place.topic} is not allowed")
+        )
     try:
         node.engine.partition(place)
         batch = read_batch(data, node.settings.max_batch, room)
     except PositionOutOfRange as error:
-        return Asked(place, Refused(ErrorCode.unknown_topic_or_partition, str(error)))
-    except Refused as refusal:
-        return Asked(place, refusal)
+        return ParsedPartition(
+            place, RequestRefused(ErrorCode.unknown_topic_or_partition, str(error))
+        )
+    except RequestRefused as refusal:
+        return ParsedPartition(place, refusal)
     faults = node.gate.refusals(place.topic, batch.records)
     if faults:
-        return Asked(
-            place, _barred(f"not a CloudEvent, and {place.topic} takes nothing else", faults)
+        return ParsedPartition(
+            place,
+            _refuse_records(f"not a CloudEvent, and {place.topic} accepts nothing else", faults),
         )
     limits = None if session.user is None else session.user.limits
     faults = {} if limits is None else not_allowed(limits, batch.records)
-    return Asked(place, _barred("not allowed", faults) if faults else attributed(session, batch))
+    return ParsedPartition(
+        place, _refuse_records("not allowed", faults) if faults else attributed(session, batch)
+    )
 
 
-def _expanded(asked: Asked) -> int:
-    return 0 if isinstance(asked.batch, Refused) else asked.batch.expanded
+def _expanded(asked: ParsedPartition) -> int:
+    return 0 if isinstance(asked.batch, RequestRefused) else asked.batch.expanded
 
 
-def _barred(what: str, faults: Mapping[int, str]) -> Refused:
+def _refuse_records(what: str, faults: Mapping[int, str]) -> RequestRefused:
     first = next(iter(faults.values()))
-    return Refused(
+    return RequestRefused(
         ErrorCode.invalid_record,
         f"{what}: {first}",
         tuple(faults.items()),
     )
 
 
-def _refused(payload: Any, code: ErrorCode, why: str) -> list[Asked]:
+def _refused(payload: Any, code: ErrorCode, why: str) -> list[ParsedPartition]:
     return [
-        Asked(Partition(topic.name, data.index), Refused(code, why))
+        ParsedPartition(Partition(topic.name, data.index), RequestRefused(code, why))
         for topic in payload.topic_data
         for data in topic.partition_data
     ]
 
 
-def _begin(node: Node, asked: Asked, owner: str) -> asyncio.Future[Stored] | Exception:
-    if isinstance(asked.batch, Refused):
+def _begin(node: Node, asked: ParsedPartition, owner: str) -> asyncio.Future[Stored] | Exception:
+    if isinstance(asked.batch, RequestRefused):
         return asked.batch
     return node.engine.append_to(asked.place, asked.batch.records, asked.batch.numbers, owner)
 
 
-async def _fates(
-    waiting: list[tuple[Asked, asyncio.Future[Stored] | Exception]], patience: timedelta | None
-) -> list[Fate]:
-    """What is not stored in the producer's own time is given up, as far as it is not being stored.
-    ``patience``: None where nobody waits for an answer."""
+async def _results(
+    waiting: list[tuple[ParsedPartition, asyncio.Future[Stored] | Exception]],
+    limit: timedelta | None,
+) -> list[ProduceResult]:
+    """Wait for the batches and return their results. A batch that is not stored in time is
+    cancelled, unless it is being stored.
+
+    ``limit`` is None if no response is needed.
+    """
     futures = [each for _, each in waiting if isinstance(each, asyncio.Future)]
-    seconds = None if patience is None else max(0.001, patience.total_seconds())
+    seconds = None if limit is None else max(0.001, limit.total_seconds())
     if futures:
         await asyncio.wait(futures, timeout=seconds)
-    return [_fate(asked, each) for asked, each in waiting]
+    return [_result(asked, each) for asked, each in waiting]
 
 
-def _fate(asked: Asked, each: asyncio.Future[Stored] | Exception) -> Fate:
+def _result(asked: ParsedPartition, each: asyncio.Future[Stored] | Exception) -> ProduceResult:
     if isinstance(each, Exception):
-        return Fate(asked.place, each)
+        return ProduceResult(asked.place, each)
     if not each.done():
         each.cancel()
-        return Fate(asked.place, TimeoutError("not stored in the time that the producer gave it"))
+        return ProduceResult(
+            asked.place, TimeoutError("not stored within the time-out of the producer")
+        )
     error = each.exception()
     if error is not None:
         known = error if isinstance(error, Exception) else RuntimeError(str(error))
-        return Fate(asked.place, known)
-    records = 0 if isinstance(asked.batch, Refused) else len(asked.batch.records)
-    return Fate(asked.place, each.result(), records)
+        return ProduceResult(asked.place, known)
+    records = 0 if isinstance(asked.batch, RequestRefused) else len(asked.batch.records)
+    return ProduceResult(asked.place, each.result(), records)
 
 
-def _unanswered(fates: Iterable[Fate]) -> None:
+def _unanswered(fates: Iterable[ProduceResult]) -> None:
     for fate in fates:
-        if isinstance(fate.result, Refused):
+        if isinstance(fate.result, RequestRefused):
             raise Malformed(f"a batch for {fate.place} with acks 0: {fate.result}")
 
 
-def _count(node: Node, session: Session, fates: Iterable[Fate]) -> None:
+def _count(node: Node, session: KafkaSession, fates: Iterable[ProduceResult]) -> None:
     caller = None if session.user is None else session.user.caller
     for fate in fates:
         if isinstance(fate.result, Stored):
@@ -226,13 +260,15 @@ def _count(node: Node, session: Session, fates: Iterable[Fate]) -> None:
             continue
         code = code_of(fate.result).name
         node.counters.add("kafka_refused_batches", code)
-        if caller is not None and isinstance(fate.result, Refused):
+        if caller is not None and isinstance(fate.result, RequestRefused):
             caller.tally.refused += 1
             node.counters.add("producer_refusals", caller.name, code)
 
 
-def _answer(node: Node, request: Request, fates: list[Fate], throttled: float) -> Any:
-    """``throttled``: seconds until the producer is read from again, which may be more than is told."""
+def _answer(node: Node, request: KafkaRequest, fates: list[ProduceResult], throttled: float) -> Any:
+    """Return the Produce response. ``throttled`` is the seconds until the producer is within its
+    quota, which the response may clip.
+    """
     shapes, by_topic = request.shapes, dict[str, list[Any]]()
     for fate in fates:
         by_topic.setdefault(fate.place.topic, []).append(_partition(node, shapes, fate))
@@ -241,11 +277,11 @@ def _answer(node: Node, request: Request, fates: list[Fate], throttled: float) -
             shapes.TopicProduceResponse(name=name, partition_responses=tuple(partitions))
             for name, partitions in by_topic.items()
         ),
-        throttle_time=timedelta(seconds=min(throttled, THROTTLED)),
+        throttle_time=timedelta(seconds=min(throttled, MAX_THROTTLE)),
     )
 
 
-def _partition(node: Node, shapes: Any, fate: Fate) -> Any:
+def _partition(node: Node, shapes: Any, fate: ProduceResult) -> Any:
     result, faults, message = fate.result, (), None
     if isinstance(result, Stored):
         code, base, start = ErrorCode.none, result.base, -1
@@ -254,9 +290,9 @@ def _partition(node: Node, shapes: Any, fate: Fate) -> Any:
             start = node.engine.partition(fate.place).earliest
     else:
         code, base, time, start = code_of(result), -1, None, -1
-        if isinstance(result, BrokerError | Refused | TimeoutError):
-            message = str(result)[:CLIPPED]
-        if isinstance(result, Refused):
+        if isinstance(result, BrokerError | RequestRefused | TimeoutError):
+            message = str(result)[:MAX_MESSAGE]
+        if isinstance(result, RequestRefused):
             faults = tuple(
                 shapes.BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
                 for index, why in result.faults
@@ -274,5 +310,5 @@ def _partition(node: Node, shapes: Any, fate: Fate) -> Any:
 
 NO_TRANSACTIONS = (
     ErrorCode.transactional_id_authorization_failed,
-    "there are no transactions here: leave the transactional id out",
+    "transactions are not supported: leave the transactional id out",
 )

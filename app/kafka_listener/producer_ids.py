@@ -1,4 +1,4 @@
-"""InitProducerId: an id for each idempotent producer, which no other ever had."""
+"""The InitProducerId API: return a unique id to each idempotent producer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from app.errors import BrokerError
 from app.kafka_listener.errors import code_of
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.produce import NO_TRANSACTIONS
-from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, Request
+from app.kafka_listener.wire import UNTHROTTLED, ErrorCode, KafkaRequest
 
 
-async def init_producer_id(node: Node, session: Session, request: Request) -> Any:  # noqa: ARG001
-    """Also for a producer that has one and wants a new one (KIP-360)."""
+async def init_producer_id(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:  # noqa: ARG001
+    """Return a new producer id, also to a producer that has one already (KIP-360)."""
     code, producer = ErrorCode.none, -1
     if request.payload.transactional_id is not None:
         code = NO_TRANSACTIONS[0]

@@ -1,4 +1,6 @@
-"""What a client may do: the rights of its user, and what is nobody's but the service's."""
+"""Check what a client may do: the rights of its user, and the topics and groups that belong to the
+service.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,31 @@ from app.bindings.forwarding import PRODUCER, without
 from app.bindings.kafka import decode
 from app.bindings.record import Record
 from app.errors import SenderError
-from app.kafka_listener.batches import Arrived
-from app.kafka_listener.gate import CLIPPED, NAMED
-from app.kafka_listener.node import Node, Session
+from app.kafka_listener.batches import ProducedBatch
+from app.kafka_listener.gate import MAX_FAULTS, MAX_REASON
+from app.kafka_listener.node import KafkaSession, Node
 from app.kafka_listener.wire import API_VERSIONS, ErrorCode, Malformed
 from app.model.spool import spooled_route
 
-BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # beside it SaslHandshake and SaslAuthenticate
-STRANGERS_FRAME = 64 << 10  # bytes
+BEFORE_LOGIN = frozenset({API_VERSIONS, 17, 36})  # 17 is SaslHandshake, 36 SaslAuthenticate
+MAX_FRAME_BEFORE_LOGIN = 64 << 10  # bytes
 _LENGTH = len(PRODUCER)
 
 
 def proof_of(password: str) -> bytes:
-    """Of equal length, for a comparison in constant time."""
+    """Return a digest of a password. Digests have equal length, so they can be compared in constant
+    time.
+    """
     return hashlib.sha256(password.encode()).digest()
 
 
-def demand_login(node: Node, session: Session, api: int, name: str) -> None:
-    """Raise Malformed for an API that needs a login. A user that the configuration has no more, or with another
-    password, is refused at its next request; a change of its rights holds from there on."""
+def demand_login(node: Node, session: KafkaSession, api: int, name: str) -> None:
+    """Raise Malformed if this API needs a login and the client has none. ``name`` is the name of
+    the API.
+
+    The rights of the user are looked up at each request. A user that was removed, or has another
+    password, is refused.
+    """
     logins = node.logins
     if logins is None:
         session.user, session.authenticated = None, True
@@ -42,55 +50,69 @@ def demand_login(node: Node, session: Session, api: int, name: str) -> None:
         raise Malformed(f"{name} before a login")
 
 
-def most_of_frame(node: Node, session: Session) -> int:
-    """Return the bytes of the largest frame. Strangers are given little of the room and of the time of others."""
-    return node.settings.max_frame if session.authenticated else STRANGERS_FRAME
+def max_frame(node: Node, session: KafkaSession) -> int:
+    """Return the largest request in bytes. Before a login it is small, to protect the memory of
+    other clients.
+    """
+    return node.settings.max_frame if session.authenticated else MAX_FRAME_BEFORE_LOGIN
 
 
-def to_write(session: Session, topic: str) -> ErrorCode:
-    """Into a spool the service alone writes: its records say where they go."""
+def to_write(session: KafkaSession, topic: str) -> ErrorCode:
+    """Return ``none`` if the session may write to the topic, else an error code. Only the service
+    writes to a spool.
+    """
     return _of_topic(allowed=spooled_route(topic) is None and session.access.write(topic))
 
 
-def to_read(session: Session, topic: str) -> ErrorCode:
+def to_read(session: KafkaSession, topic: str) -> ErrorCode:
+    """Return ``none`` if the session may read the topic, else an error code."""
     return _of_topic(allowed=session.access.read(topic))
 
 
-def to_see(session: Session, topic: str) -> ErrorCode:
-    """As in Kafka, a user that may read or write a topic may describe it."""
+def to_see(session: KafkaSession, topic: str) -> ErrorCode:
+    """Return ``none`` if the session may describe the topic. As in Kafka, the right to read or
+    write suffices.
+    """
     access = session.access
     return _of_topic(allowed=access.read(topic) or access.write(topic))
 
 
-def to_delete(session: Session, topic: str) -> ErrorCode:
-    """A topic with its records. A spool is the service's."""
+def to_delete(session: KafkaSession, topic: str) -> ErrorCode:
+    """Return ``none`` if the session may delete the topic with its records. Only a user with every
+    right may delete a spool.
+    """
     access = session.access
     return _of_topic(
         allowed=access is EVERY_RIGHT or (spooled_route(topic) is None and access.delete(topic))
     )
 
 
-def to_administer(session: Session) -> ErrorCode:
-    """Topics as a whole: no right of a producer."""
+def to_administer(session: KafkaSession) -> ErrorCode:
+    """Return ``none`` if the session may change any topic, which no producer may."""
     return _of_topic(allowed=session.access is EVERY_RIGHT)
 
 
-def to_ask_group(session: Session, group: str) -> ErrorCode:
+def to_ask_group(session: KafkaSession, group: str) -> ErrorCode:
+    """Return ``none`` if the session may describe the group, else an error code."""
     if session.access.groups(group):
         return ErrorCode.none
     return ErrorCode.group_authorization_failed
 
 
-def to_use_group(node: Node, session: Session, group: str) -> ErrorCode:
-    """To be its member, and to move or forget its positions. The group of a subscription is the service's."""
+def to_use_group(node: Node, session: KafkaSession, group: str) -> ErrorCode:
+    """Return ``none`` if the session may join the group and change its offsets. The group of a
+    subscription belongs to the service.
+    """
     if node.own_groups and group.startswith(node.own_groups):
         return ErrorCode.group_authorization_failed
     return to_ask_group(session, group)
 
 
 def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
-    """Index of each record that its producer may not send, to why: its key, or its event. Where sources or types are
-    limited, a record that is no event is one of them."""
+    """Return the reason for each record whose key or event the producer may not send, by index.
+
+    If sources or types are limited, a record that is no event is not allowed either.
+    """
     found: dict[int, str] = {}
     for index, record in enumerate(records):
         try:
@@ -98,23 +120,26 @@ def not_allowed(limits: Rights, records: Sequence[Record]) -> Mapping[int, str]:
             if limits.limits_events:
                 faults += limits.faults_of(decode(record).own_attributes)
         except SenderError as error:
-            found[index] = str(error)[:CLIPPED]
+            found[index] = str(error)[:MAX_REASON]
         else:
             if faults:
-                found[index] = " ".join(fault.detail for fault in faults)[:CLIPPED]
-        if len(found) >= NAMED:
+                found[index] = " ".join(fault.detail for fault in faults)[:MAX_REASON]
+        if len(found) >= MAX_FAULTS:
             break
     return found
 
 
-def attributed(session: Session, batch: Arrived) -> Arrived:
-    """Return the batch with the name of its producer in each record, in the place of what the client wrote there.
-    A user with every right copies and replays records of others, so its batches stay as they are."""
+def attributed(session: KafkaSession, batch: ProducedBatch) -> ProducedBatch:
+    """Return the batch with the producer's name in each record, in place of any name that the
+    client wrote.
+
+    A user with every right copies and replays records of others, so its batches are unchanged.
+    """
     if session.user is None or session.user.access is EVERY_RIGHT:
         return batch
     own = (PRODUCER, session.user.name.encode())
     records = []
-    for each in batch.records:  # hot: the cost of every record
+    for each in batch.records:  # fast path: runs for every record
         headers = each.headers
         for name, _ in headers:
             if len(name) == _LENGTH and name.lower() == PRODUCER:

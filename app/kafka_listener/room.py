@@ -1,4 +1,6 @@
-"""How many bytes of requests and answers all connections together may hold, and how many those of one user."""
+"""Budgets for the bytes that the requests and responses of all connections use, with a share for
+each user.
+"""
 
 from __future__ import annotations
 
@@ -10,83 +12,92 @@ from typing import NamedTuple, Self
 from app.access.quota import SharedLimit
 
 
-class Waiting(NamedTuple):
-    """A request that waits for room."""
+class WaitingReservation(NamedTuple):
+    """A reservation that waits for bytes."""
 
     size: int
     owner: str
-    given: asyncio.Future[None]
+    granted: asyncio.Future[None]
 
 
-class Patience(NamedTuple):
-    """How long a request may wait for room: ``check``, called every so many seconds, raises when it may not."""
+class WaitLimit(NamedTuple):
+    """The limit of a wait for bytes: ``check`` is called every ``every`` seconds, and raises if the
+    wait must end.
+    """
 
     every: float
     check: Callable[[], None]
 
 
-class Room:
-    """Bytes for which requests wait: first come, first served, but nobody waits behind a user whose share is used up.
+class ByteBudget:
+    """A bounded number of bytes that requests reserve, first come, first served.
 
-    One request of a user passes at any time, however large, so that no user waits for ever. ``share``: bytes
-    of one user; None: as many as there are.
+    A user whose share is used up does not block other users. One request of a user is always
+    admitted, however large, so that no user waits for ever. ``share`` is the bytes of one user;
+    None means the whole budget.
     """
 
     def __init__(self, bound: int, share: int | None = None) -> None:
         self._budget = SharedLimit(bound, bound if share is None else share)
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingReservation] = []
 
     @property
     def held(self) -> int:
+        """Return the reserved bytes."""
         return self._budget.held
 
-    async def take(self, size: int, owner: str = "", patience: Patience | None = None) -> None:
-        """Return once there is room. Cancelled, or when ``patience`` raises, nothing is taken."""
+    async def take(self, size: int, owner: str = "", limit: WaitLimit | None = None) -> None:
+        """Reserve ``size`` bytes, and wait until they are free. If the wait is cancelled or
+        ``limit`` raises, reserve nothing.
+        """
         if not self._waiting and self._fits(size) and self._is_within_share(size, owner):
             self.enter(size, owner)
             return
-        entry = Waiting(size, owner, asyncio.get_running_loop().create_future())
+        entry = WaitingReservation(size, owner, asyncio.get_running_loop().create_future())
         self._waiting.append(entry)
-        self._serve()
+        self._admit_waiting()
         try:
-            while patience and not entry.given.done():
-                await asyncio.wait((entry.given,), timeout=patience.every)
-                if not entry.given.done():
-                    patience.check()
-            await entry.given
+            while limit and not entry.granted.done():
+                await asyncio.wait((entry.granted,), timeout=limit.every)
+                if not entry.granted.done():
+                    limit.check()
+            await entry.granted
         except BaseException:
-            if entry.given.done() and not entry.given.cancelled():
+            if entry.granted.done() and not entry.granted.cancelled():
                 self.give(size, owner)
             elif entry in self._waiting:
                 self._waiting.remove(entry)
-                self._serve()
+                self._admit_waiting()
             raise
 
     def enter(self, size: int, owner: str = "") -> None:
-        """Take ``size`` at once, whether or not there is room."""
+        """Reserve ``size`` bytes at once, even beyond the bound."""
         self._budget.add(owner, size)
 
     def give(self, size: int, owner: str = "") -> None:
+        """Give ``size`` bytes back."""
         self._budget.add(owner, -size)
         if self._waiting:
-            self._serve()
+            self._admit_waiting()
 
     def _fits(self, size: int) -> bool:
         budget = self._budget
         return not budget.held or budget.held + size <= budget.bound
 
     def _is_within_share(self, size: int, owner: str) -> bool:
-        mine = self._budget.of(owner)
-        return not owner or not mine or mine + size <= self._budget.share
+        own = self._budget.of(owner)
+        return not owner or not own or own + size <= self._budget.share
 
-    def _serve(self) -> None:
-        """Let in whoever fits, in turn. Requests of one user do not overtake each other."""
-        waiting: list[Waiting] = []
+    def _admit_waiting(self) -> None:
+        """Admit waiting reservations in order if they fit. Reservations of one user keep their
+        order.
+        """
+        waiting: list[WaitingReservation] = []
         blocked: set[str] = set()
         full = False
         for entry in self._waiting:
-            size, owner, given = entry
-            if given.done():
+            size, owner, granted = entry
+            if granted.done():
                 continue
             if not self._is_within_share(size, owner):
                 blocked.add(owner)
@@ -96,49 +107,57 @@ class Room:
                 waiting.append(entry)
                 continue
             self.enter(size, owner)
-            given.set_result(None)
+            granted.set_result(None)
         self._waiting = waiting
 
 
-class Unread:
-    """Bytes of answers that clients have not taken, over all connections. Nobody waits for them: an answer that
-    finds no room is a small one."""
+class UnreadAnswers:
+    """Counts the response bytes that clients have not read, over all connections.
+
+    Requests do not wait for room. Without room, their responses are small.
+    """
 
     def __init__(self, bound: int, share: int | None = None) -> None:
         self._budget = SharedLimit(bound, share)
 
     @property
     def held(self) -> int:
+        """Return the unread bytes."""
         return self._budget.held
 
     def left(self, owner: str) -> int:
+        """Return how many more bytes this user may leave unread."""
         return self._budget.left(owner)
 
     def hold(self, size: int, owner: str) -> None:
-        """Count so many bytes more, or fewer, in the answers for ``owner``."""
+        """Count ``size`` more bytes, or fewer if negative, for ``owner``."""
         self._budget.add(owner, size)
 
 
-class Share:
-    """What one request has of a room. Taken once: a request that holds some and waits for more would wait for
-    others who do; it may be given back bit by bit, and is at the end."""
+class Reservation:
+    """The bytes that one request has reserved in a budget.
 
-    def __init__(self, room: Room, owner: str = "") -> None:
+    A request reserves once only. Two requests that each hold some bytes and wait for more could
+    block each other. Bytes may be given back in steps, and all are given back at the end.
+    """
+
+    def __init__(self, room: ByteBudget, owner: str = "") -> None:
         self._room = room
         self._owner = owner
         self._size = 0
 
-    async def take(self, size: int, patience: Patience | None = None) -> None:
-        await self._room.take(size, self._owner, patience)
+    async def take(self, size: int, limit: WaitLimit | None = None) -> None:
+        """Reserve ``size`` bytes, and wait until they are free."""
+        await self._room.take(size, self._owner, limit)
         self._size = size
 
     def enter(self, size: int) -> None:
-        """Take ``size`` without a wait."""
+        """Reserve ``size`` bytes without waiting."""
         self._room.enter(size, self._owner)
         self._size = size
 
     def keep(self, size: int) -> None:
-        """No more than so much of it."""
+        """Keep only ``size`` bytes, and give the others back."""
         self._room.give(self._size - size, self._owner)
         self._size = size
 

@@ -1,6 +1,6 @@
-"""SaslHandshake and SaslAuthenticate: who a client is, by PLAIN or SCRAM (KIP-43, KIP-152).
+"""The APIs SaslHandshake and SaslAuthenticate: log a client in by PLAIN or SCRAM (KIP-43, KIP-152).
 
-No secret and nothing that a client proves itself with is ever logged or repeated in an answer.
+No secret and no proof of a client is logged or repeated in a response.
 """
 
 from __future__ import annotations
@@ -18,45 +18,52 @@ from scramp import ScramException, ScramMechanism
 
 from app.access.caller import EventSender
 from app.access.rights import KafkaAccess
-from app.kafka_listener.node import Logins as Users
-from app.kafka_listener.node import Node, Principal, Session
+from app.kafka_listener.node import KafkaSession, Node, Principal
+from app.kafka_listener.node import KafkaUsers as Users
 from app.kafka_listener.rights import proof_of
-from app.kafka_listener.wire import ErrorCode, Request
+from app.kafka_listener.wire import ErrorCode, KafkaRequest
 
 PLAIN = "PLAIN"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 ITERATIONS = 4096
-SHOWN = 64  # characters of a name in the log
-Known = tuple[bytes, bytes, bytes, int]
-"""Salt, stored key, server key, iterations: what SCRAM keeps of a password."""
+MAX_LOGGED_NAME = 64  # characters of a user name in the log
+ScramCredentials = tuple[bytes, bytes, bytes, int]
+"""Salt, stored key, server key and iteration count: the form in which SCRAM stores a password."""
 
 NO_RIGHTS: Mapping[str, tuple[KafkaAccess, EventSender]] = MappingProxyType({})
 
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
-class Denied(Exception):
-    """It is not proven who that is."""
+class LoginDenied(Exception):
+    """The error for a login that has failed."""
 
 
 class SaslSession(Protocol):
-    """One login under way. ``user``: its name, once it is proven."""
+    """A login under way. ``user`` is the user name once the login has succeeded."""
 
     user: str | None
 
     def step(self, token: bytes) -> bytes:
-        """What to answer. Raises Denied."""
+        """Return the response to a token of the client. Raise LoginDenied if the login fails."""
 
 
-class Login(NamedTuple):
-    """One under way. ``logins``: those that it began with; the configuration may have others at its end."""
+class LoginInProgress(NamedTuple):
+    """A login under way. ``logins`` are the users at its start; a reload may have replaced them at
+    its end.
+    """
 
     logins: Users
     exchange: SaslSession
 
 
 class Logins:
-    """The users, and how they log in. Making it takes some milliseconds a user: before anybody waits."""
+    """The users and their passwords in the form that logins need.
+
+    Creating it takes some milliseconds for each user, so it is created before clients wait.
+    ``users`` has the passwords by name. ``rights`` has the rights of users that are producers;
+    other users have every right.
+    """
 
     def __init__(
         self,
@@ -64,7 +71,6 @@ class Logins:
         mechanisms: Sequence[str],
         rights: Mapping[str, tuple[KafkaAccess, EventSender]] = NO_RIGHTS,
     ) -> None:
-        """``users``: their passwords. ``rights``: of those that are producers; the others have all."""
         self.mechanisms = tuple(mechanisms)
         self._plain = {name: proof_of(password) for name, password in users.items()}
         self._principals = {
@@ -84,10 +90,10 @@ class Logins:
     def begin(self, mechanism: str) -> SaslSession:
         if mechanism == PLAIN:
             return _Plain(self._is_plain)
-        return _Scram(mechanism, lambda name: self._known(mechanism, name))
+        return _Scram(mechanism, lambda name: self._scram_credentials(mechanism, name))
 
     def principal(self, name: str) -> Principal:
-        """Of a name that is proven."""
+        """Return the user of a name whose login has succeeded."""
         return self._principals[name]
 
     def holds(self, principal: Principal) -> Principal | None:
@@ -95,14 +101,16 @@ class Logins:
         return known if known is not None and known.proof == principal.proof else None
 
     def _is_plain(self, name: str, password: str) -> bool:
-        """Takes as long for a name that nobody has."""
+        """Check a password. The check takes equally long for an unknown name."""
         known = self._plain.get(name)
         proven = hmac.compare_digest(known or bytes(32), proof_of(password))
         return proven and known is not None
 
-    def _known(self, mechanism: str, name: str) -> Known:
-        """For a name that nobody has, what no password fits: it must not be told from a wrong one."""
-        known: Known | None = self._scram[mechanism].get(name)
+    def _scram_credentials(self, mechanism: str, name: str) -> ScramCredentials:
+        """Return the stored credentials of a name. An unknown name gets random ones, so that
+        clients cannot detect it.
+        """
+        known: ScramCredentials | None = self._scram[mechanism].get(name)
         if known is not None:
             return known
         salt = hmac.digest(self._pepper, name.encode(), "sha256")
@@ -111,30 +119,30 @@ class Logins:
 
 
 class _Plain:
-    """RFC 4616: nobody may act for somebody else."""
+    """A PLAIN login (RFC 4616). A user may not act for another one."""
 
-    def __init__(self, proven: Callable[[str, str], bool]) -> None:
-        self._proven = proven
+    def __init__(self, check_password: Callable[[str, str], bool]) -> None:
+        self._check_password = check_password
         self.user: str | None = None
 
     def step(self, token: bytes) -> bytes:
         try:
             acting, name, password = token.decode().split("\0")
         except ValueError as error:
-            raise Denied("no name and password") from error
-        if acting not in ("", name) or not self._proven(name, password):
-            raise Denied(f"user {name[:SHOWN]!r}")
+            raise LoginDenied("no name and password") from error
+        if acting not in ("", name) or not self._check_password(name, password):
+            raise LoginDenied(f"user {name[:MAX_LOGGED_NAME]!r}")
         self.user = name
         return b""
 
 
 class _Scram:
-    """RFC 5802, in two steps."""
+    """A SCRAM login in two steps (RFC 5802)."""
 
-    def __init__(self, mechanism: str, known: Callable[[str], Known]) -> None:
+    def __init__(self, mechanism: str, credentials_of: Callable[[str], ScramCredentials]) -> None:
         self._server = ScramMechanism(mechanism).make_server(self._look_up)
-        self._known = known
-        self._name = ""  # as it was said, proven or not
+        self._credentials_of = credentials_of
+        self._name = ""  # as the client sent it
         self._begun = False
         self.user: str | None = None
 
@@ -149,44 +157,55 @@ class _Scram:
             self._server.set_client_final(message)
             answer = str(self._server.get_server_final()).encode()
         except (ScramException, ValueError, IndexError, KeyError) as error:
-            raise Denied(f"user {self._name[:SHOWN]!r}") from error
+            raise LoginDenied(f"user {self._name[:MAX_LOGGED_NAME]!r}") from error
         self.user = self._name
         return answer
 
     def _allow_repeated(self, message: str) -> None:
-        """A client by librdkafka before 2.6.1 (kcat of Debian 12) puts its own nonce before the whole one again,
-        which Kafka before 4.0 takes. The proof is over our first answer, so no old one becomes good by it."""
+        """Accept the nonce of librdkafka before 2.6.1, which repeats the client's part in front of
+        the whole nonce.
+
+        kcat of Debian 12 has it, and Kafka before 4.0 accepts it. The proof covers the server's
+        first message, so no earlier proof becomes valid.
+        """
         agreed = self._server.nonce
         nonce = str(agreed)
-        said = next((each[2:] for each in message.split(",") if each.startswith("r=")), "")
+        sent = next((each[2:] for each in message.split(",") if each.startswith("r=")), "")
         if (
-            len(said) > len(nonce)
-            and said.endswith(nonce)
-            and nonce.startswith(said[: -len(nonce)])
+            len(sent) > len(nonce)
+            and sent.endswith(nonce)
+            and nonce.startswith(sent[: -len(nonce)])
         ):
-            self._server.nonce = type(agreed)(said)
+            self._server.nonce = type(agreed)(sent)
 
-    def _look_up(self, name: str) -> Known:
+    def _look_up(self, name: str) -> ScramCredentials:
         self._name = name
-        return self._known(name)
+        return self._credentials_of(name)
 
 
-def _proven(node: Node, login: Login) -> Principal | None:
-    """None while it is not proven. Raises Denied for a user that the configuration has no more by now, or with
-    another password."""
+def _logged_in_user(node: Node, login: LoginInProgress) -> Principal | None:
+    """Return the user of a finished login, or None while it goes on.
+
+    Raise LoginDenied if a reload has removed the user or changed its password.
+    """
     name = login.exchange.user
     if name is None:
         return None
     user = login.logins.principal(name)
     present = user if node.logins is None else node.logins.holds(user)
     if present is None:
-        raise Denied(f"user {name[:SHOWN]!r}, of a configuration that is no more")
+        raise LoginDenied(
+            f"user {name[:MAX_LOGGED_NAME]!r}, who was removed or changed by a reload"
+        )
     return present
 
 
-async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
-    """Version 0, whose tokens would come outside of frames, is refused. It is offered because librdkafka 2.0
-    and before look for it, and then use version 1."""
+async def sasl_handshake(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Begin a login by the requested mechanism.
+
+    Version 0 is refused, because its tokens would come without request headers. It is offered
+    because librdkafka up to 2.0 looks for it and then uses version 1.
+    """
     mechanisms = () if node.logins is None else node.logins.mechanisms
     mechanism, code = request.payload.mechanism, ErrorCode.none
     if node.logins is None:
@@ -196,39 +215,44 @@ async def sasl_handshake(node: Node, session: Session, request: Request) -> Any:
     elif mechanism not in mechanisms:
         code = ErrorCode.unsupported_sasl_mechanism
     else:
-        session.login = Login(node.logins, node.logins.begin(mechanism))
+        session.login = LoginInProgress(node.logins, node.logins.begin(mechanism))
     return request.shapes.SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
 
 
-async def sasl_authenticate(node: Node, session: Session, request: Request) -> Any:
-    """A client that is denied is told so, and disconnected. A client whose address has tried too many wrong
-    passwords waits, or is disconnected without an answer: its own password may be right, and it may try again."""
-    login: Login | None = session.login
+async def sasl_authenticate(node: Node, session: KafkaSession, request: KafkaRequest) -> Any:
+    """Take one step of a login. A denied client gets an error and is disconnected.
+
+    If the client's address has tried too many wrong passwords, the client waits or is disconnected
+    without a response. Its own password may be right, so it may try again.
+    """
+    login: LoginInProgress | None = session.login
     if login is None:
-        return _told(request, ErrorCode.illegal_sasl_state, "no mechanism was agreed on")
+        return _answer(request, ErrorCode.illegal_sasl_state, "SaslHandshake must come first")
     try:
         if not await _may_try(node, session):
             return None
         token = login.exchange.step(request.payload.auth_bytes)
-        user = _proven(node, login)
-    except Denied as denial:
+        user = _logged_in_user(node, login)
+    except LoginDenied as denial:
         session.login, session.denied = None, True
         node.counters.add("kafka_logins", "denied")
         _log.warning("%s: login denied: %s", session.peer, denial)
-        await node.clock.sleep(
-            node.settings.denial
-        )  # clients that try again and again, and guessers
-        return _told(request, ErrorCode.sasl_authentication_failed, "the login is not right")
+        await node.clock.sleep(node.settings.denial)  # slows repeated attempts
+        return _answer(
+            request, ErrorCode.sasl_authentication_failed, "user name or password is wrong"
+        )
     node.guesses.give_back(session.address, node.clock.monotonic())
     if user is not None:
         session.login = None
         session.log_in(user)
         node.counters.add("kafka_logins", "accepted")
-    return _told(request, ErrorCode.none, None, token)
+    return _answer(request, ErrorCode.none, None, token)
 
 
-async def _may_try(node: Node, session: Session) -> bool:
-    """Wait until a password of this address may be judged; return False where that would take too long."""
+async def _may_try(node: Node, session: KafkaSession) -> bool:
+    """Wait until a password from this address may be checked. Return False if the wait would be too
+    long.
+    """
     clock, address = node.clock, session.address
     wait = node.guesses.count(address, clock.monotonic())
     if not wait:
@@ -247,7 +271,7 @@ async def _may_try(node: Node, session: Session) -> bool:
     return False
 
 
-def _told(request: Request, code: ErrorCode, message: str | None, token: bytes = b"") -> Any:
+def _answer(request: KafkaRequest, code: ErrorCode, message: str | None, token: bytes = b"") -> Any:
     return request.shapes.SaslAuthenticateResponse(
         error_code=code, error_message=message, auth_bytes=token, session_lifetime=timedelta(0)
     )

@@ -1,4 +1,4 @@
-"""Listens, and keeps the bounds that all connections share."""
+"""The server of a Kafka listener: it accepts connections within the bounds that they share."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from app.access.quota import share_of
 from app.gateway.door import network_of
 from app.gateway.port import open_port
 from app.gateway.tls import Handshakes
-from app.kafka_listener.connection import Connection
-from app.kafka_listener.incoming import Incoming
-from app.kafka_listener.node import Node, Session
-from app.kafka_listener.room import Room, Unread
+from app.kafka_listener.connection import KafkaConnection
+from app.kafka_listener.incoming import ClientReader
+from app.kafka_listener.node import KafkaSession, Node
+from app.kafka_listener.room import ByteBudget, UnreadAnswers
 
 READ_AHEAD = 64 << 10
-"""Bytes of one connection. Beyond twice of it no more is taken from the system before it is asked for: what is
-read ahead is in no room, also of strangers and of clients that have to wait."""
-FEW = 16  # strangers of one address that stay, however few connections there may be
+"""The bytes that a connection reads ahead of its requests.
+
+Beyond twice this size, no more is read from the system. These bytes are in no budget, also before a
+login and for clients that wait.
+"""
+MIN_STRANGERS = 16  # connections without a login or request that one address may always have
 _log = logging.getLogger("skybridge.kafka_listener")
 
 
 class KafkaListener:
-    """``start`` before clients, ``stop`` gives requests in work so many seconds."""
+    """The listener for Kafka clients. Call ``start`` before clients connect, and ``stop`` with the
+    seconds for requests in work.
+    """
 
     def __init__(
         self,
@@ -41,35 +46,36 @@ class KafkaListener:
         self._listening: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._handshakes: Handshakes | None = None
-        self._agreeing: set[asyncio.Task[None]] = set()  # on TLS
-        self._connections: dict[asyncio.Task[None], Connection] = {}
+        self._agreeing: set[asyncio.Task[None]] = set()  # TLS handshakes
+        self._connections: dict[asyncio.Task[None], KafkaConnection] = {}
         self._dropped: set[asyncio.Task[None]] = set()
         bound, share = node.settings.receiving, node.settings.share
-        self._received = Room(bound, share)
-        self._expanded = Room(bound, share)
-        self._unread = Unread(bound, share)
+        self._received = ByteBudget(bound, share)
+        self._expanded = ByteBudget(bound, share)
+        self._unread = UnreadAnswers(bound, share)
 
     @property
     def address(self) -> tuple[str, int]:
-        """What clients are told."""
+        """Return host and port that clients must use."""
         return self._node.address
 
     @property
     def connections(self) -> int:
+        """Return the number of open connections."""
         return len(self._connections)
 
     @property
     def held(self) -> int:
-        """Bytes of requests that are not finished, and of what was expanded of them."""
+        """Return the bytes of unfinished requests and of their decompressed batches."""
         return self._received.held + self._expanded.held
 
     @property
     def unread(self) -> int:
-        """Bytes of records in answers that are not taken."""
+        """Return the bytes of responses that clients have not read."""
         return self._unread.held
 
     async def start(self) -> None:
-        """Raises SetupError for an address that cannot be had."""
+        """Open the port. Raise SetupError if the address cannot be used."""
         settings = self._node.settings
         self._listening = open_port(settings.host, settings.port, self._setting)
         if self._tls is None:
@@ -81,18 +87,18 @@ class KafkaListener:
                 self._tls,
                 self._protocol,
                 tasks=self._agreeing,
-                room=self._room,
+                room=self._free_places,
                 within=settings.handshake_timeout,
                 shutdown=1.0,
-                refused=self._refused,
-                share=max(FEW, share_of(settings.connections)),
+                refused=self._count_refused,
+                share=max(MIN_STRANGERS, share_of(settings.connections)),
                 sender=lambda peer: network_of(peer[0]),
             )
         host, port = self._listening.getsockname()[:2]
         self._node.address = settings.advertised or (host, port)
 
     async def stop(self, drain: float) -> None:
-        """What is in work is answered as far as ``drain`` allows; nothing more is read."""
+        """Stop reading, and answer requests in work for at most ``drain`` seconds."""
         if self._listening is None:
             return
         if self._server is not None:
@@ -111,33 +117,33 @@ class KafkaListener:
         await asyncio.gather(*rest, return_exceptions=True)
 
     def _protocol(self) -> asyncio.StreamReaderProtocol:
-        reader = Incoming(READ_AHEAD)
+        reader = ClientReader(READ_AHEAD)
 
         async def connected(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._accept(reader, writer)
 
         return asyncio.StreamReaderProtocol(reader, connected)
 
-    async def _accept(self, reader: Incoming, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
         name = writer.get_extra_info("peername")
         address = network_of(name[0]) if name else ""
-        if not self._makes_way(address):
-            self._refused(name)
+        if not self._make_room(address):
+            self._count_refused(name)
             writer.close()
             return
         self._node.counters.add("kafka_connections", "accepted")
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - the server runs it as one
+        assert task is not None  # noqa: S101 - the server runs this method as a task
         stranger = self._node.logins is not None
-        session = Session(
-            _shown(name),
+        session = KafkaSession(
+            _peer_text(name),
             self._expanded,
             self._unread,
             authenticated=not stranger,
             address=address,
             connected=writer.get_extra_info("socket"),
         )
-        connection = Connection(self._node, session, reader, writer, self._received)
+        connection = KafkaConnection(self._node, session, reader, writer, self._received)
         self._connections[task] = connection
         try:
             await connection.serve()
@@ -145,56 +151,63 @@ class KafkaListener:
             self._connections.pop(task, None)
             self._dropped.discard(task)
 
-    def _room(self) -> int:
-        """Return how many more connections there may be."""
-        self._makes_way("")
+    def _free_places(self) -> int:
+        """Return how many more connections may be open."""
+        self._make_room("")
         return self._node.settings.connections - len(self._connections)
 
-    def _makes_way(self, address: str) -> bool:
-        """Whether there is a place for one more connection, from ``address``. A client that does nothing gives its
-        place up: of the same address where that has its share of strangers, of any where all places are taken."""
+    def _make_room(self, address: str) -> bool:
+        """Return True if one more connection from ``address`` may be open, and close an inactive
+        one if that is needed.
+
+        A connection without a login or request is closed if its address has its share of them, or
+        if all places are used. If users hold all places, a user with more than its share loses its
+        longest idle connection.
+        """
         most = self._node.settings.connections
         share = share_of(most)
         if len(self._connections) >= share:
             strangers = [each for each in self._connections.values() if each.stranger]
             here = [each for each in strangers if each.address == address]
-            if len(here) >= max(share, FEW):
+            if len(here) >= max(share, MIN_STRANGERS):
                 self._drop(here)
             elif len(self._connections) >= most:
                 self._drop(_largest(strangers, lambda each: each.address))
         if len(self._connections) >= most:
             users = [each for each in self._connections.values() if each.user]
-            crowd = _largest(users, lambda each: each.user)
-            if len(crowd) > share:
-                self._drop(crowd)
+            candidates = _largest(users, lambda each: each.user)
+            if len(candidates) > share:
+                self._drop(candidates)
         return len(self._connections) < most
 
-    def _drop(self, crowd: Sequence[Connection]) -> None:
-        """Close the connection that has been silent for longest."""
-        if not crowd:
+    def _drop(self, candidates: Sequence[KafkaConnection]) -> None:
+        """Close the connection that was idle for longest."""
+        if not candidates:
             return
-        dropped = min(crowd, key=lambda each: each.heard)
+        dropped = min(candidates, key=lambda each: each.heard)
         task = next(task for task, each in self._connections.items() if each is dropped)
         del self._connections[task]
         self._dropped.add(task)
         self._node.counters.add("kafka_connections", "displaced")
         dropped.drop()
 
-    def _refused(self, name: Any) -> None:
+    def _count_refused(self, name: Any) -> None:
         self._node.counters.add("kafka_connections", "refused")
         self._node.refused_connections += 1
-        _log.warning("%s: refused, %d connections are open", _shown(name), len(self._connections))
+        _log.warning(
+            "%s: refused, %d connections are open", _peer_text(name), len(self._connections)
+        )
 
 
 def _largest(
-    connections: Iterable[Connection], key: Callable[[Connection], str]
-) -> list[Connection]:
-    """Return the connections of whoever has most of them."""
-    crowds: dict[str, list[Connection]] = {}
+    connections: Iterable[KafkaConnection], key: Callable[[KafkaConnection], str]
+) -> list[KafkaConnection]:
+    """Return the connections of the key, such as a user, that has most of them."""
+    crowds: dict[str, list[KafkaConnection]] = {}
     for each in connections:
         crowds.setdefault(key(each), []).append(each)
     return max(crowds.values(), key=len, default=[])
 
 
-def _shown(name: Any) -> str:
+def _peer_text(name: Any) -> str:
     return f"{name[0]}:{name[1]}" if name else "a client that is gone"

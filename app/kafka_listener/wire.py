@@ -1,8 +1,8 @@
-"""Frames of Kafka's protocol as the message classes of ``kio``, and back (seed 001: framing, request and
-response headers).
+"""Convert requests and responses of Kafka's protocol from bytes to the message classes of ``kio``
+and back.
 
-A class a version: handlers name the fields of the newest version, and what a version does not have is
-left out.
+Each API version has its own class. Handlers use the fields of the newest version, and fields that a
+version lacks are dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
-from app.kafka_listener.lengths import Step, Walk, steps_of
+from app.kafka_listener.lengths import LengthCheck, Step, steps_of
 
 _HEADER = Struct(">hhi")  # api key, version, correlation id
 _SIZE = Struct(">i")
@@ -34,30 +34,39 @@ SIZE = _SIZE.size
 
 API_VERSIONS = 18
 UNTHROTTLED = timedelta(0)
-UNASKED_RIGHTS = -(1 << 31)  # of a client that did not ask what it may do
+RIGHTS_NOT_REQUESTED = -(1 << 31)  # Kafka's value if the client did not request its rights
 Steps = tuple[Step, ...]
-Offered = Mapping[int, tuple[int, int]]
-"""The oldest and the newest version of each API, by its key."""
+OfferedVersions = Mapping[int, tuple[int, int]]
+"""The oldest and newest offered version of each API, by its key."""
 
 
 class Malformed(Exception):
-    """A frame that cannot be read: the connection ends, with this as the reason in the log."""
+    """The error for a request that cannot be read. It ends the connection, and its text goes to the
+    log.
+    """
 
 
-class Request(msgspec.Struct, frozen=True):
-    """``payload``: of the class that ``kio`` has for this API and version. ``shapes`` makes the answer."""
+class KafkaRequest(msgspec.Struct, frozen=True):
+    """A request of a client.
+
+    ``payload`` has the class of ``kio`` for this API and version. ``shapes`` has the classes for
+    the response.
+    """
 
     api: int
     version: int
     correlation: int
     client: str
     payload: Any
-    shapes: Shapes
+    shapes: ResponseShapes
 
 
-class Shapes:
-    """The response classes of one API in one version, as attributes by their names in ``kio``:
-    ``shapes.MetadataResponseTopic(name=..., topic_id=...)``. Fields that the version lacks are dropped."""
+class ResponseShapes:
+    """The response classes of one API version, as attributes with their names in ``kio``.
+
+    For example, ``shapes.MetadataResponseTopic(name=..., topic_id=...)``. Fields that the version
+    lacks are dropped.
+    """
 
     def __init__(self, api: int, version: int) -> None:
         response: type[Any] = load_response_schema(api, version)
@@ -69,7 +78,7 @@ class Shapes:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         shape: type[Any] | None = getattr(self._module, name, None)
         if shape is None:
-            return self._lacking(name)
+            return self._missing_class(name)
         known = frozenset(field.name for field in fields(shape))
 
         def make(**given: Any) -> Any:
@@ -78,9 +87,11 @@ class Shapes:
         setattr(self, name, make)
         return make
 
-    def _lacking(self, name: str) -> Callable[..., Any]:
-        """Return what makes nothing of a part that a later version has, as fields that a version lacks are dropped.
-        Raises AttributeError for a part that no version has."""
+    def _missing_class(self, name: str) -> Callable[..., Any]:
+        """Return a function that returns None, for a class that only later versions have.
+
+        Raise AttributeError for a class that no version has.
+        """
         if not any(hasattr(module, name) for module in _modules(self._api)):
             raise AttributeError(name)
         setattr(self, name, _nothing)
@@ -88,24 +99,22 @@ class Shapes:
 
 
 def _nothing(**_: Any) -> None:
-    """Stand in for a part that a version lacks."""
+    """Return None in place of a part that the version lacks."""
 
 
 def _modules(api: int) -> Iterator[ModuleType]:
-    """Return the modules of an API's responses, the newest version first."""
+    """Yield the response modules of an API, the newest version first."""
     for version in sorted(schema_name_map[api_key_map[api]], reverse=True):
         yield modules[load_response_schema(api, version).__module__]
 
 
-_loading = (
-    RLock()
-)  # two threads that import modules of kio from both ends would wait for each other
+_loading = RLock()  # two threads that import modules of kio could deadlock
 
 
 @lru_cache(maxsize=512)
-def _shapes(api: int, version: int) -> Shapes:
+def _shapes(api: int, version: int) -> ResponseShapes:
     with _loading:
-        return Shapes(api, version)
+        return ResponseShapes(api, version)
 
 
 @lru_cache(maxsize=512)
@@ -119,13 +128,16 @@ _prepared: set[bytes] = set()
 
 
 def is_prepared(frame: bytes) -> bool:
-    """Whether requests of this API and version can be read at once."""
+    """Return True if requests of this API version can be read at once."""
     return frame[:4] in _prepared
 
 
-def prepare(frame: bytes, offered: Offered) -> None:
-    """Any thread: the first request of its kind has its classes loaded and compiled, which takes up to
-    30 ms. Nothing is done for what is not offered."""
+def prepare(frame: bytes, offered: OfferedVersions) -> None:
+    """Load and compile the classes of a request's API version, which takes up to 30 ms. This may
+    run in any thread.
+
+    Nothing is loaded for a version that is not offered.
+    """
     if len(frame) >= _HEADER.size:
         api, version, _ = _HEADER.unpack_from(frame)
         oldest, newest = offered.get(api, (0, -1))
@@ -136,39 +148,43 @@ def prepare(frame: bytes, offered: Offered) -> None:
 
 
 def size_of(head: bytes) -> int:
+    """Return the size of a request in bytes, from its first four bytes."""
     (size,) = _SIZE.unpack(head)
     return int(size)
 
 
-def read_request(frame: bytes, offered: Offered) -> Request:
-    """Without its size. An ApiVersions request in a version from the future is read as none, for its
-    answer is to tell which there are (KIP-511). Raises Malformed."""
+def read_request(frame: bytes, offered: OfferedVersions) -> KafkaRequest:
+    """Parse a request, given without its size. Raise Malformed.
+
+    An ApiVersions request of an unknown newer version has version -1, because its response must
+    list the versions (KIP-511).
+    """
     try:
         return _read(frame, offered)
     except (SerialError, BadStruct, ValueError, LookupError, OverflowError) as error:
         raise Malformed(f"a request cannot be read: {error}") from error
 
 
-def _read(frame: bytes, offered: Offered) -> Request:
+def _read(frame: bytes, offered: OfferedVersions) -> KafkaRequest:
     api, version, correlation = _HEADER.unpack_from(frame)
     oldest, newest = offered.get(api, (0, -1))
     if not oldest <= version <= newest:
         if api == API_VERSIONS:
-            return Request(api, -1, correlation, "", None, _shapes(api, 0))
+            return KafkaRequest(api, -1, correlation, "", None, _shapes(api, 0))
         raise Malformed(f"API {api} is not offered in version {version}")
     read, steps, flexible = _reader(api, version)
     client, at = _client(frame, _HEADER.size)
     if flexible:
-        at = _past_tags(frame, at)
-    Walk(frame, at).over(steps)  # before anything is made of what it says
-    payload, _ = read(
-        frame, at
-    )  # bytes behind it are passed over, as Kafka does: librdkafka has some
-    return Request(api, version, correlation, client, payload, _shapes(api, version))
+        at = _skip_tags(frame, at)
+    LengthCheck(frame, at).check(steps)
+    payload, _ = read(frame, at)  # later bytes are ignored, as in Kafka; librdkafka sends some
+    return KafkaRequest(api, version, correlation, client, payload, _shapes(api, version))
 
 
 def _client(frame: bytes, at: int) -> tuple[str, int]:
-    """The client id is a plain nullable string in every version of the header."""
+    """Return the client id and the offset after it. The id is a nullable string in every version of
+    the header.
+    """
     length = int.from_bytes(frame[at : at + 2], "big", signed=True)
     at += 2
     if length < 0:
@@ -178,8 +194,8 @@ def _client(frame: bytes, at: int) -> tuple[str, int]:
     return frame[at : at + length].decode("utf-8", "replace"), at + length
 
 
-def _past_tags(frame: bytes, at: int) -> int:
-    """Tagged fields of the header: none is known, all are passed over."""
+def _skip_tags(frame: bytes, at: int) -> int:
+    """Return the offset after the tagged fields of the header, all of which are ignored."""
     count, at = _varint(frame, at)
     for _ in range(count):
         _, at = _varint(frame, at)
@@ -198,14 +214,16 @@ def _varint(frame: bytes, at: int) -> tuple[int, int]:
         byte = frame[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+        if byte < 0x80:  # noqa: PLR2004 - the top bit means that more follow
             return value, at
         shift += 7
 
 
-def write_answer(request: Request, answer: Any) -> memoryview:
-    """A frame with its size. The header of ApiVersions' answers never has tags, so that every client can
-    read it."""
+def write_answer(request: KafkaRequest, answer: Any) -> memoryview:
+    """Return the bytes of a response, with its size.
+
+    The header of ApiVersions responses never has tags, so that every client can read it.
+    """
     buffer = io.BytesIO()
     buffer.write(b"\0\0\0\0")
     buffer.write(_SIZE.pack(request.correlation))
@@ -221,10 +239,10 @@ __all__ = [
     "API_VERSIONS",
     "SIZE",
     "ErrorCode",
+    "KafkaRequest",
     "Malformed",
-    "Offered",
-    "Request",
-    "Shapes",
+    "OfferedVersions",
+    "ResponseShapes",
     "is_prepared",
     "prepare",
     "read_request",

@@ -117,8 +117,8 @@ class Granted:
         return self._write(self._token)
 
     def refused(self, sent: RequestCredentials) -> bool:
-        """Drop the cached token, which may have been revoked early, and return True. A token that
-        was renewed since stays.
+        """Remove the rejected token from the cache, because it may have been revoked early, and
+        return True. A newer token stays.
         """
         if sent is self._write(self._token):
             self._tokens.forget(self._token)

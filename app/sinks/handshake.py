@@ -100,8 +100,8 @@ class Callbacks:
         return known
 
     async def look(self) -> None:
-        """Report the calls that any gateway took to the askers in this process. Raise
-        StoreUnavailable.
+        """Read from the store which callback URLs webhooks called at any gateway, and call the
+        functions of this process that wait for them. Raise StoreUnavailable.
         """
         async with self._taking:
             if self._open:

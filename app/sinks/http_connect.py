@@ -96,8 +96,11 @@ class Connector:
     async def _direct(
         self, host: str, port: int, *, tls: bool, plain: bool, tunnel: bool = False
     ) -> ClientConnection:
-        """Open a connection to a host without a tunnel. If TLS fails at one address, try the other
-        addresses.
+        """Open a connection to the host itself, with TLS if ``tls`` is set. If TLS fails at one
+        address, try the other addresses.
+
+        ``plain`` applies the address rules of plain http. With ``tunnel``, the connection is for a
+        CONNECT request.
         """
         addresses = await self._addresses(host, plain=plain)
         left = [info for each in addresses for info in addr_to_addr_infos((each, port)) or ()]

@@ -85,8 +85,8 @@ def _common_length(one: Iterable[str], other: Iterable[str]) -> int:
 
 
 def _pieces(form: str) -> Iterator[tuple[str, str, int]]:
-    """Yield parts of a form to search for, each with the form and its place in it: from the start,
-    the middle and the end.
+    """Yield parts of a secret's form to search for: from its start, middle and end. Each comes with
+    the form and its offset in it.
     """
     size = min(len(form), MIN_PART, max(_SHORTEST, len(form) // 2))
     last = len(form) - size

@@ -54,8 +54,8 @@ class Wakeups:
         self.recent = RecentPullEvents()
 
     def next(self, subscription: str) -> asyncio.Event:
-        """Return an event that the next notification sets. Get this event *before* the look at the
-        store that it may cause to be repeated.
+        """Return an event that the next notification for the subscription sets. Get the event
+        *before* reading the store, so that no change is missed.
         """
         return self._next.setdefault(subscription, asyncio.Event())
 
@@ -157,9 +157,9 @@ class PullQueueSink(JoiningSink):
     """The pull queue of one subscription, as a sink.
 
     The sink counts the rows in the store at most once a second. Events that it stored since the
-    last count are added, while events that left are noticed at the next count. So its count is
-    never too low for its own events. Two workers of one subscription may exceed the bound by what
-    each stores within a second.
+    last count are added. Events that consumers finished are noticed at the next count. So the count
+    tends to be too high. Two workers of one subscription may exceed the bound by what each stores
+    within a second.
 
     ``_bound`` is the most messages that may wait, of all processes together
     (``sink.pull.max_waiting``). ``_wakeups`` is shared with the API that lets consumers of this

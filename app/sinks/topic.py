@@ -170,10 +170,10 @@ def sink_answer(result: PublishResult) -> SinkAnswer:
 
 
 def retry_after_of(error: BrokerError) -> int | None:
-    """Return the seconds to wait for an unavailable broker, which do not count against the schedule
-    of an event.
+    """Return the seconds for which an unavailable broker should get no further requests.
 
-    Return None if the event may be at fault; then the schedule of the event decides.
+    The wait does not count against the schedule of an event. Return None if the event may be at
+    fault; then its schedule decides.
     """
     if isinstance(error, PublishUnknown | UnclearRefusal) or not isinstance(
         error, BrokerUnavailable

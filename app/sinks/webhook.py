@@ -178,7 +178,7 @@ class WebhookSink(JoiningSink):
         self, request: WebhookRequest, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with its configured headers and credentials. Return the answer and the
-        secrets to hide in it.
+        credentials that must be hidden in it.
         """
         configured = None if self._headers is None else self._headers.current()
         if configured is not None:
@@ -209,7 +209,7 @@ class WebhookSink(JoiningSink):
         self, credentials: Credentials, request: WebhookRequest, within: float
     ) -> tuple[SinkAnswer, RequestCredentials | None]:
         """Send the request with credentials, and once more with new ones after a 401. Return the
-        answer and the secrets to hide.
+        answer and the credentials that must be hidden in it.
         """
         try:
             used = await credentials.current()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from app.access.quota import share_of
-from app.kafka_listener.batches import MOST_RECORDS
-from app.kafka_listener.guesses import TRIES
-from app.kafka_listener.lengths import MOST
+from app.kafka_listener.batches import MAX_RECORDS
+from app.kafka_listener.guesses import ATTEMPT_QUOTA
+from app.kafka_listener.lengths import MAX_ELEMENTS
 from app.kafka_listener.node import Settings
 from app.log.groups import positions
 from app.log.groups.coordinator import MOST_HELD
@@ -30,10 +30,10 @@ def test_the_bounds_of_the_page_are_those_of_the_code():
     assert f"| {settings.receiving >> 20} MiB | reading waits |" in TEXT
     assert f"| connections | {settings.connections:,} |" in TEXT
     assert f"| {settings.max_batch >> 20} MiB | `MESSAGE_TOO_LARGE` |" in TEXT
-    assert f"| {MOST_RECORDS:,} each | `MESSAGE_TOO_LARGE` |" in TEXT
+    assert f"| {MAX_RECORDS:,} each | `MESSAGE_TOO_LARGE` |" in TEXT
     assert f"| {settings.receiving >> 20} MiB | a Fetch gets few records" in TEXT
     assert f"| records of one Fetch answer | {settings.max_answer >> 20} MiB |" in TEXT
-    assert f"| {MOST:,} |" in TEXT
+    assert f"| {MAX_ELEMENTS:,} |" in TEXT
     assert f"of the listener) | {settings.max_partitions:,} |" in TEXT
     assert f"of the broker) | {EngineSettings(path=Path()).max_partitions:,} |" in TEXT
     assert f"| {MOST_HELD >> 20} MiB | `GROUP_MAX_SIZE_REACHED`" in TEXT
@@ -63,7 +63,7 @@ def test_the_shares_of_the_page_are_those_of_the_code():
             f"{share_of(settings.connections)}"
         ),
         "wrong passwords of one address (a /64 of IPv6)": (
-            f"{TRIES.burst} at once, then {TRIES.rate:g} a second"
+            f"{ATTEMPT_QUOTA.burst} at once, then {ATTEMPT_QUOTA.rate:g} a second"
         ),
     }
     for what, share in shares.items():

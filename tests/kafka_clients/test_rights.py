@@ -88,7 +88,11 @@ async def test_topics_are_written_and_read_by_those_who_may(tmp_path: Path) -> N
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_a_login_of_kcat_names_the_producer(tmp_path: Path, mechanism: str) -> None:
     """Its rights are the same, however it has proven who it is; who has not, writes nothing."""
-    told = {"shop": "", "reader": "authorization failed", "nobody": "the login is not right"}
+    told = {
+        "shop": "",
+        "reader": "authorization failed",
+        "nobody": "user name or password is wrong",
+    }
     async with listening(tmp_path) as kafka:
         for user, complaint in told.items():
             args = ("-P", "-t", "orders")

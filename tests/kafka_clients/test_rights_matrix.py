@@ -293,7 +293,7 @@ async def test_nobody_acts_for_another(tmp_path: Path) -> None:
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
         told = await prove(client, f"free\0shop\0{PASSWORDS['shop']}")
         assert told.error_code is ErrorCode.sasl_authentication_failed
-        assert told.error_message == "the login is not right"
+        assert told.error_message == "user name or password is wrong"
         assert await client.take() == b""
         await client.close()
 

@@ -18,8 +18,9 @@ from app.bindings.record import Record
 from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 from app.kafka_listener.apis import OFFERED
-from app.kafka_listener.batches import is_quick, read_batch, write_batches
-from app.kafka_listener.errors import Refused
+from app.kafka_listener.batch_writing import write_batches
+from app.kafka_listener.batches import is_quick, read_batch
+from app.kafka_listener.errors import RequestRefused
 from app.kafka_listener.wire import ErrorCode, read_request
 from app.log.codec import fields_of
 from app.log.sequences import Batch
@@ -142,7 +143,7 @@ ONE = batch([Record(None, (), b"x" * 100)])
 )  # fmt: skip
 def test_what_is_no_batch_is_refused(data: bytes, code: ErrorCode) -> None:
     """Each with the error that tells a client what to do: mend, split, or send again."""
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         read_batch(data, MIB)
     assert refusal.value.code is code
 
@@ -249,7 +250,7 @@ MANY = made((0, 600_000))
 def test_headers_of_a_batch_are_bounded(data: bytes) -> None:
     """Two bytes of a header become eighty here: a batch of some kilobytes, expanded, would take half a gigabyte
     (reliability G4). The error has a client split the batch."""
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         read_batch(data, 16 * MIB)
     assert refusal.value.code is ErrorCode.message_too_large
 
@@ -258,7 +259,7 @@ def test_a_record_is_read_no_further_than_it_says() -> None:
     """One that says to be of 50 bytes has no room for the headers that it says to have."""
     data = changed(MANY, 61, b"\xe4\x80\x80\0")
     tracemalloc.start()
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         read_batch(data, 16 * MIB)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -275,7 +276,7 @@ def test_large_records_with_few_headers_are_taken() -> None:
 def test_records_of_a_batch_are_bounded() -> None:
     data = changed(ONE + bytes(7 * 500_001), 23, struct.pack(">i", 500_000))
     data = changed(data, 8, struct.pack(">i", len(data) - 12))
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(RequestRefused) as refusal:
         read_batch(changed(data, 57, struct.pack(">i", 500_001)), 16 * MIB)
     assert refusal.value.code is ErrorCode.message_too_large
 

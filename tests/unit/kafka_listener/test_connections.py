@@ -21,7 +21,7 @@ from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
 from app.errors import SetupError
 from app.kafka_listener.apis import APIS
-from app.kafka_listener.room import Room
+from app.kafka_listener.room import ByteBudget
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.server import KafkaListener
 from app.kafka_listener.wire import ErrorCode
@@ -150,7 +150,7 @@ async def test_a_taken_port_is_said_at_the_start(tmp_path: Path) -> None:
 
 async def test_room_is_given_in_turn() -> None:
     """Nobody is passed over for being large, and who gives up leaves the turn to the next."""
-    room = Room(10)
+    room = ByteBudget(10)
     await room.take(6)
     waiting = [asyncio.ensure_future(room.take(size)) for size in (5, 20, 1)]
     await asyncio.sleep(0)
@@ -197,7 +197,7 @@ async def test_a_failed_login_is_told_late_and_ends_the_connection(
         await client.call(SaslHandshakeRequest(mechanism="PLAIN"))
         found = await client.call(SaslAuthenticateRequest(auth_bytes=token))
         assert found.error_code is ErrorCode.sasl_authentication_failed
-        assert found.error_message == "the login is not right"
+        assert found.error_message == "user name or password is wrong"
         assert await client.take() == b""
         await client.close()
     assert "login denied" in caplog.text

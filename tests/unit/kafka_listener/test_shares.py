@@ -18,7 +18,7 @@ from app.access.quota import SharedLimit
 from app.access.who import ProducerDirectory
 from app.bindings.record import Record
 from app.gateway.door import network_of
-from app.kafka_listener.room import Room
+from app.kafka_listener.room import ByteBudget
 from app.kafka_listener.sasl import Logins
 from app.kafka_listener.wire import ErrorCode
 from app.log.engine import Engine
@@ -223,7 +223,7 @@ def test_an_address_is_a_network_of_ipv6() -> None:
 
 
 async def test_a_user_waits_for_its_own_share_alone() -> None:
-    room = Room(100, 40)
+    room = ByteBudget(100, 40)
     await room.take(40, "a")
     behind = asyncio.ensure_future(room.take(1, "a"))
     async with asyncio.timeout(5):
@@ -236,7 +236,7 @@ async def test_a_user_waits_for_its_own_share_alone() -> None:
 
 
 async def test_one_request_of_a_user_passes_however_large() -> None:
-    room = Room(100, 40)
+    room = ByteBudget(100, 40)
     await room.take(70, "a")
     waiting = asyncio.ensure_future(room.take(50, "b"))
     await asyncio.sleep(0)
