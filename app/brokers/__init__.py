@@ -1,4 +1,6 @@
-"""Shell. One driver a broker behind one interface: ``portable`` bounds, times and counts around it.
+"""Shell. The drivers of all brokers, each of them a ``Log``.
 
-``driver`` is what each of them offers. A driver owns partitioning, wire batching and reconnection and holds no policy.
+``portable`` implements what is the same for every broker: bounds, time-outs, counts and error translation.
+``driver`` defines the interface that each broker's package implements. A driver does partitioning, wire
+batching and reconnection, and holds no policy.
 """

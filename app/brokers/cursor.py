@@ -1,5 +1,7 @@
-"""A place in a partition from which many read at once: each page is read once, each record decoded once,
-and a follower that wants nothing of a page costs nothing: its position is the cursor's.
+"""A read position in a partition that several followers share.
+
+Each page is read once and each record is decoded once for all followers. A follower that wants no message
+of a page costs nothing, because its position is that of the cursor.
 """
 
 from __future__ import annotations
@@ -9,90 +11,114 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from app.bindings.record import Decoded, Record
-from app.brokers.header_type import type_in
+from app.brokers.header_type import type_from_headers
 from app.errors import SenderError
 from app.filters.selection import Selection
 from app.filters.type_index import TypeIndex
 from app.model.message import Message, MessagePage, Partition
 
-LOOKS = 20_000  # filters evaluated, and messages handed out, between two turns of the event loop
-FAILURE = 16  # of them that a filter costs in which an expression fails
+LOOKS = (
+    20_000  # filter evaluations and messages handed out before the cursor yields to the event loop
+)
+FAILURE = 16  # evaluations that a filter counts for if its expression fails
 
 
-class Follower(Protocol):
-    """A partition as one consumer owns it. ``selection``: the events that it wants, None for everything, as
-    ``decode`` reads them. ``absent``: offsets without a record that it passed, less those that its ``cursor`` had
-    passed when it came."""
+class CursorFollower(Protocol):
+    """A partition as one consumer reads it.
+
+    Attributes:
+        epoch: The number of the consumer's ownership of the partition.
+        selection: The events that the consumer wants. None means all.
+        decode: Decodes a record for ``selection``.
+        cursor: The cursor that the follower reads from, if any.
+        absent: The count of offsets without a record that the follower has passed. While it has a cursor,
+            the count that the cursor had at joining is subtracted.
+    """
 
     epoch: int
     selection: Selection | None
     decode: Callable[[Record], Decoded] | None
-    cursor: Cursor | None
+    cursor: SharedCursor | None
     absent: int
 
     def offered(self, messages: list[Message], size: int) -> bool:
-        """Take these, of so many bytes; False: no room, it leaves before the first of them."""
+        """Accept messages of ``size`` bytes together.
+
+        Return False if there is no room. The cursor then removes the follower before the first of these
+        messages.
+        """
 
     def filter_failed(self, offset: int) -> None:
-        """Note that the message of this offset is passed over because an expression failed on it."""
+        """Note that the message at ``offset`` was skipped because a filter expression failed on it."""
 
     def left(self, position: int) -> None:
-        """It follows no more, and has been handed or passed over all that lies before ``position``."""
+        """Note that the follower has left its cursor. All messages before ``position`` were offered or
+        skipped."""
 
     def failed(self, error: Exception) -> None:
-        """Reading from here came to this; it has left."""
+        """Handle an error of reading. The follower has left its cursor already."""
 
 
-class Source(Protocol):
-    """What is read. ``by_headers``: an event's type is told by its headers, where they tell it. Raises
-    PositionOutOfRange, BrokerUnavailable."""
+class PageSource(Protocol):
+    """The partition from which a cursor reads pages. Reading raises PositionOutOfRange or
+    BrokerUnavailable.
+
+    ``by_headers`` is True if the type of an event may be read from its headers alone.
+    """
 
     place: Partition
     by_headers: bool
 
     def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:
-        """Without waiting; None: ``page`` has to."""
+        """Return a page that is already in memory, or None if ``page`` must read it."""
 
     async def page(self, position: int, until: int, most: int) -> MessagePage: ...
 
 
-class Cursor:
-    """Reads while a follower asks for more, and hands to all: those that did not ask keep it until they
-    do, or leave. Nobody waits for anybody.
+class SharedCursor:
+    """A reader of one partition that serves all of its followers.
 
-    ``absent`` how many of the offsets that it passed have no record.
-    ``limit``  up to where this cursor reads now: the next cursor, or the end of the log.
-    ``moved``  it stands somewhere else now.
+    The cursor reads while at least one follower has asked for more, and offers each page to all followers.
+    A follower that did not ask keeps its messages until it asks or leaves. No follower waits for another.
+
+    Args:
+        source: The partition.
+        position: The offset at which reading begins.
+        most: Most records of a page.
+        limit: Returns the offset up to which this cursor reads: the next cursor, or the end of the log.
+        moved: Called after the position has changed.
+
+    Attributes:
+        absent: The count of offsets without a record that the cursor has passed.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: PageSource,
         position: int,
         most: int,
-        limit: Callable[[Cursor], int],
-        moved: Callable[[Cursor], None],
+        limit: Callable[[SharedCursor], int],
+        moved: Callable[[SharedCursor], None],
     ) -> None:
         self.position = position
         self.absent = 0
-        self.followers: dict[Follower, None] = {}
+        self.followers: dict[CursorFollower, None] = {}
         self._source = source
         self._by_headers = source.by_headers
         self._most = most
         self._limit = limit
         self._moved = moved
-        self._asking: set[Follower] = set()
-        self._index: TypeIndex[Follower] = TypeIndex()
-        self._decode: Callable[[Record], Decoded] | None = None  # None: nobody filters
-        self._unfiltered: dict[Follower, None] = {}
-        self._units = 0  # filters of all followers together
-        self._looks = 0  # since the event loop had its turn
-        self._rest: MessagePage | None = (
-            None  # at ``position``: what is left of a page that took too many looks
-        )
+        self._asking: set[CursorFollower] = set()
+        self._index: TypeIndex[CursorFollower] = TypeIndex()
+        self._decode: Callable[[Record], Decoded] | None = None  # None: no follower has a filter
+        self._unfiltered: dict[CursorFollower, None] = {}
+        self._units = 0  # filter units of all followers together
+        self._looks = 0  # evaluations since the cursor last yielded
+        # The unread part of a page that took too many evaluations; it begins at ``position``.
+        self._rest: MessagePage | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    def add(self, follower: Follower, *, asking: bool) -> None:
+    def add(self, follower: CursorFollower, *, asking: bool) -> None:
         follower.cursor = self
         follower.absent -= self.absent
         self.followers[follower] = None
@@ -105,7 +131,7 @@ class Cursor:
         if asking:
             self._asking.add(follower)
 
-    def remove(self, follower: Follower) -> None:
+    def remove(self, follower: CursorFollower) -> None:
         follower.cursor = None
         follower.absent += self.absent
         del self.followers[follower]
@@ -116,15 +142,15 @@ class Cursor:
             self._index.remove(follower, follower.selection.types)
             self._units -= follower.selection.units
 
-    def ask(self, follower: Follower) -> None:
+    def ask(self, follower: CursorFollower) -> None:
         self._asking.add(follower)
         self.stir()
 
-    def asks(self, follower: Follower) -> bool:
+    def asks(self, follower: CursorFollower) -> bool:
         return follower in self._asking
 
     def stir(self) -> None:
-        """There may be something to read, or somebody who asks for it."""
+        """Start reading if a follower has asked and there may be something to read."""
         if self._rest is None and self._reading is None and self._due():
             self._hand_out_at_hand()
         self._begin()
@@ -144,7 +170,7 @@ class Cursor:
             self._give_up(error)
 
     def abandon(self) -> None:
-        """Nobody follows any more: what it is reading is of no use."""
+        """Cancel the read in progress, because no follower is left."""
         if self._reading is not None and self._reading is not asyncio.current_task():
             self._reading.cancel()
 
@@ -169,8 +195,11 @@ class Cursor:
             self._reading = None
 
     def _hand_out(self, page: MessagePage) -> None:
-        """Hand out a page, or the first part of one that takes too many looks. A cursor may have come to stand within
-        the page while it was read: up to there only."""
+        """Offer a page to the followers, or its first part if filtering takes too many evaluations.
+
+        Another cursor may have begun within the page while it was read. Then only the messages before it
+        are offered.
+        """
         messages, end = page.messages, min(page.next_offset, self._limit(self))
         if end < page.next_offset:
             messages = tuple(message for message in messages if message.offset < end)
@@ -183,7 +212,7 @@ class Cursor:
             self._rest = MessagePage(page.messages[done:], page.next_offset, size)
             messages = messages[:done]
         self.absent += end - self.position - len(messages)
-        full: list[tuple[Follower, int]] = []
+        full: list[tuple[CursorFollower, int]] = []
         for follower, batch in chosen.items():
             self._asking.discard(follower)
             if not follower.offered(batch, page.bytes * len(batch) // len(page.messages)):
@@ -194,17 +223,19 @@ class Cursor:
             follower.left(position)
         self._moved(self)
 
-    def _choose(self, messages: Sequence[Message]) -> tuple[dict[Follower, list[Message]], int]:
-        """Return what each follower gets, and how many messages were looked at."""
-        chosen: dict[Follower, list[Message]] = {}
+    def _choose(
+        self, messages: Sequence[Message]
+    ) -> tuple[dict[CursorFollower, list[Message]], int]:
+        """Return the messages for each follower, and how many messages of the page were examined."""
+        chosen: dict[CursorFollower, list[Message]] = {}
         look = len(self._unfiltered) < len(self.followers)
         self._looks = 0
         for number, message in enumerate(messages):
             if self._looks >= LOOKS:
                 return chosen, number
-            kind = type_in(message.record.headers) if look and self._by_headers else None
+            kind = type_from_headers(message.record.headers) if look and self._by_headers else None
             if kind is not None and not self._may_want(kind):
-                continue  # most of what a busy topic holds may be of other types
+                continue  # most events of a busy topic may be of other types
             decoded = self._event_in(message.record) if look else None
             whom = self._who_wants(message, decoded, kind) if look else self._unfiltered
             self._looks += 1 + len(whom)
@@ -225,9 +256,12 @@ class Cursor:
 
     def _who_wants(
         self, message: Message, decoded: Decoded | None, kind: str | None
-    ) -> Sequence[Follower]:
-        """Return the followers that get a message. A record that is no event goes to all that may want the ``kind``
-        that its headers name, because each of them decides what becomes of it."""
+    ) -> Sequence[CursorFollower]:
+        """Return the followers that get a message.
+
+        A record that is no event goes to all followers that may want the type in its headers. Each of them
+        decides what to do with it.
+        """
         if decoded is None:
             return tuple(self.followers) if kind is None else self._may_want(kind)
         event, found = decoded.event, []
@@ -242,11 +276,11 @@ class Cursor:
         self._looks += len(asked) * self._units // len(self.followers)
         return found
 
-    def _may_want(self, kind: str) -> list[Follower]:
+    def _may_want(self, kind: str) -> list[CursorFollower]:
         return [*self._unfiltered, *self._index.of(kind), *self._index.anything]
 
     def _give_up(self, error: Exception) -> None:
-        """Each follower may begin again from here by itself."""
+        """Remove all followers after an error. Each of them may begin again at this position."""
         for follower in tuple(self.followers):
             self.remove(follower)
             follower.left(self.position)

@@ -1,4 +1,4 @@
-"""A log that stands before another one: a subclass says how it publishes, all else is the other's."""
+"""A base class for logs that wrap another log and change only how records are published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from app.model.start import StartAt
 
 
 class DelegatingLog(Log):
-    """``target``: the log that answers. It is started and stopped by its owner, not by this one."""
+    """A ``Log`` that forwards every call except publishing to ``target``.
+
+    Args:
+        name: The name of this log.
+        target: The log that receives the calls. Its owner starts and stops it; this class does not.
+    """
 
     def __init__(self, name: str, target: Log) -> None:
         self.name = name

@@ -1,4 +1,5 @@
-"""What a broker's package offers to ``PortableLog``, and what it is given to publish."""
+"""The interface that each broker's package implements for ``PortableLog``, and the submissions that it
+publishes."""
 
 from __future__ import annotations
 
@@ -17,64 +18,66 @@ from app.model.start import StartAt
 from app.routing.identity import Identity
 
 
-class Ledger(Protocol):
-    """The counter of what is under way."""
+class SubmissionOwner(Protocol):
+    """The owner of submissions, which counts the records in flight."""
 
     def release(self, submission: Submission) -> None:
-        """Every record of it has its fate."""
+        """Remove a submission from the count, because all of its records have a result."""
 
 
 class Submission(asyncio.Future[list[PublishResult]]):
-    """The records of one submit, and their fates: one a record, in order.
+    """The records of one call of submit, and a future for their results: one for each record, in order.
 
-    A driver resolves *every* record exactly once, also when the submission is done already (it
-    timed out, or its caller went away): only then does the record leave the bounds. What is not on
-    the wire when ``done()`` is true must not be sent any more (rule 9).
+    A driver resolves *every* record exactly once. This holds also when the future is done already, because
+    it timed out or its caller was cancelled. Only then is the record no longer counted as in flight.
+    Records that are not yet on the wire when ``done()`` is true must not be sent.
     """
 
     __slots__ = (
-        "deadline", "identities", "open", "owner", "records", "results", "size", "told", "topic",
+        "deadline", "identities", "on_result", "open", "owner", "records", "results", "size", "topic",
     )  # fmt: skip
 
-    owner: Ledger
+    owner: SubmissionOwner
     topic: str
     records: Sequence[Record]
-    identities: Sequence[Identity | None] | None  # for a driver that remembers them
+    identities: Sequence[Identity | None] | None  # for a driver that deduplicates by them
     results: list[PublishResult | None]
     open: int  # records without a result
     size: int  # bytes
-    deadline: float  # of the loop's clock
-    told: Told | None  # instead of a callback of the future: called in the step that has the fate
+    deadline: float  # by the clock of the event loop, in seconds
+    on_result: (
+        Told | None
+    )  # called with the result at once, where a future's callback comes a step later
 
     def resolve(self, index: int, result: PublishResult) -> None:
-        """The fate of one record. On the event loop only."""
+        """Set the result of one record. Must be called on the event loop."""
         self.results[index] = result
         self.open -= 1
         if not self.open:
             self.owner.release(self)
 
     def resolve_all(self, results: list[PublishResult]) -> None:
-        """The fates of all records at once; none may have been resolved before."""
-        self.results = results  # type: ignore[assignment]  # a list with nothing open
+        """Set the results of all records at once. None of them may have a result already."""
+        self.results = results  # type: ignore[assignment]  # a list without None
         self.open = 0
         self.owner.release(self)
 
     def fail(self, error: BrokerError) -> None:
-        """The same fate for every record that has none yet."""
+        """Set ``error`` as the result of every record that has none yet."""
         if self.open:
             self.results[:] = [error if known is None else known for known in self.results]
             self.open = 0
             self.owner.release(self)
 
 
-DROPPED = BrokerUnavailable("dropped before it was on the wire: its caller has had an answer")
+DROPPED = BrokerUnavailable("the record was dropped before it was sent: its publish had ended")
 
 Entry = TypeVar("Entry", bound="tuple[Submission, int, *tuple[Any, ...]]")
-"""A record on its way: where its fate goes (the submission and the index in it), and what the driver adds."""
+"""A record to be sent: its submission, its index in that, and values that the driver adds."""
 
 
 def unanswered(entries: Iterable[Entry]) -> list[Entry]:
-    """Those that somebody still waits for; the others get what nobody will see (rule 9)."""
+    """Return the entries whose callers still wait. Resolve the other entries, so that they are not sent."""
     kept: list[Entry] = []
     for entry in entries:
         if entry[0].done():
@@ -85,12 +88,13 @@ def unanswered(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def answer(entries: Iterable[Entry], error: BrokerError) -> None:
+    """Set ``error`` as the result of every entry."""
     for entry in entries:
         entry[0].resolve(entry[1], error)
 
 
-class Joining(NamedTuple):
-    """How a member joins ``group``. ``client_id``: empty where the settings of the broker name one."""
+class JoinRequest(NamedTuple):
+    """A request to join a consumer group. ``client_id`` is empty if the broker's settings name one."""
 
     group: str
     topics: Sequence[str]
@@ -100,22 +104,24 @@ class Joining(NamedTuple):
 
 
 class Driver(Protocol):
-    """What a broker's package offers to ``PortableLog``. All calls come on the event loop."""
+    """The interface of a broker's package towards ``PortableLog``. All calls come on the event loop."""
 
     name: str
     capabilities: Capabilities
 
     async def start(self) -> None:
-        """Begin; returns also when the broker is away (``health`` tells). May raise SetupError."""
+        """Start the driver. Return also if the broker is away, which ``health`` reports. May raise
+        SetupError."""
 
     async def stop(self) -> None:
-        """Close. What is still queued is resolved with an error."""
+        """Close the driver. Records that are still queued are resolved with an error."""
 
     def publish(self, submission: Submission) -> None:
-        """Take the records on their way, in order. Never raises, never blocks, sets no timer."""
+        """Queue the records for sending, in their order. Must not raise, block or set a timer."""
 
-    async def subscribe(self, joining: Joining) -> Consumer:
-        """A driver that looks into the records itself leaves out those that are not ``wanted``."""
+    async def subscribe(self, joining: JoinRequest) -> Consumer:
+        """Join a group. A driver that decodes records itself leaves out those that ``joining.wanted``
+        excludes."""
 
     def read(
         self, partition: Partition, start: str, until: str | None
@@ -129,25 +135,31 @@ class Driver(Protocol):
     async def create_topic(self, topic: str, partitions: int) -> None: ...
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Why nothing would keep what is published to a topic now, in words for an operator; without
-        those that are good (rule 10). Makes nothing. Raises what ``explain`` knows."""
+        """Return, for each topic that would lose what is published to it now, the reason for an operator.
+
+        Topics without a problem are left out. Nothing is created. Errors are those that ``translate``
+        knows.
+        """
 
     async def health(self) -> Health: ...
 
     def translate(self, error: Exception) -> BrokerError | None:
-        """What an error of the client library means for a caller; None: it is a bug."""
+        """Return the broker error that an error of the client library means, or None if it is a bug."""
 
 
 @runtime_checkable
-class Locating(Protocol):
-    """A driver whose log keeps an index of events; see ``interfaces.Log.locate``."""
+class EventLocator(Protocol):
+    """A driver whose log has an index of events; see ``interfaces.Log.locate``."""
 
     async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located: ...
 
 
 def quieten(client: str) -> None:
-    """The logger of a client library, which tells of every attempt, many a second in an outage; our own
-    lines name the cause once. A level that was set for it stays."""
+    """Silence the logger of a client library, unless a level was set for it.
+
+    Client libraries log every connection attempt, many a second in an outage. Skybridge logs the cause
+    once.
+    """
     logger = logging.getLogger(client)
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""The type of an event, told by its headers alone."""
+"""Read the type of an event from the headers of its record, without decoding the record."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Sequence
 _STRUCTURED = b"application/cloudevents"
 
 
-def type_in(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    """Of an event in binary mode of version 1.0 (K8 to K13). None is no answer: it has to be read, as
-    structured events are, those of other versions, and whatever looks odd."""
+def type_from_headers(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
+    """Return the type of a CloudEvents 1.0 event in Kafka's binary mode, from its headers alone.
+
+    Returns:
+        None if the record must be decoded to know its type: a structured event, another version of
+            CloudEvents, or unusual headers.
+    """
     found = dict(headers)
     kind = found.get("ce_type")
     if not kind or len(found) != len(headers) or found.get("ce_specversion") != b"1.0":

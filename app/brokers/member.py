@@ -1,7 +1,8 @@
-"""One member of a group, at the pace of its caller: the half that is the same for every broker.
+"""The part of a group member that is the same for every broker.
 
-What changes behind its back becomes events of ``poll``, told in their order and before any messages. A
-revocation waits, within a bound, until the next poll says that it was dealt with.
+The caller polls at its own pace. Changes of ownership are queued and returned by ``poll`` in their order,
+before any messages. A revocation waits, within a time limit, until the caller's next poll shows that it has
+handled the event.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from collections.abc import Iterable
 from app.interfaces import Consumer
 from app.model.message import Assigned, ConsumerEvent, Lost, Message, Partition, Revoked
 
-Change = Assigned | Revoked | Lost
+OwnershipChange = Assigned | Revoked | Lost
 
 
 async def pause_for(event: asyncio.Event, longest: float) -> bool:
-    """Until the event, or for so many seconds. Whether it came."""
+    """Wait until ``event`` is set, or for ``longest`` seconds. Return True if the event is set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(longest):
             await event.wait()
@@ -27,20 +28,25 @@ async def pause_for(event: asyncio.Event, longest: float) -> bool:
 
 
 def in_order(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-    """As an event names them."""
+    """Return the partitions sorted by topic and number, as ownership events list them."""
     return tuple(sorted(partitions, key=lambda each: (each.topic, each.number)))
 
 
-class Member(Consumer, ABC):
-    """A ``Consumer`` whose driver says what there is to hand out (``_batch``), tells what changes
-    (``_tell``, ``_hand_over``) and why it ended (``_fail``), and sets ``_news`` for anything to look at."""
+class GroupMember(Consumer, ABC):
+    """A ``Consumer`` that queues ownership changes and failures, and returns them from ``poll``.
+
+    The driver's subclass implements ``_batch``, which returns messages. It reports ownership changes with
+    ``_enqueue`` or ``_revoke_and_wait``, and a fatal error with ``_fail``. It sets ``_news`` to wake a waiting poll.
+    """
 
     def __init__(self) -> None:
         self._news = asyncio.Event()
-        self._changes: deque[Change] = deque()
-        self._told: Change | None = None  # by the last poll
+        self._changes: deque[OwnershipChange] = deque()
+        self._returned: OwnershipChange | None = (
+            None  # returned by the last poll, not yet handled by the caller
+        )
         self._revoking: Revoked | None = None
-        self._dealt = asyncio.Event()  # with ``_revoking``
+        self._handled = asyncio.Event()  # set when the caller has handled ``_revoking``
         self._failure: BaseException | None = None
         self._nudged = False
         self._closed = False
@@ -52,11 +58,11 @@ class Member(Consumer, ABC):
     async def poll(self, wait: float) -> ConsumerEvent | None:
         loop = asyncio.get_running_loop()
         until = loop.time() + wait
-        self._deal()
+        self._mark_handled()
         while not self._closed:
             if self._changes:
-                self._told = self._changes.popleft()
-                return self._told
+                self._returned = self._changes.popleft()
+                return self._returned
             if self._failure is not None:
                 failure, self._failure = self._failure, None
                 raise failure
@@ -76,42 +82,55 @@ class Member(Consumer, ABC):
 
     @abstractmethod
     async def _batch(self) -> tuple[Message, ...]:
-        """The next messages of what is ours and not paused; () where ``_news`` will tell of them."""
+        """Return the next messages of owned partitions that are not paused.
 
-    def _dealt_with(self, change: Change) -> None:
-        """A caller that asks for the next event has dealt with this one."""
+        Return an empty tuple if none is ready. The driver then sets ``_news`` when messages arrive.
+        """
 
-    def _tell(self, change: Change) -> None:
+    def _on_handled(self, change: OwnershipChange) -> None:
+        """Note that the caller has handled ``change``. Called when the caller polls for the next event."""
+
+    def _enqueue(self, change: OwnershipChange) -> None:
+        """Queue an ownership change for the next poll."""
         self._changes.append(change)
         self._news.set()
 
     def _fail(self, error: BaseException) -> None:
-        """The next poll raises it, once."""
+        """Make the next poll raise ``error``, once."""
         self._failure = error
         self._news.set()
 
     def _revoke(self, revoked: Revoked) -> asyncio.Event:
-        """Tell. The event is set when it is dealt with."""
-        self._revoking, self._dealt = revoked, asyncio.Event()
-        self._tell(revoked)
+        """Queue a revocation. Return an event that is set when the caller has handled it."""
+        self._revoking, self._handled = revoked, asyncio.Event()
+        self._enqueue(revoked)
         if self._closed:
-            self._dealt.set()
-        return self._dealt
+            self._handled.set()
+        return self._handled
 
-    async def _hand_over(self, revoked: Revoked, within: float) -> bool:
-        """Tell, and wait until it is dealt with. False: it was not, in ``within`` seconds."""
+    async def _revoke_and_wait(self, revoked: Revoked, within: float) -> bool:
+        """Queue a revocation and wait until the caller has handled it.
+
+        Args:
+            revoked: The revocation.
+            within: The longest wait, in seconds.
+
+        Returns:
+            False if the time ran out first.
+        """
         return await pause_for(self._revoke(revoked), within)
 
     def _end(self) -> None:
-        """Nobody waits any longer."""
+        """Close the member: end a waiting poll, and end the wait for a revocation."""
         self._closed = True
         self._news.set()
-        self._dealt.set()
+        self._handled.set()
 
-    def _deal(self) -> None:
-        told, self._told = self._told, None
-        if told is None:
+    def _mark_handled(self) -> None:
+        """Mark the change that the last poll returned as handled."""
+        returned, self._returned = self._returned, None
+        if returned is None:
             return
-        if told is self._revoking:
-            self._dealt.set()
-        self._dealt_with(told)
+        if returned is self._revoking:
+            self._handled.set()
+        self._on_handled(returned)

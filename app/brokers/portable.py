@@ -1,7 +1,7 @@
-"""The half of a log that is the same for every broker: bounds, the publish time-out, counts, health.
+"""The part of a log that is the same for every broker: bounds, publish time-out, counts and health.
 
-A submit costs about a microsecond here, so it makes one object: a ``Submission`` is the future that
-the caller gets, the place where the driver puts its results, and the entry in the deadline queue.
+A call of submit costs about a microsecond here, so it makes one object. A ``Submission`` is the caller's
+future, the place for the driver's results, and the entry in the queue of deadlines.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from app.bindings.record import Record
-from app.brokers.driver import Driver, Joining, Locating, Submission
-from app.brokers.recent import RecentEvents
+from app.brokers.driver import Driver, EventLocator, JoinRequest, Submission
+from app.brokers.recent import RecentPublishes
 from app.brokers.sharing import Shared
 from app.errors import (
     BoundReached,
@@ -42,7 +42,8 @@ T = TypeVar("T")
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be under way at once (rule 8), and for how long (rule 9). Times in seconds."""
+    """Limits of publishing to one broker: what may be in flight at once, and for how long. Times are in
+    seconds."""
 
     records: int = 65_536
     bytes: int = 128 << 20
@@ -52,7 +53,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogStats(msgspec.Struct, frozen=True):
-    """Counts since the start, and what is under way now."""
+    """Counts of records since the start, and what is in flight now."""
 
     stored: int
     failed: int
@@ -63,7 +64,7 @@ class LogStats(msgspec.Struct, frozen=True):
 
 
 class PortableLog(Log):
-    """A ``Log`` around a driver."""
+    """The ``Log`` of a broker: adds bounds, deadlines, counts and error translation to a driver."""
 
     def __init__(self, driver: Driver, bounds: Bounds | None = None) -> None:
         self.name = driver.name
@@ -79,7 +80,7 @@ class PortableLog(Log):
         self._records = 0
         self._bytes = 0
         self._shared = Shared()
-        self._recent = RecentEvents(driver.name, self.submit, _elapsed_ms)
+        self._recent = RecentPublishes(driver.name, self.submit, _elapsed_ms)
         self._stored = self._failed = self._timed_out = self._refused = 0
 
     async def start(self) -> None:
@@ -123,7 +124,7 @@ class PortableLog(Log):
         self.driver.publish(submission)
         if submission.done():
             return submission.result()[0]
-        submission.told = told
+        submission.on_result = told
         return None
 
     def _has_room(self, count: int, size: int, largest: int) -> bool:
@@ -136,7 +137,7 @@ class PortableLog(Log):
         )
 
     def _begin(self, topic: str, records: Sequence[Record], size: int) -> Submission:
-        """Within the bounds, and not with the driver yet."""
+        """Create a submission and count it as in flight. The caller passes it to the driver."""
         loop = self._loop or asyncio.get_running_loop()
         count = len(records)
         submission = Submission(loop=loop)
@@ -147,7 +148,7 @@ class PortableLog(Log):
         submission.results = [None] * count
         submission.open = count
         submission.size = size
-        submission.told = None
+        submission.on_result = None
         submission.deadline = loop.time() + self.bounds.publish_timeout
         self._records += count
         self._bytes += size
@@ -157,7 +158,8 @@ class PortableLog(Log):
         return submission
 
     def release(self, submission: Submission) -> None:
-        """Every record of it has its fate: out of the bounds, and its caller is told."""
+        """Stop counting a submission as in flight and resolve its future. Called when all of its records
+        have a result."""
         results = submission.results
         self._records -= len(results)
         self._bytes -= submission.size
@@ -168,7 +170,7 @@ class PortableLog(Log):
             else:
                 self._failed += 1
         if not submission.done():
-            _tell(submission, results)  # type: ignore[arg-type]  # none is open any more
+            _resolve(submission, results)  # type: ignore[arg-type]  # all have a result now
         if not self._records:
             self._drained.set()
 
@@ -182,7 +184,7 @@ class PortableLog(Log):
         wanted: ConsumerFilter | None = None,
     ) -> Consumer:
         return await self._translated(
-            self.driver.subscribe(Joining(group, topics, start, client_id, wanted))
+            self.driver.subscribe(JoinRequest(group, topics, start, client_id, wanted))
         )
 
     async def read(
@@ -199,13 +201,13 @@ class PortableLog(Log):
             raise self._meaning(error) from error
 
     async def locate(self, event_id: str, source: str | None, since_ms: int) -> Located | None:
-        if not isinstance(self.driver, Locating):
+        if not isinstance(self.driver, EventLocator):
             return None
         return await self._translated(self.driver.locate(event_id, source, since_ms))
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         if not self.capabilities.seek_by_time:
-            raise self._not_capable("it cannot find a record by time")
+            raise self._not_capable("this broker cannot find a record by time")
         return await self._translated(self.driver.position_at(partition, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
@@ -248,7 +250,9 @@ class PortableLog(Log):
 
     def _demand_replayable(self) -> None:
         if not self.capabilities.replayable:
-            raise self._not_capable("reads consume its messages (those of a stream do not)")
+            raise self._not_capable(
+                "reading a queue consumes its messages (reading a stream does not)"
+            )
 
     def _not_capable(self, why: str) -> BrokerRefused:
         return BrokerRefused(f"{self.name}: {why}", kind="not-capable", broker=self.name)
@@ -277,13 +281,16 @@ class PortableLog(Log):
         self._timer = None
         self._expire(self._loop.time())
         head = next(iter(self._waiting), None)
-        # A caller that was told may have published again, which has set it.
+        # A resolved caller may have published again already, which has set the timer.
         if head is not None and self._timer is None:
             self._timer = self._loop.call_at(head.deadline, self._on_deadline)
 
     def _expire(self, now: float) -> None:
-        """Callers that waited too long are told "unknown" (rule 9). The records stay within the bounds
-        until the driver lets go of them: a stalled broker must not let memory grow (rule 8)."""
+        """Resolve submissions whose deadline has passed with "unknown".
+
+        Their records stay counted until the driver resolves them. Otherwise a stalled broker would let
+        memory grow without bound.
+        """
         due: list[Submission] = []
         for submission in self._waiting:
             if submission.deadline > now:
@@ -293,7 +300,7 @@ class PortableLog(Log):
             del self._waiting[submission]
             if not submission.done():
                 self._timed_out += submission.open
-                _tell(
+                _resolve(
                     submission,
                     [self._unknown() if known is None else known for known in submission.results],
                 )
@@ -306,7 +313,7 @@ class PortableLog(Log):
         )
 
     async def _drain(self) -> None:
-        """Until nothing is under way, or the drain bound is over."""
+        """Wait until no record is in flight, at most for the drain time-out."""
         self._drained.clear()
         if self._records:
             try:
@@ -315,6 +322,7 @@ class PortableLog(Log):
                 return
 
     async def _translated(self, answer: Awaitable[T]) -> T:
+        """Await ``answer`` and translate errors of the client library."""
         try:
             return await answer
         except SkybridgeError:
@@ -323,31 +331,32 @@ class PortableLog(Log):
             raise self._meaning(error) from error
 
     def _meaning(self, error: Exception) -> Exception:
-        """What the driver makes of a vendor's error; the error itself when it is a bug."""
+        """Return the broker error that a client library's error means, or the error itself if it is a bug."""
         return self.driver.translate(error) or error
 
 
-def _tell(submission: Submission, results: list[PublishResult]) -> None:
+def _resolve(submission: Submission, results: list[PublishResult]) -> None:
     submission.set_result(results)
-    told = submission.told
-    if told is None:
+    on_result = submission.on_result
+    if on_result is None:
         return
     try:
-        told(results[0])
-    except Exception:  # noqa: BLE001 - a fault of one caller must not keep the others of the bundle waiting
-        _log.exception("who was told the fate of a record failed")
+        on_result(results[0])
+    except Exception:  # noqa: BLE001 - a fault of one caller must not keep other callers waiting
+        _log.exception("the callback for a publish result failed")
 
 
 def _elapsed_ms() -> int:
+    """Return the monotonic time in ms."""
     return round(monotonic() * 1000)
 
 
 LIMIT_KNOWN = 60.0
-"""Seconds for which a size that a topic has refused is remembered: an operator may raise the limit."""
+"""Seconds for which a size that a topic rejected is remembered. An operator may raise the limit."""
 
 
 def size_of(record: Record) -> int:
-    """Bytes of a record as the bounds count them: key, headers and body."""
+    """Return the size of a record in bytes as the bounds count it: key, headers and body."""
     key, body = record.key, record.body
     size = (len(key) if key else 0) + (len(body) if body else 0)
     for name, value in record.headers:

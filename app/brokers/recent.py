@@ -1,8 +1,8 @@
-"""Events that a route stores once, on a broker that cannot hold their identities in its own transaction:
-remembered in this process's memory alone, bounded, and forgotten by a restart.
+"""Deduplicate events in memory, for brokers that cannot store event identities in their own transaction.
 
-A repeat that comes while the first is on its way waits for its fate. One whose first failed or is unknown
-is published.
+The memory is bounded, belongs to this process and is lost at a restart. A repeat that arrives while the
+first event is being published waits for that result. A repeat is published if the first failed, or if its
+result is unknown.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ Stored = asyncio.Future[list[PublishResult]]
 Identities = Sequence[Identity | None]
 
 
-class RecentEvents:
-    """``submit``: the way to the broker. ``now_ms``: a clock; only differences count."""
+class RecentPublishes:
+    """The recently published events of the routes that deduplicate, on one broker.
+
+    Args:
+        broker: The name of the broker.
+        submit: Publishes records to the broker.
+        now_ms: A clock in ms. Only differences of its values are used.
+    """
 
     def __init__(
         self,
@@ -33,7 +39,7 @@ class RecentEvents:
         self._broker = broker
         self._submit = submit
         self._now = now_ms
-        self._recent: dict[str, Recent] = {}  # by route: topics may be without number
+        self._recent: dict[str, Recent] = {}  # by route, because topics are unbounded
         self._under_way: dict[tuple[str, bytes], tuple[bytes, Stored]] = {}
 
     @property
@@ -41,7 +47,8 @@ class RecentEvents:
         return sum(map(len, self._recent.values()))
 
     def submit(self, topic: str, records: Sequence[Record], identities: Identities) -> Stored:
-        """As ``Log.submit``; one future for all records, in their order."""
+        """Publish records that are not repeats. Return one future for the results of all records, in their
+        order."""
         parts = [
             self._one(topic, record, identity)
             for record, identity in zip(records, identities, strict=True)
@@ -87,7 +94,10 @@ class RecentEvents:
         self._recent.setdefault(route, Recent()).remember([(key, note)], window.most, now)
 
     def _after(self, first: Stored, topic: str, record: Record, identity: Identity) -> Stored:
-        """The fate of the first is that of the repeat, if it was stored."""
+        """Return a future for a repeat of an event that is being published.
+
+        It resolves to "duplicate" if the first event is stored. Otherwise the repeat is published.
+        """
         waits: Stored = asyncio.get_running_loop().create_future()
 
         def settle(first: Stored) -> None:
@@ -105,7 +115,7 @@ class RecentEvents:
 
 
 def _place(topic: str, identity: Identity) -> tuple[str, bytes]:
-    """The route, and the identity within the topic."""
+    """Return the route, and the identity of the event within its topic."""
     return identity.window.route, identity.key + topic.encode("utf-8", "surrogatepass")
 
 
@@ -134,7 +144,7 @@ def _pass_on(done: Stored, waits: Stored) -> None:
 
 
 def _joined(parts: Sequence[Stored]) -> Stored:
-    """One future for the results of several, in their order."""
+    """Return one future for the results of several futures, in their order."""
     joined: Stored = asyncio.get_running_loop().create_future()
     left = len(parts)
 

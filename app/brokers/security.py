@@ -1,5 +1,8 @@
-"""How we come to a broker and prove who we are: what the configuration says, and drivers take as it is; and
-what a server of OAuth 2 answers who asks it for a token (RFC 6749)."""
+"""Settings for TLS and authentication towards a broker, and the answers of an OAuth 2 token endpoint (RFC
+6749).
+
+Drivers use these models of the configuration directly.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from pydantic import Field, model_validator
 from app.model.route import Strict
 from app.tls import ClientContext, Copies, Pems, Tried
 
-RENEW_BEFORE = 30.0  # seconds before a token ends
-WORDS = 200  # characters of the server's own words that are quoted
+RENEW_BEFORE = 30.0  # seconds before a token expires
+WORDS = 200  # most characters of the server's own message that an error quotes
 
 
 class ClientTls(Strict):
-    """TLS towards a broker. Empty: the system's certificate authorities."""
+    """TLS towards a broker. Without ``ca``, the system's certificate authorities are trusted."""
 
     ca: Path | None = Field(None, description="PEM file of the authorities to trust")
     cert: Path | None = Field(
@@ -35,13 +38,18 @@ class ClientTls(Strict):
         return self
 
     def context(self, broker: str) -> ssl.SSLContext:
-        """Return the context for all connections to this broker: each handshake is made with the files as they were
-        tried last. Raises SetupError for files that cannot be used at the start."""
+        """Return the TLS context for all connections to this broker.
+
+        Each handshake uses the files as they were last loaded successfully. Raise SetupError if the files
+        cannot be used at the start.
+        """
         return self._in_use.context(_pems(self, broker), verify_host=self.verify_host)
 
     def copies(self, broker: str) -> Copies:
-        """Return copies of the files as they were tried last, for a library that reads files itself. Raises SetupError
-        as ``context`` does."""
+        """Return copies of the files as they were last loaded, for a library that reads files itself.
+
+        Raise SetupError if the files cannot be used at the start.
+        """
         return self._in_use.copies(_pems(self, broker))
 
     @cached_property
@@ -50,7 +58,7 @@ class ClientTls(Strict):
 
 
 class _InUse:
-    """What was made of the files at first, and follows them from then on."""
+    """The TLS context and file copies made from the settings. Both follow later changes of the files."""
 
     def __init__(self) -> None:
         self._context: ClientContext | None = None
@@ -74,7 +82,7 @@ def _pems(tls: ClientTls, broker: str) -> Pems:
 
 
 class OAuth2(Strict):
-    """Access tokens by OAuth 2 client credentials."""
+    """Settings for access tokens by the client credentials grant of OAuth 2."""
 
     issuer_url: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
         description="the issuer, which names its token endpoint under /.well-known"
@@ -87,14 +95,14 @@ class OAuth2(Strict):
 
 
 class TokenGrant(msgspec.Struct):
-    """5.1. ``expires_in``: seconds."""
+    """A successful answer of a token endpoint (RFC 6749, 5.1). ``expires_in`` is in seconds."""
 
     access_token: str
     expires_in: float = 60.0
 
 
 class TokenRefusal(msgspec.Struct):
-    """5.2."""
+    """An error answer of a token endpoint (RFC 6749, 5.2)."""
 
     error: str = ""
     error_description: str = ""

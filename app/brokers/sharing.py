@@ -1,4 +1,7 @@
-"""Several askers, one answer: status, metrics and a person who looks ask the same at the same time."""
+"""Share one request among concurrent callers.
+
+Status pages, metrics and operators often ask a broker the same question at the same time.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,50 @@ T = TypeVar("T")
 
 
 class Shared:
-    """Questions under way. A second asker of one of them gets the answer that is coming, and an asker
-    who goes away takes nothing from the others.
+    """Requests in progress, each of which can have several waiting callers.
 
-    ``kept``: seconds, from when it was asked for, that an answer serves those who come later; its place
-    in memory stays, so the questions must be few. A failure is not kept."""
+    A caller that asks a question which is already in progress waits for the same answer. A caller that is
+    cancelled does not cancel the request for the others.
 
-    def __init__(self, kept: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._kept = kept
+    Args:
+        reuse_for: Seconds for which an answer is reused, counted from its request. 0 means not at all. A failure
+            is never reused. Answers stay in memory for good, so the number of different questions must be
+            small.
+        monotonic: The clock, in seconds.
+    """
+
+    def __init__(
+        self, reuse_for: float = 0.0, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._reuse_for = reuse_for
         self._monotonic = monotonic
         self._asked: dict[Hashable, tuple[float, asyncio.Task[Any]]] = {}
 
     async def ask(self, what: Hashable, question: Callable[[], Awaitable[T]]) -> T:
-        """The same ``what`` must always mean the same question. Raises what the question raised, and
-        BrokerUnavailable for one that is given up by ``close``."""
+        """Return the answer to ``question``, or that of an equal request which is in progress.
+
+        Args:
+            what: The key of the question. Equal keys must always mean the same question.
+            question: Asks the broker.
+
+        Raises:
+            BrokerUnavailable: ``close`` cancelled the request. Errors of ``question`` are raised as they
+                are.
+        """
         now = self._monotonic()
         since, task = self._asked.get(what, (now, None))
-        if task is None or (task.done() and now - since >= self._kept):
+        if task is None or (task.done() and now - since >= self._reuse_for):
             task = asyncio.ensure_future(_put(question))
             self._asked[what] = now, task
             task.add_done_callback(lambda done: self._conclude(what, done))
         await asyncio.wait({task})
-        if task.cancelled():  # the question was, not its asker
+        if task.cancelled():  # the request was cancelled, not this caller
             raise BrokerUnavailable("this log is closing")
         answer: T = task.result()
         return answer
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel all requests in progress and wait until they have ended."""
         tasks = [task for _, task in self._asked.values()]
         for task in tasks:
             task.cancel()
@@ -48,9 +67,11 @@ class Shared:
             await asyncio.wait(tasks)
 
     def _conclude(self, what: Hashable, task: asyncio.Task[Any]) -> None:
-        failed = task.cancelled() or task.exception() is not None  # nobody may be left to hear it
+        failed = (
+            task.cancelled() or task.exception() is not None
+        )  # marks the exception as retrieved
         _, current = self._asked.get(what, (0.0, None))
-        if current is task and (failed or not self._kept):
+        if current is task and (failed or not self._reuse_for):
             del self._asked[what]
 
 

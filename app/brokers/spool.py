@@ -1,18 +1,18 @@
-"""The switch before the log of a route's target: straight to it, or into the route's spool.
+"""Publish to the target of a route, or to the route's spool while the target's broker is away.
 
-A *lane* is a partition of the spool, by the key of the record. Of each lane one of these holds:
+A *lane* here is a partition of the spool, chosen by the record key. Each lane has one of three states:
 
-direct   nothing of it is in the spool: its records go to the target. If one of them fails because the broker
-         is away, or because nobody knows its fate, then all of the lane that are under way are taken back and
-         go to the spool, in the order in which they came. A record that was on the wire may come twice. The
-         same happens to every lane if one stands still and the broker twice gives no sign of health: most
-         clients try again until the publish time-out, and the senders would wait as long.
-spooled  something of it is in the spool: what comes goes behind it.
-held     little of it is in the spool, and that is being drained: what comes waits in memory, for a moment,
-         until the commit position of the drain is at the end; then the lane is direct, in order.
+* direct: The spool has no record of the lane, so new records go to the target. A publish may fail because
+  the broker is away, or with an unknown result. Then all unfinished records of the lane move to the spool
+  in their order. A record that was on the wire may then be stored twice. All lanes move if one makes no
+  progress and the broker fails two health checks in a row. Without this, senders would wait for the
+  client's retries until the publish time-out.
+* spooled: The spool has records of the lane, so new records are appended after them.
+* held: The spool has few records of the lane, and they are being drained. New records wait in memory for a
+  moment, until the drain has committed the last record. Then the lane is direct again, in order.
 
-Everything is decided on the event loop without an ``await``, so nothing comes between a look and a step. A
-restart needs nothing but the spool's own end and commit position. Records without a key have no order.
+All decisions are made on the event loop without an ``await``, so no other task can interfere. A restart
+needs only the end and the commit position of the spool. Records without a key have no order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from app.bindings.record import Record
 from app.bindings.spooled import spooled
 from app.brokers.delegate import DelegatingLog
 from app.brokers.portable import size_of
-from app.brokers.spool_room import SpoolRoom, Waits
+from app.brokers.spool_capacity import SpoolBacklog, SpoolCapacity
 from app.errors import BoundReached, BrokerUnavailable, PublishUnknown
 from app.interfaces import Log, PublishResult, Told, fates_of
 from app.routing.identity import Identity
@@ -36,32 +36,39 @@ When = Literal["outage", "always", "never"]
 Stored = asyncio.Future[list[PublishResult]]
 ToldAll = Callable[[list[PublishResult]], None]
 
-HANDOVER = 500  # records of a lane in the spool, below which the lane is held
-HOLD = 2.0  # seconds that a lane is held at most, and then not again for as long
-HELD = 10_000  # records of a lane that is held at most
-LOOK = 0.02  # seconds between looks at lanes that are held
-STALL = 0.25  # seconds without progress after which the target is asked how it is, and between two questions
+HANDOVER = 500  # most records of a lane in the spool for which the lane is held
+HOLD = 2.0  # most seconds for which a lane is held; it is not held again for as long
+HELD = 10_000  # most records that wait in a held lane
+LOOK = 0.02  # seconds between checks of held lanes
+STALL = 0.25  # seconds without progress before a health check of the target, and between two checks
 
 
 class _Entry:
-    """Records of one lane and one submit, with their fates so far. ``told``: gets all of them, once."""
+    """Records of one lane from one call of submit, with their results. ``on_results`` receives all results,
+    once."""
 
-    __slots__ = ("direct", "records", "results", "told", "topic")
+    __slots__ = ("direct", "on_results", "records", "results", "topic")
 
-    def __init__(self, topic: str, records: Sequence[Record], told: ToldAll) -> None:
+    def __init__(self, topic: str, records: Sequence[Record], on_results: ToldAll) -> None:
         self.topic = topic
         self.records = records
-        self.told = told
+        self.on_results = on_results
         self.results: list[PublishResult | None] = [None] * len(records)
         self.direct: Stored | None = None
 
     def conclude(self) -> None:
-        self.told(self.results)  # type: ignore[arg-type]  # none is open any more
+        self.on_results(self.results)  # type: ignore[arg-type]  # all have a result now
 
 
 class _Lane:
-    """``number`` of the spool's partition; None: of records without a key. ``open``: under way to the
-    target, in the order they came. ``appends``: records under way to the spool."""
+    """One partition of the spool, and its records in flight.
+
+    Attributes:
+        number: The number of the partition. None is the lane of records without a key.
+        open: Entries in flight to the target, in their order.
+        appends: The count of records in flight to the spool.
+        held: Entries that wait in memory.
+    """
 
     __slots__ = ("appends", "held", "hold_from", "hold_until", "number", "open")
 
@@ -74,11 +81,18 @@ class _Lane:
 
 
 class SpoolingLog(DelegatingLog):
-    """``target``  the log that is spared; ``spool`` the embedded log, and ``topic`` the spool on it.
-    ``waits``   of that topic. ``most``: bytes that may wait.
-    ``when``    ``never``: the setting is gone; what comes goes behind what waits still, and the target's
-                answers are the sender's again.
-    ``began``   is called when an outage puts the first record into an empty spool.
+    """A ``Log`` that publishes to the spool while the target's broker is away, and to the target otherwise.
+
+    Args:
+        name: The name of this log.
+        target: The log of the route's target.
+        spool: The embedded log that holds the spool.
+        topic: The topic of the spool on ``spool``.
+        waits: The records of the spool that have not reached the target.
+        when: The setting of the route. "never" means that the setting was removed: new records follow those
+            in the spool, and the sender receives the target's errors again.
+        most: Most bytes in the spool.
+        began: Called with the cause when an outage puts the first record into an empty spool.
     """
 
     def __init__(
@@ -87,7 +101,7 @@ class SpoolingLog(DelegatingLog):
         target: Log,
         spool: Log,
         topic: str,
-        waits: Waits,
+        waits: SpoolBacklog,
         *,
         when: When,
         most: int,
@@ -95,36 +109,38 @@ class SpoolingLog(DelegatingLog):
     ) -> None:
         super().__init__(name, target)
         self.when: When = when
-        self.room = SpoolRoom(target, waits, most)
-        self.cause = ""  # why records went to the spool last
-        self.repeats = 0  # records that may be at the target twice
+        self.room = SpoolCapacity(target, waits, most)
+        self.cause = ""  # why records went to the spool most recently
+        self.repeats = 0  # records that may be stored twice at the target
         self.spooling = False
         self._spool = spool
         self._topic = topic
         self._waits = waits
         self._began = began
         self._away = False
-        self._oldest: frozenset[_Entry] = frozenset()  # the first of each lane at the last look
-        self._unwell = 0  # bad answers of the target in a row, while a lane stands still
+        self._oldest: frozenset[_Entry] = (
+            frozenset()
+        )  # the first entry of each lane at the last check
+        self._unwell = 0  # failed health checks in a row, while a lane makes no progress
         self._lanes: dict[int | None, _Lane] = {}
         self._holding: dict[_Lane, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._appends = 0
 
-    # publishing
+    # Publishing.
 
     def submit(
         self,
         topic: str,
         records: Sequence[Record],
-        identities: Sequence[Identity | None] | None = None,  # noqa: ARG002 - lint refuses them here
+        identities: Sequence[Identity | None] | None = None,  # noqa: ARG002 - `check` rejects a route with both settings
     ) -> Stored:
         stored: Stored = asyncio.get_running_loop().create_future()
-        told = partial(_resolve, stored)
+        on_results = partial(_resolve, stored)
         if len(records) == 1:
-            self._enter(self._lane(records[0].key), _Entry(topic, records, told))
+            self._enter(self._lane(records[0].key), _Entry(topic, records, on_results))
         else:
-            self._submit_many(topic, records, told)
+            self._submit_many(topic, records, on_results)
         return stored
 
     def submit_one(self, topic: str, record: Record, told: Told) -> PublishResult | None:
@@ -133,15 +149,15 @@ class SpoolingLog(DelegatingLog):
         self._enter(self._lane(record.key), entry)
         if known:
             return known[0]
-        entry.told = lambda results: told(results[0])
+        entry.on_results = lambda results: told(results[0])
         return None
 
-    def _submit_many(self, topic: str, records: Sequence[Record], told: ToldAll) -> None:
-        """One entry a lane, so that each goes its own way."""
+    def _submit_many(self, topic: str, records: Sequence[Record], on_results: ToldAll) -> None:
+        """Submit one entry for each lane of the records, so that the lanes do not wait for each other."""
         lanes: dict[_Lane, list[int]] = {}
         for index, record in enumerate(records):
             lanes.setdefault(self._lane(record.key), []).append(index)
-        whole = _Entry(topic, records, told)
+        whole = _Entry(topic, records, on_results)
         left = len(lanes)
 
         def settle(places: list[int], results: Sequence[PublishResult]) -> None:
@@ -179,14 +195,15 @@ class SpoolingLog(DelegatingLog):
         if self.when == "always":
             return False
         if lane.open:
-            return True  # what comes later must not overtake these
+            return True  # a later record must not overtake these
         if lane.number is None:
             return not self.away
         return not self._behind(lane) and not self.away
 
     @property
     def away(self) -> bool:
-        """Whether the target failed last, and the spool has something to try it with."""
+        """Return True if the last publish to the target failed and the spool has records to try the target
+        with."""
         if self._away and (self.when == "never" or not (self._appends or self._waits.records)):
             self._away = False
         return self._away
@@ -196,19 +213,19 @@ class SpoolingLog(DelegatingLog):
             lane.number is not None and self._waits.waiting(lane.number) > 0
         )
 
-    # straight to the target
+    # Publishing to the target.
 
     def _publish(self, lane: _Lane, entry: _Entry) -> None:
         entry.direct = direct = self.target.submit(entry.topic, entry.records)
         lane.open[entry] = None
         if direct.done():
-            self._landed(lane, entry)
+            self._on_published(lane, entry)
         else:
-            direct.add_done_callback(lambda _: self._landed(lane, entry))
+            direct.add_done_callback(lambda _: self._on_published(lane, entry))
 
-    def _landed(self, lane: _Lane, entry: _Entry) -> None:
+    def _on_published(self, lane: _Lane, entry: _Entry) -> None:
         if entry not in lane.open:
-            return  # it was taken back
+            return  # the entry has moved to the spool
         failure = next(filter(_is_away, _results(entry)), None)
         if failure is None or self.when == "never":
             del lane.open[entry]
@@ -221,17 +238,17 @@ class SpoolingLog(DelegatingLog):
         self._take_back(lane, [entry] if lane.number is None else list(lane.open))
 
     def _take_back(self, lane: _Lane, entries: Sequence[_Entry]) -> None:
-        """Into the spool, but for what is known to be stored or refused."""
+        """Move entries from the target to the spool, except records known to be stored or rejected."""
         for entry in entries:
             del lane.open[entry]
         for entry in entries:
-            assert entry.direct is not None  # noqa: S101 - it is open
+            assert entry.direct is not None  # noqa: S101 - an open entry was published
             if entry.direct.done():
                 for index, result in enumerate(_results(entry)):
                     entry.results[index] = None if _is_away(result) else result
                     self.repeats += isinstance(result, PublishUnknown)
             else:
-                entry.direct.cancel()  # what is not on the wire is not sent any more (rule 9)
+                entry.direct.cancel()  # stops the driver from sending records that are not on the wire yet
                 self.repeats += len(entry.records)
             self._append(lane, entry)
 
@@ -240,13 +257,16 @@ class SpoolingLog(DelegatingLog):
         self.cause = cause
 
     async def look_after_target(self) -> None:
-        """One look, every ``STALL`` seconds. What is under way goes to the spool if it stands still and the target
-        is not well twice in a row: it is known to be away before a publish has timed out."""
-        if self.when == "never" or not self._stands_still():
+        """Check the target's health if a lane makes no progress. Called every ``STALL`` seconds.
+
+        All records in flight move to the spool if no progress was made and two checks in a row failed. So
+        an outage is noticed before a publish times out.
+        """
+        if self.when == "never" or not self._is_stalled():
             self._unwell = 0
             return
         health = await self.target.health()
-        if health.healthy or not self._stands_still():
+        if health.healthy or not self._is_stalled():
             self._unwell = 0
             return
         self._unwell += 1
@@ -255,15 +275,15 @@ class SpoolingLog(DelegatingLog):
             for lane in self._lanes.values():
                 self._take_back(lane, list(lane.open))
 
-    def _stands_still(self) -> bool:
-        """Whether the first record of a lane is the same as at the last look."""
+    def _is_stalled(self) -> bool:
+        """Return True if the first entry of some lane is the same as at the last check."""
         before = self._oldest
         self._oldest = frozenset(
             next(iter(lane.open)) for lane in self._lanes.values() if lane.open
         )
         return not before.isdisjoint(self._oldest)
 
-    # into the spool
+    # Appending to the spool.
 
     def _append(self, lane: _Lane, entry: _Entry) -> None:
         places = [place for place, result in enumerate(entry.results) if result is None]
@@ -300,7 +320,11 @@ class SpoolingLog(DelegatingLog):
     def _full(self, size: int) -> BoundReached | None:
         if self.room.has(size):
             return None
-        why = f"{self.target.name} is away ({self.cause})" if self._away else "it drains too slowly"
+        why = (
+            f"{self.target.name} is away ({self.cause})"
+            if self._away
+            else "the target takes records too slowly"
+        )
         text = f"the spool has reached its {self.room.most} bytes: {why}"
         return BoundReached(text, broker=self.name)
 
@@ -310,7 +334,7 @@ class SpoolingLog(DelegatingLog):
             if self.when == "outage":
                 self._began(self.cause)
 
-    # back to the target
+    # From the spool back to the target.
 
     def _may_hold(self, lane: _Lane) -> bool:
         if self.when == "always" or lane.number is None or self.away:
@@ -354,10 +378,10 @@ class SpoolingLog(DelegatingLog):
         for entry in held:
             self._append(lane, entry)
 
-    # what the drain and the runtime tell
+    # Calls of the drain and of the runtime.
 
     def drained(self, topic: str, record: Record, result: PublishResult) -> None:
-        """What became of a record of the spool at the target."""
+        """Note the target's result for a record that was read from the spool."""
         if _is_away(result):
             self._went_away(str(result))
             self.repeats += isinstance(result, PublishUnknown)
@@ -367,40 +391,47 @@ class SpoolingLog(DelegatingLog):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of it waits, in the spool or here."""
+        """Return True if no record waits in the spool or in memory."""
         return not (self._appends or self._holding or self._waits.records)
 
     def ended(self) -> bool:
-        """Whether a time of spooling is over; True once for each."""
+        """Return True once when a period of spooling is over."""
         if not self.spooling or not self.idle:
             return False
         self.spooling = False
         return True
 
     def set(self, when: When, most: int) -> None:
-        """By another configuration. With ``always`` what is under way to the target goes through the spool too,
-        or what follows could overtake it."""
+        """Apply a changed configuration.
+
+        With "always", records in flight to the target move to the spool too. Otherwise later records could
+        overtake them.
+
+        Args:
+            when: The new setting of the route.
+            most: Most bytes in the spool.
+        """
         self.when, self.room.most = when, most
         if when == "always":
             for lane in self._lanes.values():
                 self._take_back(lane, list(lane.open))
 
     async def stop(self) -> None:
-        """What is held goes to the spool."""
+        """Append the entries that wait in memory to the spool."""
         for lane in list(self._holding):
             self._give_up_holding(lane, asyncio.get_running_loop().time())
 
 
 def _resolve(stored: Stored, results: list[PublishResult]) -> None:
-    if not stored.done():  # else nobody waits any more
+    if not stored.done():  # a done future has no waiting caller
         stored.set_result(results)
 
 
 def _is_away(result: PublishResult | None) -> bool:
-    """What the sender would be answered 503 for: away, unknown, or no room on the way."""
+    """Return True if the sender would get 503 for this result: away, unknown, or no room in flight."""
     return isinstance(result, BrokerUnavailable)
 
 
 def _results(entry: _Entry) -> Sequence[PublishResult]:
-    assert entry.direct is not None  # noqa: S101 - it was published
+    assert entry.direct is not None  # noqa: S101 - the entry was published
     return fates_of(entry.direct, len(entry.records))

@@ -1,8 +1,9 @@
-"""The readers of a partition: cursors in the order of their positions, each with its followers.
+"""All cursors of one partition, in the order of their positions, each with its followers.
 
-A reader at the position of a cursor joins it. A cursor reads up to the next one and becomes one with it
-there, in one step: no gap and no duplicate. So those who are at the end share one cursor, and so do
-those who come back from the same place; who is slow has one of his own, until he has caught up.
+A follower at the position of a cursor joins that cursor. A cursor reads up to the position of the next
+cursor and merges with it there, in one step without a gap or duplicate. So followers at the end of the log
+share one cursor, and followers at the same older position share one too. A slow follower has a cursor of
+its own until it has caught up.
 """
 
 from __future__ import annotations
@@ -12,15 +13,22 @@ from bisect import bisect_left
 from collections.abc import Callable
 from operator import attrgetter
 
-from app.brokers.cursor import Cursor, Follower
+from app.brokers.cursor import CursorFollower, SharedCursor
 from app.model.message import MessagePage, Partition
 
 _position = attrgetter("position")
 
 
-class Tail(ABC):
-    """One partition. ``most`` records and ``most_bytes`` of a page. ``moved``: followers stand further on.
-    ``by_headers``: as a cursor's source."""
+class PartitionTail(ABC):
+    """The readers of one partition. A subclass implements how pages are read.
+
+    Args:
+        place: The partition.
+        most: Most records of a page.
+        most_bytes: Most bytes of a page.
+        moved: Called when the position of some follower has advanced.
+        by_headers: Whether the type of an event may be read from its headers alone.
+    """
 
     def __init__(
         self,
@@ -35,38 +43,44 @@ class Tail(ABC):
         self.by_headers = by_headers
         self._most = most
         self._most_bytes = most_bytes
-        self._told_moved = moved
-        self._cursors: list[Cursor] = []  # no two at one position
+        self._on_moved = moved
+        self._cursors: list[SharedCursor] = []  # no two at one position
 
     @property
     @abstractmethod
     def end(self) -> int:
-        """Up to where there may be something to read now."""
+        """Return the offset up to which there may be records to read now."""
 
-    def _dropped(self, cursor: Cursor) -> None:  # noqa: B027 - a reading that ends by itself may be left alone
-        """Nobody follows it any more."""
+    def _dropped(self, cursor: SharedCursor) -> None:  # noqa: B027 - a reading that ends by itself may be left alone
+        """Handle that ``cursor`` has lost its last follower."""
 
     def at_hand(self, position: int, until: int, most: int) -> MessagePage | None:  # noqa: ARG002
-        """What need not be waited for; None: ``page`` has to."""
+        """Return a page that is already in memory, or None if ``page`` must read it."""
         return None
 
     @abstractmethod
     async def page(self, position: int, until: int, most: int) -> MessagePage:
-        """Raises what the followers are told: PositionOutOfRange, BrokerUnavailable."""
+        """Read one page of at most ``most`` records between two offsets.
 
-    def join(self, follower: Follower, position: int) -> Cursor:
-        """It is with the cursor at ``position`` from now on, if it is not with one already."""
+        Raises:
+            PositionOutOfRange: The partition no longer holds ``position``.
+            BrokerUnavailable: The broker could not be read.
+        """
+
+    def join(self, follower: CursorFollower, position: int) -> SharedCursor:
+        """Add the follower to the cursor at ``position``, unless it has a cursor already. Return its
+        cursor."""
         if follower.cursor is None:
             self._at(position).add(follower, asking=False)
         assert follower.cursor is not None  # noqa: S101 - just added
         return follower.cursor
 
-    def ask(self, follower: Follower, position: int) -> None:
-        """It wants more."""
+    def ask(self, follower: CursorFollower, position: int) -> None:
+        """Request more messages for the follower, from ``position`` if it has no cursor yet."""
         self.join(follower, position).ask(follower)
 
-    def leave(self, follower: Follower) -> None:
-        """It wants no more for now."""
+    def leave(self, follower: CursorFollower) -> None:
+        """Remove the follower from its cursor, because it wants no messages for now."""
         cursor = follower.cursor
         if cursor is not None:
             position = cursor.position
@@ -75,44 +89,48 @@ class Tail(ABC):
             follower.left(position)
 
     def fits(self, records: int, size: int) -> bool:
-        """Whether so much may lie ready for one follower."""
+        """Return True if one follower may have this many records and bytes ready."""
         return records <= self._most and size <= self._most_bytes
 
     def grown(self) -> None:
-        """There may be more at the end."""
-        if self._cursors:  # the others read up to this one only
+        """Read on at the end of the log, because it may have new records."""
+        if self._cursors:  # other cursors read up to the position of the last one only
             self._cursors[-1].stir()
 
-    def _at(self, position: int) -> Cursor:
+    def _at(self, position: int) -> SharedCursor:
         index = bisect_left(self._cursors, position, key=_position)
         if index < len(self._cursors) and self._cursors[index].position == position:
             return self._cursors[index]
-        cursor = Cursor(self, position, self._most, self._limit, self._moved)
+        cursor = SharedCursor(self, position, self._most, self._limit, self._moved)
         self._cursors.insert(index, cursor)
         return cursor
 
-    def _limit(self, cursor: Cursor) -> int:
+    def _limit(self, cursor: SharedCursor) -> int:
         following = self._after(cursor)
         return self.end if following is None else following.position
 
-    def _after(self, cursor: Cursor) -> Cursor | None:
+    def _after(self, cursor: SharedCursor) -> SharedCursor | None:
         index = self._index(cursor) + 1
         return self._cursors[index] if index < len(self._cursors) else None
 
-    def _index(self, cursor: Cursor) -> int:
-        """It is the first at its position, also in the moment in which it has reached the next."""
+    def _index(self, cursor: SharedCursor) -> int:
+        """Return the index of the cursor. It is the first one at its position, also when it has just
+        reached the next cursor."""
         return bisect_left(self._cursors, cursor.position, key=_position)
 
-    def _moved(self, cursor: Cursor) -> None:
-        self._told_moved()
+    def _moved(self, cursor: SharedCursor) -> None:
+        self._on_moved()
         following = self._after(cursor)
         if not cursor.followers:
             self._drop_if_empty(cursor)
         elif following is not None and following.position == cursor.position:
             self._unite(cursor, following)
 
-    def _unite(self, one: Cursor, other: Cursor) -> None:
-        """The few go to the many. What the emptied one is just reading is not handed out."""
+    def _unite(self, one: SharedCursor, other: SharedCursor) -> None:
+        """Merge two cursors at one position: move the smaller set of followers to the other cursor.
+
+        The page that the emptied cursor is reading is discarded.
+        """
         few, many = sorted((one, other), key=lambda cursor: len(cursor.followers))
         for follower in tuple(few.followers):
             asking = few.asks(follower)
@@ -122,7 +140,7 @@ class Tail(ABC):
         self._dropped(few)
         many.stir()
 
-    def _drop_if_empty(self, cursor: Cursor) -> None:
+    def _drop_if_empty(self, cursor: SharedCursor) -> None:
         if not cursor.followers:
             del self._cursors[self._index(cursor)]
             self._dropped(cursor)

@@ -246,13 +246,15 @@ async def test_members_that_come_at_once_begin_at_one_start(
     slow, other = Admin(settings), Admin(settings)
     wires = await slow.wires(topic)
     await prepare(slow, group, [topic], EARLIEST)
-    await slow.note(wires[0], group, {INTENT: json.dumps({n: [-1, -1, -1] for n in wires})})
+    await slow.set_properties(
+        wires[0], group, {INTENT: json.dumps({n: [-1, -1, -1] for n in wires})}
+    )
     moved: list[str] = []
     other.move = lambda *args: moved.append(args[0])  # type: ignore[assignment]
     waiting = asyncio.create_task(prepare(other, group, [topic], LATEST))
     done, _ = await asyncio.wait([waiting], timeout=0.5)
     assert not done
-    await slow.note(wires[0], group, {})
+    await slow.set_properties(wires[0], group, {})
     await waiting
     assert not moved
     for admin in (slow, other):

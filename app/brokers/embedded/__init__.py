@@ -1,6 +1,8 @@
-"""Shell. The embedded log behind the interface of every broker: nothing else to install.
+"""Shell. The driver of the embedded log, which needs no other software.
 
-``driver`` · ``consumer`` · ``owned_partition`` · ``tail``: one reading for many · ``commit_rounds``: one timer for all
+``driver`` implements the interface of all brokers. ``consumer`` and ``owned_partition`` are a group member
+and its partitions. ``tail`` reads a partition once for many members. ``commit_rounds`` commits for all
+members with one timer, and ``backlog`` measures what a group has not finished.
 """
 
 from __future__ import annotations
@@ -32,5 +34,11 @@ def open_log(
     consumers: ConsumerSettings = ConsumerSettings(),  # noqa: B008 - frozen
     **settings: Any,
 ) -> PortableLog:
-    """An embedded log as a ``Log``, by the fields of ``EngineSettings``. Nothing is opened yet."""
+    """Return the embedded log as a ``Log``. Nothing is opened yet.
+
+    Args:
+        bounds: The limits of publishing.
+        consumers: The settings of group members.
+        settings: The fields of ``EngineSettings``.
+    """
     return PortableLog(EmbeddedDriver(EngineSettings(**settings), consumers), bounds)

@@ -1,4 +1,4 @@
-"""What one group has not finished of one topic, as it is on the disk: read on the event loop, without waiting."""
+"""The durable records of one topic that one group has not finished, read on the event loop without waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from app.model.message import Partition
 
 
 class Backlog:
-    """``waiting`` and ``bytes`` change only when records, or the group's commit, are durable."""
+    """The records of a topic that a group has not finished.
+
+    Its counts change only when records, or a commit of the group, are durable.
+    """
 
     def __init__(self, driver: EmbeddedDriver, topic: str, group: str) -> None:
         self._engine = driver.engine
@@ -17,17 +20,19 @@ class Backlog:
 
     @property
     def partitions(self) -> int:
-        """0 while there is no such topic."""
+        """Return the number of partitions, or 0 if the topic does not exist."""
         return len(self._logs())
 
     def waiting(self, number: int) -> int:
-        """Records of a partition from the commit position on: 0 says that all of them are finished, and
-        that a restart knows it."""
+        """Return the number of records of a partition after the commit position.
+
+        0 means that all records are finished, and that a restart knows this.
+        """
         log = self._logs()[number]
         return log.next_offset - self._position(log)
 
     def finished(self) -> tuple[int, ...]:
-        """Of each partition the commit position: what is before it is finished."""
+        """Return the commit position of each partition. All records before it are finished."""
         return tuple(map(self._position, self._logs()))
 
     @property
@@ -36,11 +41,13 @@ class Backlog:
 
     @property
     def bytes(self) -> int:
-        """About: of a segment that is finished in part, its share by records."""
+        """Return the approximate size of the unfinished records. A partly finished segment counts by its
+        share of records."""
         return sum(map(self._bytes, self._logs()))
 
     async def oldest_ms(self) -> int | None:
-        """When the oldest of these records was stored, milliseconds since the epoch; None for no record."""
+        """Return when the oldest unfinished record was stored, in ms since the epoch, or None without a
+        record."""
         times = []
         for log in self._logs():
             position = self._position(log)

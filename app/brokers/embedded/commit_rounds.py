@@ -1,4 +1,4 @@
-"""Commits for all consumers of a log at once, so that a thousand of them at rest cost next to nothing."""
+"""Commit for all consumers of a log together, so that a thousand idle consumers cost almost nothing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from app.log.groups.positions import Commits, Places
 
 ROWS_A_SECOND = 10_000
-"""Positions that commits write at most: a thousand groups that pass over all of a busy topic share them."""
+"""Most positions that timed commits write in a second. A thousand groups that skip all of a busy topic share them."""
 
-RIDING_A_SECOND = 500
-"""The same of those that go along with commit groups, which a busy log writes by the thousand a second."""
+PIGGYBACK_ROWS_A_SECOND = 500
+"""Most positions in a second that are written with commit groups, of which a busy log has thousands a second."""
 
-AGAIN_AFTER = 1.0  # seconds, after a commit that failed
+AGAIN_AFTER = 1.0  # seconds before a failed commit is retried
 _log = logging.getLogger(__name__)
 
 
 class Due(NamedTuple):
-    """What a group is to commit now. ``note``: call it once that is durable."""
+    """The positions that a group must commit now. ``note`` is called when they are durable."""
 
     group: str
     places: Places
@@ -28,16 +28,22 @@ class Due(NamedTuple):
 
 
 Ask = Callable[[], Due | None]
-"""What is due of a group; None for nothing."""
+"""Return the positions that a group must commit now, or None."""
 
 
 class CommitRounds:
-    """Asks consumers with settled messages to commit with the next commit group of the log, and all consumers at the
-    latest ``interval`` seconds after a message was settled or a position moved. No timer runs while nothing
-    moves.
+    """Commits the positions of all consumers of a log.
 
-    All commits of a round are one transaction of the log, of which there is one at a time. A round that wrote
-    many positions puts the next one off: see ``ROWS_A_SECOND``. ``store``: begins it.
+    Consumers with settled messages commit with the next commit group of the log. All consumers commit at
+    the latest ``interval`` seconds after a message was settled or a position has moved. No timer runs while
+    nothing changes.
+
+    One transaction of the log holds all commits of a round, and only one is in progress at a time. After a
+    round with many positions the next one waits longer; see ``ROWS_A_SECOND``.
+
+    Args:
+        interval: The time between two rounds, in seconds.
+        store: Starts the transaction of the log.
     """
 
     def __init__(
@@ -49,10 +55,10 @@ class CommitRounds:
         self._store = store
         self._wait = interval
         self._called: dict[Ask, None] = {}
-        self._settled: dict[Ask, None] = {}  # of these, who is to go along
+        self._settled: dict[Ask, None] = {}  # consumers that commit with the next commit group
         self._storing: asyncio.Future[None] | None = None
-        self._ride_from = 0.0  # time of the next ride
-        self._put_off = 0.0  # until then no commit is tried
+        self._piggyback_from = 0.0  # earliest time of the next commit with a commit group
+        self._retry_at = 0.0  # no commit is tried before this time
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, due: Ask) -> None:
@@ -63,20 +69,21 @@ class CommitRounds:
         self._settled.pop(due, None)
 
     def settled(self, due: Ask) -> None:
-        """It is worth a ride: a kill would repeat it."""
+        """Include the consumer in the next commit group, because a kill would repeat settled messages."""
         self._settled[due] = None
         self.stir()
 
     def stir(self) -> None:
-        """Something may be due."""
+        """Start the timer of the next round, because a position may have moved."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._wait, self._round)
 
-    def ride(self) -> None:
-        """A commit group is about to be closed: consumers that settled something commit with it."""
+    def piggyback(self) -> None:
+        """Commit for consumers with settled messages, together with a commit group that is about to be
+        written."""
         now = asyncio.get_running_loop().time()
-        if self._settled and now >= self._ride_from and self._may_store(now):
-            self._ride_from = now + self._commit(self._settled) / RIDING_A_SECOND
+        if self._settled and now >= self._piggyback_from and self._may_store(now):
+            self._piggyback_from = now + self._commit(self._settled) / PIGGYBACK_ROWS_A_SECOND
 
     def close(self) -> None:
         self._settled.clear()
@@ -91,10 +98,10 @@ class CommitRounds:
             self.stir()
 
     def _may_store(self, now: float) -> bool:
-        return self._storing is None and now >= self._put_off
+        return self._storing is None and now >= self._retry_at
 
     def _commit(self, asked: Iterable[Ask]) -> int:
-        """Begin the commit of all that is due; the number of positions in it."""
+        """Start a commit of all due positions, and return how many there are."""
         dues = [due for ask in asked if (due := ask()) is not None]
         self._settled.clear()
         if dues:
@@ -110,6 +117,6 @@ class CommitRounds:
             for due in dues:
                 due.note()
             return
-        _log.warning("commits of %d groups are put off: %s", len(dues), error)
-        self._put_off = asyncio.get_running_loop().time() + AGAIN_AFTER
+        _log.warning("commits of %d groups failed and will be retried: %s", len(dues), error)
+        self._retry_at = asyncio.get_running_loop().time() + AGAIN_AFTER
         self.stir()

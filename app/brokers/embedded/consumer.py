@@ -1,4 +1,5 @@
-"""A member of a group that hands out what its partitions' tails read, settles and commits."""
+"""A group member of the embedded log. It hands out messages that the tails of its partitions read, and
+commits them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from app.brokers.driver import Joining
+from app.brokers.driver import JoinRequest
 from app.brokers.embedded.commit_rounds import CommitRounds, Due
-from app.brokers.embedded.owned_partition import OwnedPartition
-from app.brokers.following import Following, FollowingMember
-from app.brokers.tail import Tail
+from app.brokers.embedded.owned_partition import EmbeddedPartition
+from app.brokers.partition_reader import PartitionReader, PartitionReadingMember
+from app.brokers.tail import PartitionTail
 from app.errors import BrokerError, PositionOutOfRange
 from app.log.engine import Engine
 from app.log.groups.membership import GroupTimes, Membership, Rounds
@@ -24,31 +25,36 @@ _log = logging.getLogger(__name__)
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``commit_interval``  seconds that a settled message, or a position that moved because all was filtered out,
-                         may stay uncommitted; what is settled goes along with a commit group before.
-    ``page_records``     most messages of one batch.
+    """Settings of the group members of an embedded log.
+
+    Attributes:
+        commit_interval: The longest time in seconds that a settled message, or a moved position, stays
+            uncommitted. Settled messages are usually committed earlier, with a commit group.
+        page_records: Most messages of one batch.
+        page_bytes: Most bytes of one page.
+        times: The time limits of the group.
     """
 
-    commit_interval: float = 0.08  # with the write below the 100 ms that are promised
+    commit_interval: float = 0.08  # with the write it stays below the promised 100 ms
     page_records: int = 500
     page_bytes: int = 1 << 20
     times: GroupTimes = GroupTimes()
 
 
-class Shared(msgspec.Struct, frozen=True):
-    """What all consumers of a log share. ``tail``: that of a partition."""
+class MemberContext(msgspec.Struct, frozen=True):
+    """The objects that all group members of one log share. ``tail`` returns the tail of a partition."""
 
     engine: Engine
     settings: ConsumerSettings
-    tail: Callable[[Partition], Tail]
+    tail: Callable[[Partition], PartitionTail]
     beats: Rounds
     commits: CommitRounds
 
 
-class EmbeddedConsumer(FollowingMember[OwnedPartition]):
-    """``group`` is the name of the one it is a member of."""
+class EmbeddedConsumer(PartitionReadingMember[EmbeddedPartition]):
+    """A ``Consumer`` of the embedded log. ``group`` is the name of its group."""
 
-    def __init__(self, shared: Shared, joining: Joining) -> None:
+    def __init__(self, shared: MemberContext, joining: JoinRequest) -> None:
         super().__init__(shared.settings.page_records)
         self.group = joining.group
         self._shared = shared
@@ -90,7 +96,8 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         )
 
     async def commit(self) -> None:
-        """Raises BrokerError when the log cannot take it now; the next commit takes it along."""
+        """Commit the settled messages. Raise BrokerError if the log cannot be written; the next commit then
+        includes them."""
         places = self._to_commit()
         if not places:
             return
@@ -98,7 +105,9 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         code = await self._shared.engine.coordinator.commit(
             self.group, member.member, member.generation, places
         )
-        if code is Code.NONE:  # else the group has given us up: the membership finds out
+        if (
+            code is Code.NONE
+        ):  # otherwise the group has removed this member, which ``_membership`` reports
             _note(places, owned)
 
     async def close(self) -> None:
@@ -108,14 +117,14 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         self._shared.commits.remove(self._due)
         await self._membership.leave()
 
-    # what the membership tells
+    # Callbacks of the membership.
 
     def gained(self, partitions: Sequence[Partition], epoch: int) -> None:
         committed = self._shared.engine.groups.positions.of(self.group)
         for place in partitions:
             self._gain(place, epoch, committed.get(place))
         if partitions:
-            self._tell(Assigned(tuple(partitions), epoch))
+            self._enqueue(Assigned(tuple(partitions), epoch))
 
     def revoking(self) -> asyncio.Event:
         self._stop_reading()
@@ -134,7 +143,7 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
 
     def lost(self) -> None:
         if self._owned:
-            self._tell(Lost(tuple(self._owned), self._membership.generation))
+            self._enqueue(Lost(tuple(self._owned), self._membership.generation))
         self._disown()
 
     def failed(self, error: Exception) -> None:
@@ -142,9 +151,9 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
 
     def _gain(self, place: Partition, epoch: int, committed: Committed | None) -> None:
         log = self._shared.engine.partition(place)
-        position = committed or Committed(log.earliest)  # a partition new to the group (rule 10)
+        position = committed or Committed(log.earliest)  # new to the group
         tail = self._shared.tail(place)
-        owned = OwnedPartition(tail, epoch, position, self._wanted, self._stirred)
+        owned = EmbeddedPartition(tail, epoch, position, self._wanted, self._stirred)
         self._own(place, owned)
         try:
             log.check(position.offset)
@@ -152,8 +161,8 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         except PositionOutOfRange as error:
             owned.failed(error)
 
-    def _take(self, owned: Following) -> Sequence[Message]:
-        assert isinstance(owned, OwnedPartition)  # noqa: S101 - it has no others
+    def _take(self, owned: PartitionReader) -> Sequence[Message]:
+        assert isinstance(owned, EmbeddedPartition)  # noqa: S101 - ``_gain`` adds no others
         return owned.take_unfinished()
 
     def _to_commit(self) -> dict[Partition, Committed]:
@@ -162,7 +171,10 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         return {place: due for place, owned in self._owned.items() if (due := owned.to_commit())}
 
     def _due(self) -> Due | None:
-        """Of all partitions at once. Where the group has given us up, the membership finds out."""
+        """Return the positions of all partitions that must be committed, or None.
+
+        Return None too if the group has removed this member, which ``_membership`` reports.
+        """
         places, member = self._to_commit(), self._membership
         if not places or not self._shared.engine.coordinator.may_commit(
             self.group, member.member, member.generation
@@ -172,6 +184,8 @@ class EmbeddedConsumer(FollowingMember[OwnedPartition]):
         return Due(self.group, places, lambda: _note(places, owned))
 
 
-def _note(places: Mapping[Partition, Committed], owned: Mapping[Partition, OwnedPartition]) -> None:
+def _note(
+    places: Mapping[Partition, Committed], owned: Mapping[Partition, EmbeddedPartition]
+) -> None:
     for place, committed in places.items():
         owned[place].committed(committed)

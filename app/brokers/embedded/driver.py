@@ -1,4 +1,4 @@
-"""The embedded log as a driver: the engine behind the interface that every broker has."""
+"""The driver of the embedded log, which gives its engine the interface of all brokers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Seque
 
 import apsw
 
-from app.brokers.driver import Joining, Submission
+from app.brokers.driver import JoinRequest, Submission
 from app.brokers.embedded.commit_rounds import CommitRounds
-from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, Shared
+from app.brokers.embedded.consumer import ConsumerSettings, EmbeddedConsumer, MemberContext
 from app.brokers.embedded.tail import LogTail
-from app.brokers.positions import checked, offset_of
+from app.brokers.positions import checked_offset, offset_of
 from app.errors import BrokerError, BrokerUnavailable
 from app.interfaces import Located
 from app.log.engine import Engine
@@ -41,33 +41,36 @@ CAPABILITIES = Capabilities(
     generations=True,
     remembers=True,
 )
-SEARCH = 2.0  # seconds for what the index of events does not have
-_GROUPS_AT_ONCE = 32  # whose positions are looked at between two turns of the loop
-NODE = 0  # the one that leads everything
+SEARCH = 2.0  # seconds for a search in segments without an index of events
+_GROUPS_AT_ONCE = 32  # groups whose positions are read before the event loop gets a turn
+NODE = 0  # the number of the only node
 
 
 class EmbeddedDriver:
-    """Holds no policy. ``declare`` tells retention which groups' unread records to keep."""
+    """The ``Driver`` of one embedded log. It holds no policy.
+
+    ``declare`` sets the groups whose unread records retention must keep.
+    """
 
     def __init__(self, settings: EngineSettings, consumers: ConsumerSettings) -> None:
         self.name = settings.name
         self.capabilities = CAPABILITIES
         self.engine = Engine(settings)
         self._settings = consumers
-        self._shared: Shared | None = None
+        self._shared: MemberContext | None = None
         self._consumers: dict[str, list[EmbeddedConsumer]] = {}  # by group
         self._tails: dict[Partition, LogTail] = {}
 
     async def start(self) -> None:
         await self.engine.start()
-        self._shared = Shared(
+        self._shared = MemberContext(
             self.engine,
             self._settings,
             self._tail,
             Rounds(self._settings.times.heartbeat_interval),
             CommitRounds(self._settings.commit_interval, self.engine.groups.commit_all),
         )
-        self.engine.on_round = self._shared.commits.ride
+        self.engine.on_round = self._shared.commits.piggyback
 
     async def stop(self) -> None:
         if self._shared is None:
@@ -86,7 +89,7 @@ class EmbeddedDriver:
     def publish(self, submission: Submission) -> None:
         self.engine.append(submission)
 
-    async def subscribe(self, joining: Joining) -> EmbeddedConsumer:
+    async def subscribe(self, joining: JoinRequest) -> EmbeddedConsumer:
         shared = self._running()
         await self._begin(joining.group, joining.topics, joining.start)
         consumer = EmbeddedConsumer(shared, joining)
@@ -98,7 +101,7 @@ class EmbeddedDriver:
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
         log = self.engine.partition(partition)
-        offset = checked(partition, start, log.earliest, log.next_offset)
+        offset = checked_offset(partition, start, log.earliest, log.next_offset)
         end = log.next_offset if until is None else min(offset_of(until), log.next_offset)
         while offset < end:
             page = await self.engine.page(partition, offset, until=end)
@@ -145,8 +148,11 @@ class EmbeddedDriver:
         await self.engine.create_topic(topic, partitions)
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Every topic comes to be by its first event, but for names that are none. What else keeps the
-        log from taking events is its ``health``."""
+        """Return the topics whose names are invalid, with the reason. Any other topic is created by its
+        first event.
+
+        ``health`` reports other causes why the log cannot take events.
+        """
         self._running()
         return {
             topic: f"{topic[:80]!r} is not a valid topic name"
@@ -155,11 +161,11 @@ class EmbeddedDriver:
         }
 
     async def declare(self, declared: Sequence[Declared]) -> None:
-        """All groups whose unread records retention must keep; others are declared no more."""
+        """Set the complete list of groups whose unread records retention must keep."""
         await self.engine.groups.declare(declared, whole=True)
 
     async def forget(self, group: str) -> None:
-        """Its last member has left."""
+        """Remove a group, because its last member has left."""
         await self.engine.groups.forget(group)
 
     async def health(self) -> Health:
@@ -167,7 +173,9 @@ class EmbeddedDriver:
 
     def translate(self, error: Exception) -> BrokerError | None:
         if isinstance(error, apsw.Error):
-            return BrokerUnavailable(f"the log's file: {error}", broker=self.name)
+            return BrokerUnavailable(
+                f"the file of the embedded log failed: {error}", broker=self.name
+            )
         return None
 
     def _members(self, group: str) -> list[EmbeddedConsumer]:
@@ -187,7 +195,7 @@ class EmbeddedDriver:
         return tail
 
     async def _begin(self, group: str, topics: Sequence[str], start: StartAt) -> None:
-        """Topics that are missing come to be; a group without a position gets one (rule 10)."""
+        """Create missing topics, and commit the start of a group that has no position."""
         for topic in topics:
             await self.engine.create_topic(topic)
         undeclared = [t for t in topics if not self.engine.groups.positions.declares(group, t)]
@@ -206,7 +214,8 @@ class EmbeddedDriver:
             await self.engine.groups.begin(group, starts)
 
     async def _resolve(self, log: PartitionLog, start: StartAt) -> int:
-        """Where a group without a position begins. Raises PositionOutOfRange where that is not held."""
+        """Return the offset at which a group without a position begins. Raise PositionOutOfRange if it is
+        not held."""
         match start.kind:
             case "earliest":
                 return log.earliest
@@ -217,13 +226,13 @@ class EmbeddedDriver:
             case "position":
                 text = start.positions.get(log.number)
                 if text is None:
-                    return log.earliest  # nothing may be passed over that nobody named
-                return checked(log.place, text, log.earliest, log.next_offset)
+                    return log.earliest  # a partition without a given position skips nothing
+                return checked_offset(log.place, text, log.earliest, log.next_offset)
 
     async def _lags_of(
         self, groups: Sequence[str], topics: Sequence[str] | None
     ) -> tuple[GroupLag, ...]:
-        """Return the positions of all groups. There may be thousands: the loop turns in between."""
+        """Return the lags of all groups. There may be thousands, so the event loop gets turns in between."""
         found: list[GroupLag] = []
         wanted = None if topics is None else frozenset(topics)
         for number, group in enumerate(groups):
@@ -241,7 +250,7 @@ class EmbeddedDriver:
                 position = str(committed.offset)
                 yield GroupLag(group, place.topic, place.number, position, max(0, lag))
 
-    def _running(self) -> Shared:
+    def _running(self) -> MemberContext:
         if self._shared is None:
             raise BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
         return self._shared

@@ -1,25 +1,27 @@
-"""A partition while this consumer owns it: what is finished, and what is committed."""
+"""A partition of the embedded log that a group member owns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.brokers.following import Following
-from app.brokers.tail import Tail
+from app.brokers.partition_reader import PartitionReader
+from app.brokers.tail import PartitionTail
 from app.delivery.offsets import FinishedRuns
 from app.interfaces import ConsumerFilter
 from app.log.groups.positions import Committed
 from app.model.message import Message
 
 
-class OwnedPartition(Following):
+class EmbeddedPartition(PartitionReader):
+    """A partition that a group member owns, with its finished and committed offsets."""
+
     def __init__(
         self,
-        tail: Tail,
+        tail: PartitionTail,
         epoch: int,
         committed: Committed,
         wanted: ConsumerFilter | None,
-        stirred: Callable[[Following], None],
+        stirred: Callable[[PartitionReader], None],
     ) -> None:
         super().__init__(tail, epoch, committed.offset, wanted, stirred)
         self._runs = FinishedRuns.restore(committed.offset, committed.metadata)
@@ -27,28 +29,28 @@ class OwnedPartition(Following):
 
     @property
     def window(self) -> int:
-        return self._passed_over().window if self._runs.open else 0
+        return self._runs_with_skipped().window if self._runs.open else 0
 
     def take_unfinished(self) -> Sequence[Message]:
-        """The messages to hand out: those that were finished before a restart are left out."""
+        """Return the ready messages, without those that were finished before a restart."""
         return [message for message in self.take() if self._runs.take(message.offset)]
 
     def finish(self, message: Message) -> None:
-        """One that was handed out under another ownership is not ours to finish."""
+        """Note that a message is finished. A message of another ownership is ignored."""
         if message.epoch == self.epoch:
             self._runs.finish(message.offset)
 
     def to_commit(self) -> Committed | None:
-        """What the log should know; None when it knows."""
+        """Return the position to commit, or None if it is committed already."""
         if not self._runs.open and self.position == self._committed.offset:
-            return None  # a thousand at rest are asked again and again
-        runs = self._passed_over()
+            return None  # the fast path for idle partitions
+        runs = self._runs_with_skipped()
         now = Committed(runs.commit, runs.metadata())
         return None if now == self._committed else now
 
     def committed(self, committed: Committed) -> None:
         self._committed = committed
 
-    def _passed_over(self) -> FinishedRuns:
+    def _runs_with_skipped(self) -> FinishedRuns:
         self._runs.pass_over(self.position)
         return self._runs

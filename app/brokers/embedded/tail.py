@@ -1,16 +1,16 @@
-"""A partition of the embedded log, as what many read from at once."""
+"""A partition of the embedded log that many group members read together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.brokers.tail import Tail
+from app.brokers.tail import PartitionTail
 from app.log.engine import Engine
 from app.model.message import MessagePage, Partition
 
 
-class LogTail(Tail):
-    """Watches the log for what is appended, until ``close``."""
+class LogTail(PartitionTail):
+    """The readers of one partition. The tail watches the log for appended records until ``close``."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class LogTail(Tail):
 
     @property
     def gone(self) -> bool:
-        """Its topic was deleted; one of that name would be another."""
+        """Return True if the topic was deleted. A later topic of the same name needs a new tail."""
         topic = self._engine.topics().get(self.place.topic)
         return topic is None or self._log not in topic.partitions
 

@@ -1,12 +1,12 @@
-"""Shell. The Kafka driver, and the only home of aiokafka.
+"""Shell. The Kafka driver. aiokafka is used in this package only, and through ``brokers.aiokafka_adapter``.
 
-``settings`` how to reach a cluster · ``connection`` one idempotent producer at a time, replaced
-when it is wedged · ``batcher`` the queue and the wire batches of a partition · ``producer``,
-``topics`` what becomes of each record · ``start_positions``, ``membership``, ``ownership``,
-``commits``, ``consumer`` one member of a group · ``records`` header names that are not UTF-8 ·
-``reader`` reading without a group · ``admin``, ``shared_admin``, ``questions`` metadata, offsets,
-lag, topics · ``errors`` what the client's errors mean · ``driver`` all of it behind the portable
-log.
+- Access: ``settings``, ``bearer`` and ``addresses`` describe how to reach a cluster and log in.
+- Publishing: ``connection``, ``batcher``, ``producer`` and ``topics`` send wire batches and resolve results.
+- Groups: ``start_positions``, ``membership`` and ``heartbeats`` join a group and stay in it.
+- Reading: ``consumer``, ``ownership``, ``commits``, ``tail`` and ``fetching`` read and commit in a group.
+  ``reader``, ``records`` and ``fetch_request`` read records, also without a group.
+- Administration: ``admin``, ``shared_admin`` and ``questions`` return metadata, offsets and lag, and create topics.
+- ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def open_log(
     refused: Callable[[int], None] = lambda _code: None,
     **settings: Any,
 ) -> PortableLog:
-    """Return a cluster as a ``Log``, by the fields of ``KafkaSettings``. Nothing is connected yet. ``refused``: gets
-    the code of each error that Kafka answers to a wire batch."""
+    """Return the ``Log`` of a Kafka cluster. Nothing is connected yet.
+
+    Args:
+        bounds: The limits of publishing.
+        refused: Called with the code of each error that Kafka returns for a wire batch.
+        settings: The fields of ``KafkaSettings``.
+    """
     return PortableLog(KafkaDriver(KafkaSettings(**settings), refused), bounds)

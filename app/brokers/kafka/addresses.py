@@ -1,4 +1,4 @@
-"""Addresses of brokers, as ``bootstrap_servers`` lists them. Pure."""
+"""Parse the broker addresses of ``bootstrap_servers``. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ PORT = 9092
 
 
 def addresses_of(servers: str) -> list[tuple[str, int]]:
-    """Return host and port of each; an IPv6 address stands in brackets where a port follows."""
+    """Return the host and port of each server in a comma-separated list.
+
+    The default port is 9092. An IPv6 address with a port must be in brackets.
+    """
     return [_address(each.strip()) for each in servers.split(",") if each.strip()]
 
 

@@ -1,5 +1,4 @@
-"""What the cluster says about itself: topics, positions, groups. A question has its own client, or the
-standing one: nothing needs watching in between."""
+"""Administrative requests to a Kafka cluster: topics, offsets, groups."""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ from app.brokers.kafka.questions import (
     Offsets,
     controller_ready,
     describe,
-    drawing,
     offsets,
+    retry_other_nodes,
 )
 from app.brokers.kafka.settings import ISOLATION, KafkaSettings
-from app.brokers.kafka.shared_admin import Standing
+from app.brokers.kafka.shared_admin import SharedAdminClient
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
@@ -41,21 +40,31 @@ from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMe
 _NO_LEADER = -1
 
 
-class Admin:
-    """Raises KafkaError, OSError or TimeoutError; ``errors.explain`` says what they mean."""
+class KafkaAdmin:
+    """Administrative requests to one cluster.
 
-    def __init__(self, settings: KafkaSettings, standing: Standing | None = None) -> None:
-        """``standing``: the client of all questions; without it each has its own."""
+    Methods raise KafkaError, OSError or TimeoutError. ``errors.translate`` returns what they mean.
+    """
+
+    def __init__(
+        self, settings: KafkaSettings, shared_client: SharedAdminClient | None = None
+    ) -> None:
+        """Create the requests of one cluster.
+
+        Args:
+            settings: How to reach the cluster.
+            shared_client: A client for all requests. Without it, each request opens a client of its own.
+        """
         self._settings = settings
-        self._standing = standing
+        self._shared_client = shared_client
 
     @property
     def patience(self) -> float:
-        """Seconds to ask again while the cluster is getting ready."""
+        """Return the seconds for which a request is repeated while the cluster is not ready."""
         return self._settings.request_timeout
 
     async def places(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Every partition of ``topics``. Raises UnknownTopicOrPartitionError."""
+        """Return every partition of ``topics``. Raise UnknownTopicOrPartitionError if one does not exist."""
         async with self._client() as client:
             described = await describe(client, list(topics))
         missing = set(topics) - {each["topic"] for each in described}
@@ -64,12 +73,12 @@ class Admin:
         return _places(described)
 
     async def committed(self, group: str) -> Offsets:
-        """Every position that the group has."""
+        """Return all committed offsets of the group."""
         async with self._client() as client:
             return await _committed(client, group)
 
     async def ensure(self, topics: Collection[str]) -> None:
-        """Make those that are not there, where the settings allow it."""
+        """Create the topics that do not exist, if the settings allow it."""
         if self._settings.create_topics:
             for topic in await self._unknown(topics):
                 await self.create_topic(topic, self._settings.partitions)
@@ -82,8 +91,10 @@ class Admin:
         return set(topics) - {each["topic"] for each in described}
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """No error when it is there already. Returns when it is seen: a topic that was just made is
-        unknown to its own broker for a moment."""
+        """Create a topic, or do nothing if it exists. Return when the cluster reports the topic.
+
+        A broker does not know a new topic for a moment.
+        """
         new = NewTopic(topic, partitions, self._settings.replication)
         async with self._client() as client:
             await controller_ready(client, self.patience)
@@ -98,7 +109,8 @@ class Admin:
                 await asyncio.sleep(ASK_AGAIN)
 
     async def metadata(self, topics: Sequence[str] | None, groups: Sequence[str]) -> LogMetadata:
-        """The guide's Metadata and Offset answers, and the lag of ``groups`` in those topics."""
+        """Return partitions and offsets of the topics, and the lag of the groups in them. None means all
+        topics."""
         async with self._client() as client:
             described = await describe(client, topics)
             committed = {group: await _committed_now(client, group) for group in groups}
@@ -116,7 +128,8 @@ class Admin:
         )
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Why a topic takes no events now; without those that do."""
+        """Return, for each topic that cannot take events now, the reason. Topics without a problem are left
+        out."""
         async with self._client() as client:
             try:
                 described = await describe(client, list(topics))
@@ -144,7 +157,10 @@ class Admin:
         return f"without a leader: partition {', '.join(alone)}" if alone else ""
 
     async def ends(self, partition: Partition) -> tuple[int, int]:
-        """Return the first offset held, and the next one to come. Raises PositionOutOfRange for no partition."""
+        """Return the first offset of the partition, and the offset after its last record.
+
+        Raise PositionOutOfRange if there is no such partition.
+        """
         async with self._client() as client:
             leaders = await self._leader(client, partition)
             earliest = _only(await offsets(client, leaders, EARLIEST), partition)
@@ -152,7 +168,10 @@ class Admin:
         return earliest, latest
 
     async def offset_at(self, partition: Partition, time_ms: int) -> int:
-        """Of the first record stored at a time or later; the next one to come where there is none."""
+        """Return the offset of the first record stored at ``time_ms`` or later.
+
+        Return the offset after the last record if there is no such record.
+        """
         async with self._client() as client:
             leaders = await self._leader(client, partition)
             found = await offsets(client, leaders, time_ms) or await offsets(
@@ -161,7 +180,7 @@ class Admin:
         return _only(found, partition)
 
     async def offset_back(self, partition: Partition, count: int) -> int:
-        """``count`` before the next one to come, or the earliest there is."""
+        """Return the offset ``count`` before the end of the partition, or the first offset if it is later."""
         earliest, latest = await self.ends(partition)
         return max(earliest, latest - count)
 
@@ -175,24 +194,27 @@ class Admin:
 
     @contextlib.asynccontextmanager
     async def reader(self, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer without a group."""
+        """Yield a started consumer without a group, and stop it afterwards. ``options`` are those of
+        AIOKafkaConsumer."""
         consumer = AIOKafkaConsumer(isolation_level=ISOLATION, **self._settings.client(), **options)
         try:
             await consumer.start()
-            await asyncio.sleep(0)  # its tasks must have begun, or its stop ends in CancelledError
+            await asyncio.sleep(
+                0
+            )  # lets the consumer's tasks begin; else its stop ends in CancelledError
             yield consumer
         finally:
             await shut(consumer, client_of(consumer), STOP_WITHIN)
 
     @contextlib.asynccontextmanager
     async def _client(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        standing = self._standing or Standing(self._settings)
+        shared_client = self._shared_client or SharedAdminClient(self._settings)
         try:
-            async with standing.client() as client:
+            async with shared_client.client() as client:
                 yield client
         finally:
-            if standing is not self._standing:
-                await standing.close()
+            if shared_client is not self._shared_client:
+                await shared_client.close()
 
 
 def _places(described: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
@@ -204,7 +226,7 @@ def _places(described: Sequence[Mapping[str, Any]]) -> list[TopicPartition]:
 
 
 def _leaders(described: Sequence[Mapping[str, Any]]) -> Leaders:
-    """A partition without a leader, while an election is under way, is left out."""
+    """Return the leader of each partition. A partition without a leader, during an election, is left out."""
     return {
         TopicPartition(topic["topic"], partition["partition"]): partition["leader"]
         for topic in described
@@ -221,12 +243,15 @@ def _only(found: Offsets, partition: Partition) -> int:
 
 
 async def _committed(client: AIOKafkaAdminClient, group: str) -> Offsets:
-    offsets = await drawing(lambda: client.list_consumer_group_offsets(group))
+    offsets = await retry_other_nodes(lambda: client.list_consumer_group_offsets(group))
     return {place: each.offset for place, each in offsets.items() if each.offset >= 0}
 
 
 async def _committed_now(client: AIOKafkaAdminClient, group: str) -> Offsets:
-    """A fresh broker has no group coordinator for a moment: then nobody can say."""
+    """Return the committed offsets of the group, or nothing if its coordinator is not ready.
+
+    A cluster that has just started has no group coordinator for a moment.
+    """
     try:
         return await _committed(client, group)
     except KafkaError as error:

@@ -1,8 +1,8 @@
-"""The queue of one partition, and the wire batch of it that is on its way.
+"""The queue of records for one partition, and the wire batch that is in flight.
 
-Many callers that wait for room in one batch of aiokafka wake each other up in quadratic time
-(reliability 5.1, #528). Here nobody waits: a record is an entry in a plain queue, and the whole queue
-becomes the next wire batch when the broker is free. While one batch is in flight the next forms.
+Callers that wait for room in one batch of aiokafka wake each other in quadratic time (aiokafka issue 528).
+So no caller waits here: a record is an entry in a plain queue. When the leader is free, the whole queue
+becomes the next wire batch. The next batch forms while one is in flight.
 """
 
 from __future__ import annotations
@@ -16,63 +16,74 @@ from typing import Any
 from aiokafka import TopicPartition
 
 from app.bindings.record import Record
-from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED, Submission, answer, unanswered
 from app.brokers.portable import LIMIT_KNOWN, size_of
+from app.brokers.topic_resolver import REFUSED_FOR
 from app.errors import BrokerError, BrokerRefused
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
 
 Entry = tuple[Submission, int, Record]
-"""A record, and where its fate goes: the submission and the index in it."""
+"""A submission, the index of a record in it, and the record."""
 
 UNLIMITED = 1 << 62
 _IDENTITY = frozenset({"ce_id", "ce_source"})
-ALONE = (
-    3  # records in a row that fail standing alone: then it is the topic, and the rest is not tried
-)
-DOUBTS = 1_000  # records of a topic
+ALONE = 3  # records in a row that fail in batches of one, before the topic is taken to be at fault
+DOUBTS = 1_000  # most doubted records of a topic
 
 
 class Batcher:
-    """One partition. At most one wire batch of it is ``aboard`` at a time, so order per key holds."""
+    """The records of one partition that wait to be sent or are in flight.
+
+    At most one wire batch of the partition is in flight at a time, so the order per key holds.
+    """
 
     __slots__ = (
-        "aboard", "failed_alone", "leader", "most", "number", "queue", "size", "suspected_at", "suspects", "topic",
-        "tp", "waiting",
+        "failed_alone",
+        "in_flight",
+        "leader",
+        "most",
+        "number",
+        "queue",
+        "size",
+        "suspected_at",
+        "suspects",
+        "topic",
+        "tp",
+        "waiting",
     )  # fmt: skip
 
-    def __init__(self, topic: Topic, number: int) -> None:
+    def __init__(self, topic: TopicBatchers, number: int) -> None:
         self.topic = topic
         self.number = number
         self.tp = TopicPartition(topic.name, number)
         self.queue: deque[Entry] = deque()
-        self.aboard: list[Entry] = []
-        self.leader = -1  # the node that the batch aboard went to
-        self.waiting = False  # in the producer's list of lanes that have something to send
-        self.size = 0  # bytes of the batch aboard
-        self.suspects = 0  # records at the head of the queue of which the broker objects to one
-        self.suspected_at = 0  # batches that the topic had taken by then
-        self.failed_alone = 0  # of them in a row
-        self.most = UNLIMITED  # records of the next batch, while that one is looked for
+        self.in_flight: list[Entry] = []
+        self.leader = -1  # the node to which the batch in flight went
+        self.waiting = False  # listed by the publisher as having records to send
+        self.size = 0  # bytes of the batch in flight
+        self.suspects = 0  # records at the head of the queue, one of which the broker rejects
+        self.suspected_at = 0  # batches that the topic had stored when the search began
+        self.failed_alone = 0  # suspects in a row that failed in a batch of one
+        self.most = UNLIMITED  # most records of the next batch, during the search
 
     def fill(self, batch: Any) -> bool:
-        """Move what is still unanswered from the queue into ``batch``; whether anything is in it.
+        """Move records from the queue into ``batch``. Return True if the batch has records.
 
-        Rule 9: a record whose caller has an answer, or went away, is dropped here: it is not on the wire.
-        (Cancelling aiokafka's own futures would not stop a send: reliability 5.1.)
+        A record whose caller has an answer or was cancelled is dropped, because it is not on the wire yet.
+        Cancelling aiokafka's futures would not stop a send.
         """
-        queue, aboard, append = self.queue, self.aboard, batch.append
+        queue, in_flight, append = self.queue, self.in_flight, batch.append
         most, topic = self.most, self.topic
         bounded = topic.knows_bounds()
-        while queue and len(aboard) < most:
+        while queue and len(in_flight) < most:
             entry = queue[0]
             submission, index, record = entry
             if submission.done():
                 submission.resolve(index, DROPPED)
             elif bounded and (refusal := topic.refusal(record)) is not None:
                 submission.resolve(index, refusal)
-            elif bounded and aboard and batch.size() + size_of(record) > topic.max_bytes > 0:
+            elif bounded and in_flight and batch.size() + size_of(record) > topic.max_bytes > 0:
                 break
             else:
                 try:
@@ -82,83 +93,103 @@ class Batcher:
                         value=record.body,
                         headers=list(record.headers),
                     )
-                except (TypeError, ValueError) as error:  # nothing of it was written
+                except (TypeError, ValueError) as error:  # the client wrote nothing of the record
                     submission.resolve(
-                        index, BrokerRefused(f"no Kafka record: {error}", kind="unwritable")
+                        index,
+                        BrokerRefused(f"the record cannot be written: {error}", kind="unwritable"),
                     )
                 else:
                     if taken is None:
                         break
-                    aboard.append(entry)
+                    in_flight.append(entry)
             queue.popleft()
         batch.close()
         self.size = batch.size()
-        return bool(aboard)
+        return bool(in_flight)
 
-    def landed(self, broker: str, offset: int | None) -> None:
-        """Every record aboard is stored, the first one at ``offset``; None where nobody says so."""
-        aboard = self._unload()
+    def succeed(self, broker: str, offset: int | None) -> None:
+        """Resolve all records in flight as stored.
+
+        Args:
+            broker: The name of the broker, for the receipts.
+            offset: The offset of the first record. None if the broker did not return it.
+        """
+        in_flight = self._unload()
         self.failed_alone = 0
-        self.topic.took(aboard)
+        self.topic.count_stored(in_flight)
         name, number = self.topic.name, self.number
         if offset is None:
-            for submission, index, _ in aboard:
+            for submission, index, _ in in_flight:
                 submission.resolve(index, Receipt(broker, name, number, ""))
             return
-        for submission, index, _ in aboard:
+        for submission, index, _ in in_flight:
             submission.resolve(index, Receipt(broker, name, number, str(offset)))
             offset += 1
 
     def narrow(self) -> None:
-        """Half as many records in the next batch, so that the one objected to will stand alone."""
+        """Halve the number of records of the next batch, to find the record that the broker rejects."""
         if not self.suspects:
             self.suspected_at, self.failed_alone = self.topic.taken, 0
-        self.suspects = max(self.suspects, len(self.aboard))
-        self.most = max(1, len(self.aboard) // 2)
+        self.suspects = max(self.suspects, len(self.in_flight))
+        self.most = max(1, len(self.in_flight) // 2)
 
     def learn_size(self, *, compressed: bool) -> None:
-        """The batch aboard is above the broker's bound: remember for a while how much the topic does take. Where
-        batches are compressed, the size of a record says little about that of another."""
-        largest = max(size_of(record) for _, _, record in self.aboard)
-        if len(self.aboard) == 1:
+        """Remember the largest size that the topic accepts, because the batch in flight was too large.
+
+        With compression, the size of a record predicts little about other records.
+        """
+        largest = max(size_of(record) for _, _, record in self.in_flight)
+        if len(self.in_flight) == 1:
             if not compressed:
                 self.topic.learn(too_large=largest)
-        elif largest * 2 < self.size:  # too large only because it holds many
+        elif largest * 2 < self.size:  # only the sum of the records is too large
             self.topic.learn(max_bytes=self.size // 2)
 
-    def again(self) -> None:
-        """What is aboard and still unanswered goes back to the head of the queue, in its order."""
-        aboard, self.aboard = self.aboard, []
-        self.queue.extendleft(reversed(unanswered(aboard)))
+    def requeue(self) -> None:
+        """Return the unanswered records in flight to the head of the queue, in their order."""
+        in_flight, self.in_flight = self.in_flight, []
+        self.queue.extendleft(reversed(unanswered(in_flight)))
 
     def fail(self, error: BrokerError) -> None:
-        """What is aboard has met its fate."""
+        """Resolve all records in flight with ``error``."""
         answer(self._unload(), error)
 
     def refuse(self, named: Collection[int], why: Callable[[int, Record], BrokerError]) -> bool:
-        """Refuse the records aboard that the broker named by their index, and queue the others again. Return
-        False, with nothing done, if the broker named none of them."""
-        culprits = {index for index in named if 0 <= index < len(self.aboard)}
+        """Fail the records that the broker rejected, and queue the other records in flight again.
+
+        Args:
+            named: The indexes of rejected records in the batch in flight.
+            why: Returns the error for an index and its record.
+
+        Returns:
+            False, with nothing changed, if no index is in the batch.
+        """
+        culprits = {index for index in named if 0 <= index < len(self.in_flight)}
         for place in culprits:
-            submission, index, record = self.aboard[place]
+            submission, index, record = self.in_flight[place]
             submission.resolve(index, why(place, record))
         if culprits:
-            self.aboard = [each for at, each in enumerate(self.aboard) if at not in culprits]
+            self.in_flight = [each for at, each in enumerate(self.in_flight) if at not in culprits]
             self.suspects = max(0, self.suspects - len(culprits))
             self.most = self.most if self.suspects else UNLIMITED
-            self.again()
+            self.requeue()
         return bool(culprits)
 
-    def stands_alone(self) -> bool:
-        """Return True if the record aboard, which the broker refused standing alone with an unclear code, is at
-        fault: the topic has taken others since the record failed first."""
-        [(_, _, record)] = self.aboard
+    def is_at_fault(self) -> bool:
+        """Return True if the only record in flight is at fault, because the topic has stored others since
+        it first failed.
+
+        The broker rejected the record with a code that does not name a cause.
+        """
+        [(_, _, record)] = self.in_flight
         among_others = self.suspects > 0 and self.topic.taken > self.suspected_at
         return self.topic.doubts(record) or among_others
 
     def give_up_suspects(self, error: BrokerError) -> None:
-        """The record aboard failed standing alone, and the topic took nothing meanwhile. After a few such records
-        the rest of their batch is answered too, instead of tried one by one."""
+        """Fail the only record in flight. After three such records in a row, fail all suspects.
+
+        Called when the topic has stored no batch meanwhile, so the topic is probably at fault.
+        """
         self.failed_alone += 1
         rest = self.suspects - 1 if self.failed_alone >= ALONE else 0
         self.fail(error)
@@ -167,30 +198,31 @@ class Batcher:
             self.suspects, self.most = 0, UNLIMITED
 
     def _unload(self) -> list[Entry]:
-        aboard, self.aboard = self.aboard, []
+        in_flight, self.in_flight = self.in_flight, []
         if self.suspects:
-            self.suspects = max(0, self.suspects - len(aboard))
+            self.suspects = max(0, self.suspects - len(in_flight))
             self.most = self.most if self.suspects else UNLIMITED
-        return aboard
+        return in_flight
 
     def drop_answered(self) -> int:
-        """Let go of queued records whose caller has had his answer; how many there were."""
+        """Remove queued records whose caller has an answer already. Return how many were removed."""
         before = len(self.queue)
         self.queue = deque(unanswered(self.queue))
         return before - len(self.queue)
 
-    def give_up(self, error: BrokerError) -> None:
-        """The same fate for all that is queued."""
+    def fail_queued(self, error: BrokerError) -> None:
+        """Resolve all queued records with ``error``."""
         queue, self.queue = self.queue, deque()
         answer(queue, error)
 
-    def answered(self) -> bool:
-        """Whether anybody aboard has had his answer, so that this batch may not go out (again)."""
-        return any(submission.done() for submission, _, _ in self.aboard)
+    def has_answered(self) -> bool:
+        """Return True if the caller of a record in flight has an answer already. The batch must not be sent
+        then."""
+        return any(submission.done() for submission, _, _ in self.in_flight)
 
 
-class Topic:
-    """The lanes of one topic, and which of them takes the records without a key for now."""
+class TopicBatchers:
+    """The batchers of one topic, and what the broker is known to reject."""
 
     __slots__ = (
         "_doubted",
@@ -198,7 +230,7 @@ class Topic:
         "_keyed_until",
         "_keyless",
         "_known_until",
-        "lanes",
+        "batchers",
         "max_bytes",
         "name",
         "taken",
@@ -207,45 +239,52 @@ class Topic:
 
     def __init__(self, name: str, partitions: int) -> None:
         self.name = name
-        self.max_bytes = 0  # of one wire batch, learnt where the broker takes less than we send
-        self.too_large = 0  # bytes of the smallest record refused, standing alone, for its size
-        self.taken = 0  # wire batches
-        self.lanes = [Batcher(self, number) for number in range(partitions)]
-        self._doubted: dict[
-            bytes, int
-        ] = {}  # digests of records, to ``taken`` when each failed alone first
-        self._keyed: BrokerRefused | None = None  # why records without a key are refused
+        self.max_bytes = 0  # most bytes of a wire batch, learnt from a rejection; 0 is unknown
+        self.too_large = 0  # bytes of the smallest record rejected for its size; 0 is unknown
+        self.taken = 0  # wire batches stored
+        self.batchers = [Batcher(self, number) for number in range(partitions)]
+        # By digest of the record: ``taken`` when the record first failed in a batch of one.
+        self._doubted: dict[bytes, int] = {}
+        self._keyed: BrokerRefused | None = None  # why records without a key are rejected
         self._keyed_until = 0.0
         self._keyless = 0
         self._known_until = 0.0
 
-    def took(self, entries: Sequence[Entry]) -> None:
-        """A wire batch is stored."""
+    def count_stored(self, entries: Sequence[Entry]) -> None:
+        """Note that a wire batch was stored."""
         self.taken += 1
         if self._doubted:
             for _, _, record in entries:
                 self._doubted.pop(_digest(record), None)
 
     def doubts(self, record: Record) -> bool:
-        """Note that a record was refused standing alone, with a code that does not say why. Return True if it was
-        before, and the topic has taken others since."""
+        """Return True if the record failed before in a batch of one, and the topic has stored other batches
+        since.
+
+        Otherwise note its failure. The broker's code does not name a cause.
+        """
         digest = _digest(record)
         if digest not in self._doubted and len(self._doubted) >= DOUBTS:
             del self._doubted[next(iter(self._doubted))]
         return self.taken > self._doubted.setdefault(digest, self.taken)
 
     def learn(self, *, too_large: int = 0, max_bytes: int = 0) -> None:
-        """Bounds of the broker, which an operator may raise at any time."""
+        """Remember size limits of the broker, in bytes, for a while. An operator may raise them at any
+        time."""
         self.too_large = too_large or self.too_large
         self.max_bytes = max_bytes or self.max_bytes
         self._known_until = monotonic() + LIMIT_KNOWN
 
     def demand_keys(self, error: BrokerRefused) -> None:
-        """Records without a key need not cost a producer each. An operator may change the topic at any time."""
+        """Reject records without a key for a moment, because each attempt costs a producer.
+
+        An operator may change the topic at any time.
+        """
         self._keyed, self._keyed_until = error, monotonic() + REFUSED_FOR
 
     def knows_bounds(self) -> bool:
-        """After a while the next large record, or the next one without a key, is tried again."""
+        """Return True if limits of the topic are known. Limits expire after a while, so that they are tried
+        again."""
         if self._keyed is not None and monotonic() >= self._keyed_until:
             self._keyed = None
         return self._knows_sizes() or self._keyed is not None
@@ -258,14 +297,15 @@ class Topic:
             return False
         return True
 
-    def lane(self, key: bytes | None) -> Batcher:
-        """Records without a key stay on one partition until a wire batch of it leaves (sticky)."""
+    def batcher(self, key: bytes | None) -> Batcher:
+        """Return the batcher for a key. Records without a key stay on one partition until its batch is
+        sent."""
         if key is None:
-            return self.lanes[self._keyless]
-        return self.lanes[partition_of(key, len(self.lanes))]
+            return self.batchers[self._keyless]
+        return self.batchers[partition_of(key, len(self.batchers))]
 
     def refusal(self, record: Record) -> BrokerRefused | None:
-        """A record as large as one that was refused need not cost another producer, nor one without a key."""
+        """Return an error for a record that the topic is known to reject: too large, or without a key."""
         if record.key is None and self._keyed is not None:
             return self._keyed
         if not self.too_large or size_of(record) < self.too_large:
@@ -275,18 +315,19 @@ class Topic:
             kind="record-too-large",
         )
 
-    def left(self, lane: Batcher) -> None:
-        """A wire batch of ``lane`` leaves: the next records without a key go to the next partition."""
-        if lane.number == self._keyless:
-            self._keyless = (lane.number + 1) % len(self.lanes)
+    def on_batch_sent(self, batcher: Batcher) -> None:
+        """Note that a wire batch of a partition was sent: the next records without a key go to the next
+        partition."""
+        if batcher.number == self._keyless:
+            self._keyless = (batcher.number + 1) % len(self.batchers)
 
     def grow(self, partitions: int) -> None:
-        """Somebody added partitions."""
-        self.lanes += [Batcher(self, number) for number in range(len(self.lanes), partitions)]
+        """Add batchers for partitions that an operator has added."""
+        self.batchers += [Batcher(self, number) for number in range(len(self.batchers), partitions)]
 
 
 def _digest(record: Record) -> bytes:
-    """Return the same for the same event, whenever it is sent again. Other headers, as of a trace, may change."""
+    """Return a digest that is equal for each sending of one event, although trace headers may differ."""
     named = [pair for pair in record.headers if pair[0] in _IDENTITY]
     parts = [record.key, record.body, *(named or record.headers)]
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).digest()

@@ -1,7 +1,8 @@
-"""OAUTHBEARER: a token is proven on a short connection of its own before a client logs in with it.
+"""SASL OAUTHBEARER: check a token on a short connection before a client logs in with it.
 
-aiokafka takes any answer to a token for a yes, and waits for ever behind a no. A broker refuses with words (RFC 7628
-3.2.2), and accepts with none. So those words are read here, in the two requests that ask for them (KIP-43, KIP-152).
+aiokafka takes any answer to a token as success, and hangs after a rejection. A broker rejects a token with
+a message (RFC 7628, 3.2.2) and accepts it with an empty answer. This module sends the two requests of the
+login (KIP-43, KIP-152) and reads that message.
 """
 
 from __future__ import annotations
@@ -27,12 +28,22 @@ Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.Stream
 
 
 class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """The tokens of one client. ``token`` raises SaslAuthenticationFailed with the words of the broker."""
+    """The access tokens of one client, each checked at a broker before its first use.
+
+    ``token`` raises SaslAuthenticationFailed with the broker's message if the broker rejects the token.
+    """
 
     def __init__(
         self, source: Callable[[], Awaitable[str]], servers: str, dial: Dial, within: float
     ) -> None:
-        """``servers``: as ``bootstrap_servers`` has them. ``within``: seconds for the proof."""
+        """Create the token provider of one client.
+
+        Args:
+            source: Returns an access token.
+            servers: The value of ``bootstrap_servers``.
+            dial: Opens a connection to one broker.
+            within: The time limit of a check, in seconds.
+        """
         self._source = source
         self._servers = servers
         self._dial = dial
@@ -46,7 +57,10 @@ class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has
         return token
 
     async def _prove(self, token: str) -> bool:
-        """Return whether a broker took the token; False where none says so, for then the client finds out why."""
+        """Return True if a broker accepted the token.
+
+        Return False if no broker answered, because the client then finds the cause itself.
+        """
         for host, port in addresses_of(self._servers):
             try:
                 async with asyncio.timeout(self._within):
@@ -54,7 +68,7 @@ class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has
                     try:
                         return await _accepted(reader, writer, token)
                     finally:
-                        writer.transport.abort()  # no farewell: nothing was begun
+                        writer.transport.abort()  # closes without TLS shutdown, because nothing was sent that matters
             except (OSError, EOFError, TimeoutError):
                 continue
         return False
@@ -64,8 +78,8 @@ async def _accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
     answer = await _ask(reader, writer, _HANDSHAKE, _LENGTH.pack(len(_MECHANISM)) + _MECHANISM)
     if _CODE.unpack_from(answer)[1]:
         return False  # the mechanism is not offered
-    said = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
-    answer = await _ask(reader, writer, _AUTHENTICATE, _SIZE.pack(len(said)) + said)
+    message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    answer = await _ask(reader, writer, _AUTHENTICATE, _SIZE.pack(len(message)) + message)
     code = _CODE.unpack_from(answer)[1]
     at = _CODE.size
     length = _LENGTH.unpack_from(answer, at)[0]

@@ -1,4 +1,4 @@
-"""When a member commits what is settled: after a moment, on demand, and once a day in any case."""
+"""The commits of a group member: soon after messages are settled, on request, and at least once a day."""
 
 from __future__ import annotations
 
@@ -11,26 +11,34 @@ from typing import Any
 
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
-from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.ownership import OwnedPartitions
 from app.brokers.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-AGAIN_AFTER = 24 * 3600.0  # seconds; the cluster keeps positions for seven days by default
-LOOK = 3600.0  # seconds between looks at their age
-PUT_OFF = 1.0  # seconds, after a commit that failed
+AGAIN_AFTER = 24 * 3600.0  # seconds; Kafka deletes positions of a group after seven days by default
+LOOK = 3600.0  # seconds between checks of the age of commits
+PUT_OFF = 1.0  # seconds before a failed commit is retried
 
 
-class Commits:
-    """Of one member. ``owned``: what it holds now. ``failed`` is told of a bug, which must not end
-    commits unseen."""
+class CommitScheduler:
+    """The commits of one group member.
+
+    Args:
+        consumer: The AIOKafkaConsumer of the member.
+        group: The name of the group.
+        settings: The time limits and intervals.
+        owned: Returns the partitions that the member owns now.
+        failed: Called with an unexpected error, so that commits do not stop unnoticed.
+        monotonic: A clock in seconds.
+    """
 
     def __init__(
         self,
         consumer: Any,
         group: str,
         settings: KafkaSettings,
-        owned: Callable[[], Owned],
+        owned: Callable[[], OwnedPartitions],
         failed: Callable[[BaseException], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -45,7 +53,7 @@ class Commits:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._as_settled())
+        self._task = asyncio.create_task(self._commit_when_settled())
 
     async def stop(self, within: float) -> None:
         if self._task is not None:
@@ -53,13 +61,15 @@ class Commits:
             await asyncio.wait({self._task}, timeout=within)
 
     def soon(self) -> None:
-        """Something was settled."""
+        """Schedule a commit, because a message was settled."""
         self._settled.set()
 
     async def now(self) -> bool:
-        """Bounded. False: the cluster did not take it. A commit that the group refuses means that a rebalance is
-        under way or was: the events of ``poll`` tell, and what is not committed is read again
-        (reliability 5.1)."""
+        """Commit what is due, within a time limit. Return False if the commit failed and will be retried.
+
+        A commit that the group rejects counts as done. It means that the group rebalances: ``poll`` reports
+        that, and uncommitted messages are read again.
+        """
         async with self._lock:
             owned, now = self._owned(), self._monotonic()
             offsets = owned.due(before=now - AGAIN_AFTER)
@@ -69,34 +79,36 @@ class Commits:
                 async with asyncio.timeout(self._settings.request_timeout):
                     await self._consumer.commit(offsets)
             except (CommitFailedError, IllegalStateError) as error:
-                log.warning("group %s refused a commit: %s", self._group, error)
+                log.warning("group %s rejected a commit: %s", self._group, error)
             except (KafkaError, TimeoutError) as error:
-                log.warning(
-                    "a commit of group %s failed and will be retried: %r", self._group, error
-                )
+                log.warning("group %s: a commit failed and will be retried: %r", self._group, error)
                 self._settled.set()
                 return False
             else:
                 owned.committed(offsets, now)
             return True
 
-    async def _as_settled(self) -> None:
-        """Deferred, so that one commit covers many settled messages. Where nothing is settled for long, as while
-        all is paused, what is held is written again once a day, before the cluster forgets it (rule 10)."""
+    async def _commit_when_settled(self) -> None:
+        """Commit after messages were settled, delayed so that one commit covers many messages.
+
+        If nothing is settled for long, as in a paused subscription, positions are committed again daily.
+        Otherwise the cluster would delete them.
+        """
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK):
                         await self._settled.wait()
                 self._settled.clear()
-                await self._at_rest_or_due()
+                await self._wait_until_idle_or_due()
                 if not await self.now():
                     await asyncio.sleep(PUT_OFF)
         except Exception as error:  # noqa: BLE001 - the next poll raises it
             self._failed(error)
 
-    async def _at_rest_or_due(self) -> None:
-        """Until nothing is open, so that the lag that operators see is soon true; at most a commit interval."""
+    async def _wait_until_idle_or_due(self) -> None:
+        """Wait until no message is open, so that the reported lag is soon correct; at most one commit
+        interval."""
         loop = asyncio.get_running_loop()
         due = loop.time() + self._settings.commit_interval
         while (left := due - loop.time()) > 0:

@@ -1,9 +1,9 @@
-"""One idempotent producer at a time: made, watched, and replaced when it is of no use any more.
+"""One idempotent producer of aiokafka: started, watched, and closed for good after a failure.
 
-aiokafka's idempotent producer retries for ever, so after its callers have been answered it would send
-their records still (against rule 9); and one gap in its sequence numbers leaves it failing until it
-is replaced (reliability 5.1, #1017). So every produce request passes a gate, and whatever fails
-taints the producer: the next one has a new producer id, and sends only what is still unanswered.
+aiokafka's idempotent producer retries without end. So it would send records whose callers have an answer
+already. After a gap in its sequence numbers it fails until it is replaced (aiokafka issue 1017). So this
+module checks every produce request before it is sent, and any failure taints the producer. The next
+producer has a new id and sends only unanswered records.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from app.brokers.aiokafka_adapter import (
     newest_produce,
 )
 from app.brokers.kafka.addresses import addresses_of
-from app.brokers.kafka.errors import Abandoned, Refusal
+from app.brokers.kafka.errors import Abandoned, KafkaRefusal
 from app.brokers.kafka.questions import ask_any
 from app.brokers.kafka.settings import KafkaSettings
 
 log = logging.getLogger(__name__)
 
-STOP_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
+STOP_WITHIN = 2.0  # seconds; a close waits without end for a peer that does not read
 PROBE_WITHIN = 2.0
 
 _UNKNOWN_TOPIC = 3
@@ -41,8 +41,8 @@ Place = tuple[str, int]
 """Topic and partition number."""
 
 
-class Connection:
-    """A started producer, its gate, and how it fares."""
+class ProducerConnection:
+    """A started producer, the check before each of its produce requests, and the errors that it met."""
 
     def __init__(
         self,
@@ -50,15 +50,20 @@ class Connection:
         may_leave: Callable[[Place], bool],
         refused: Callable[[int], None] = lambda _code: None,
     ) -> None:
-        """``may_leave``: asked for each partition of a request in the step that would send it. ``refused``: gets the
-        code of each error that Kafka answers to a wire batch."""
-        self.tainted = False  # nothing may leave any more
-        self.refusals: dict[Place, Refusal] = {}  # the last answers, as far as they are errors
+        """Create the producer without connecting it.
+
+        Args:
+            settings: How to reach the cluster.
+            may_leave: Returns False if the batch of a partition must not be sent. Called directly before
+                the send.
+            refused: Called with the code of each error that Kafka returns for a wire batch.
+        """
+        self.tainted = False  # True: no produce request may be sent any more
+        self.refusals: dict[Place, KafkaRefusal] = {}  # the last error by partition
         self._may_leave = may_leave
         self._refused = refused
-        # acks=all and idempotence, against the defaults acks=1 and none, unless a route is relaxed;
-        # without idempotence a produce time-out is not retried (reliability 5.1, #197). No linger:
-        # it only hurts.
+        # Without idempotence aiokafka does not retry a produce time-out (its issue 197). A linger was
+        # measured to cost throughput.
         self._producer = AIOKafkaProducer(
             acks=settings.acks,
             enable_idempotence=settings.acks == "all",
@@ -69,12 +74,12 @@ class Connection:
         )
         self.client: Any = self._producer.client
         self._send = self.client.send
-        self.client.send = self._gate
+        self.client.send = self._check_and_send
         self._settings = settings
         self._timeout = settings.request_timeout
 
     async def open(self) -> None:
-        """Raises KafkaError, OSError or TimeoutError."""
+        """Connect the producer. Raises KafkaError, OSError or TimeoutError."""
         try:
             async with asyncio.timeout(self._timeout):
                 await self._producer.start()
@@ -86,7 +91,7 @@ class Connection:
             raise
 
     async def close(self) -> None:
-        """Bounded: afterwards nothing is sent any more, whatever is left behind."""
+        """Stop the producer within a time limit. Nothing is sent afterwards, even if the stop fails."""
         self.tainted = True
         await shut(self._producer, self.client, STOP_WITHIN)
 
@@ -94,17 +99,20 @@ class Connection:
         return self._producer.create_batch()
 
     async def send_batch(self, batch: Any, place: Place) -> asyncio.Future[Any]:
-        """Hand a wire batch over. Does not wait when the topic is known and nothing of the partition
-        is under way; the future has the base offset, or a KafkaError."""
+        """Pass a wire batch to the client, and return a future for its base offset or a KafkaError.
+
+        Does not wait if the topic is known and no batch of the partition is in flight.
+        """
         future: asyncio.Future[Any] = await self._producer.send_batch(
             batch, place[0], partition=place[1]
         )
         return future
 
     async def partitions(self, topic: str) -> int | None:
-        """How many partitions the topic has, None for an unknown one. Never creates it.
+        """Return the number of partitions of the topic, or None if it does not exist. Never creates the
+        topic.
 
-        Raises KafkaError, also when the topic is there and has no leaders yet.
+        Raises KafkaError, also when the topic exists and has no leaders yet.
         """
         answer = await self.ask(metadata_request([topic]))
         [(code, _, _, partitions)] = answer.topics
@@ -112,50 +120,60 @@ class Connection:
             return None
         if code:
             raise for_code(code)(topic)
-        await self._producer.partitions_for(topic)  # from now on its metadata is kept fresh
+        await self._producer.partitions_for(
+            topic
+        )  # makes the client refresh the metadata of this topic
         return len(partitions)
 
     async def watch(self, topics: Collection[str], changed: Callable[[Any], None]) -> bool:
-        """Keep the metadata of these topics; ``changed`` gets the cluster after each refresh.
-        False: no broker told us."""
+        """Keep the metadata of these topics fresh, and call ``changed`` with the cluster after each
+        refresh.
+
+        Return False if no broker answered.
+        """
         self.client.cluster.add_listener(changed)
         return not topics or bool(await self.client.set_topics(topics))
 
     async def ask(self, request: Any) -> Any:
-        """One request to any broker."""
+        """Send one request to any broker and return its answer."""
         return await ask_any(self.client, request)
 
     async def probe(self) -> None:
-        """A real answer of a broker, soon. Raises KafkaError, OSError or TimeoutError."""
+        """Ask a broker for an answer within two seconds. Raises KafkaError, OSError or TimeoutError."""
         async with asyncio.timeout(PROBE_WITHIN):
             await self.ask(metadata_request([]))
 
     def leader(self, place: Any) -> int | None:
-        """The node that takes writes for a partition; None while an election is under way."""
+        """Return the node that leads the partition, or None during an election."""
         leader: int | None = self.client.cluster.leader_for_partition(place)
         return None if leader == -1 else leader
 
     def refresh(self) -> None:
-        """Ask for fresh metadata, soon."""
+        """Request fresh metadata soon."""
         self.client.force_metadata_update()
 
     async def _reason(self) -> Exception | None:
-        """Why the first broker of the list rejects the connection: the client tells it to nobody. None
-        when it does by now."""
+        """Return the error with which the first server rejects a connection, or None if it accepts one now.
+
+        The client only logs that error.
+        """
         host, port = addresses_of(self._settings.bootstrap_servers)[0]
         options = self._settings.one_connection()
         try:
             async with asyncio.timeout(PROBE_WITHIN):
                 connection = await connect_once(host, port, **options)
         except KafkaConnectionError as error:
-            return await _farewell(host, port, options["ssl_context"]) or error
+            return await _tls_alert(host, port, options["ssl_context"]) or error
         except (KafkaError, OSError, TimeoutError) as error:
             return error
         connection.close()
         return None
 
-    async def _gate(self, node: int, request: Any, **options: Any) -> Any:
-        """In front of the wire. Connecting comes first, so that asking and writing are one step."""
+    async def _check_and_send(self, node: int, request: Any, **options: Any) -> Any:
+        """Send a request of the client, or raise Abandoned if a batch in it must not be sent.
+
+        The client connects before the check, so that the check and the send are one step.
+        """
         if request.API_KEY != PRODUCE:
             return await self._send(node, request, **options)
         await self.client.ready(node)
@@ -165,7 +183,7 @@ class Connection:
             self.refusals.pop(place, None)
         if self.tainted or not all(map(self._may_leave, places)):
             raise Abandoned
-        # The client stops at version 7, without the broker's words.
+        # The client itself uses version 7 at most, whose answers have no error messages.
         request.prepare = partial(_newest, request, newest)
         answer = await self._send(node, request, **options)
         if request.required_acks:
@@ -173,21 +191,24 @@ class Connection:
         return answer
 
     def _note(self, answer: Any) -> None:
-        """Keep the errors as they were on the wire: the client has no class for many of them."""
+        """Keep the errors of an answer as they were on the wire, because the client has no class for many
+        codes."""
         for topic, partitions in answer.topics:
             for number, code, *more in partitions:
                 if code:
-                    records, words = (
+                    records, message = (
                         more[-2:] if answer.API_VERSION >= NAMES_RECORDS else ((), None)
                     )
                     named = {index: text or "" for index, text in records or ()}
-                    self.refusals[topic, number] = Refusal(code, named, words or "")
+                    self.refusals[topic, number] = KafkaRefusal(code, named, message or "")
                     self._refused(code)
 
 
-async def _farewell(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
-    """What a broker says in TLS before it hangs up, such as that it wants a certificate: with TLS 1.3
-    that comes when we believe to be connected already, and the client does not tell it."""
+async def _tls_alert(host: str, port: int, tls: ssl.SSLContext | None) -> Exception | None:
+    """Return the TLS alert with which a broker closes a connection, such as a missing certificate, or None.
+
+    With TLS 1.3 the alert comes after the handshake, and the client does not report it.
+    """
     if tls is None:
         return None
     try:
@@ -196,16 +217,16 @@ async def _farewell(host: str, port: int, tls: ssl.SSLContext | None) -> Excepti
             try:
                 await reader.read(1)
             finally:
-                writer.transport.abort()  # no farewell of ours: it would outlast us
+                writer.transport.abort()  # closes without TLS shutdown, which could take long
     except (OSError, TimeoutError) as error:
         return error if isinstance(error, ssl.SSLError) else None
     return None
 
 
 async def shut(what: Any, client: Any, within: float) -> None:
-    """Stop a producer or consumer of aiokafka and the ``client`` inside it, in whatever state.
+    """Stop a producer or consumer of aiokafka, and the ``client`` inside it, whatever its state.
 
-    In an outage its stop may wait for ever, or end in CancelledError half-way with sockets open.
+    During an outage its own stop may hang, or end in CancelledError with sockets still open.
     """
     for stopping in (what.stop, client.close):
         task = asyncio.create_task(stopping())
@@ -218,7 +239,8 @@ async def shut(what: Any, client: Any, within: float) -> None:
 
 
 def _newest(request: Any, newest: Any, versions: Mapping[int, tuple[int, int]]) -> Any:
-    """Return ``newest`` for a broker that has its version (Kafka 2.4), else the request as the client would."""
+    """Return ``newest`` if the broker supports its version (Kafka 2.4), else the request as the client
+    prepares it."""
     low, high = versions.get(PRODUCE, (0, 0))
     if low <= NAMES_RECORDS <= high:
         return newest

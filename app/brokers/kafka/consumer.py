@@ -1,7 +1,8 @@
-"""One member of a consumer group, at the pace of its caller.
+"""A Kafka consumer group member that its caller polls at its own pace.
 
-aiokafka runs the group in a task of its own and calls us when ownership changes. Those changes become
-events of ``poll``; a revocation waits, within a bound, until the next poll says that it was dealt with.
+aiokafka runs the group protocol in its own task and calls this module when ownership changes. Those changes
+become events of ``poll``. A revocation waits, within a time limit, until the caller's next poll shows that
+it has handled the event.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from aiokafka.errors import (
     OffsetOutOfRangeError,
 )
 
-from app.brokers.driver import Joining
-from app.brokers.following import Following, FollowingMember
-from app.brokers.kafka.admin import Admin
-from app.brokers.kafka.commits import Commits
+from app.brokers.driver import JoinRequest
+from app.brokers.kafka.admin import KafkaAdmin
+from app.brokers.kafka.commits import CommitScheduler
 from app.brokers.kafka.connection import STOP_WITHIN
 from app.brokers.kafka.errors import translate
 from app.brokers.kafka.heartbeats import Heartbeats
-from app.brokers.kafka.membership import Membership, make_consumer
-from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.membership import KafkaMembership, make_consumer
+from app.brokers.kafka.ownership import OwnedPartitions
 from app.brokers.kafka.reader import position_lost
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.kafka.start_positions import prepare, resolve_new
-from app.brokers.tail import Tail
+from app.brokers.partition_reader import PartitionReader, PartitionReadingMember
+from app.brokers.tail import PartitionTail
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
@@ -40,27 +41,35 @@ log = logging.getLogger(__name__)
 
 FETCH_MS = 3_600_000
 AGAIN_AFTER = 1.0  # seconds
-NOTHING = Owned(-1, {})
+NOTHING = OwnedPartitions(-1, {})
 
 
-class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # type: ignore[misc]  # aiokafka is untyped
-    """A ``Consumer``. ``tail``: that of a partition, which all members of a process share. ``gone`` is called
-    when this one is closed. ``beats``: of all members of the process."""
+class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionReader]):  # type: ignore[misc]  # aiokafka is untyped
+    """A ``Consumer`` in a Kafka consumer group.
+
+    Args:
+        settings: How to reach the cluster, and the time limits.
+        joining: The group and its topics.
+        tail: Returns the tail of a partition, which all members of the process share.
+        gone: Called when this member is closed.
+        monotonic: A clock in seconds.
+        beats: Sends the heartbeats of all members of the process together.
+    """
 
     def __init__(
         self,
         settings: KafkaSettings,
-        joining: Joining,
-        tail: Callable[[Partition], Tail],
+        joining: JoinRequest,
+        tail: Callable[[Partition], PartitionTail],
         gone: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
         beats: Heartbeats | None = None,
     ) -> None:
-        FollowingMember.__init__(self, settings.max_poll_records)
+        PartitionReadingMember.__init__(self, settings.max_poll_records)
         self._settings = settings
         self._joining = joining
         self._group = joining.group
-        self._admin = Admin(settings)
+        self._admin = KafkaAdmin(settings)
         self._held = NOTHING
         self._tail = tail
         self._gone = gone
@@ -68,13 +77,21 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         self._consumer = make_consumer(
             settings, joining.group, joining.client_id, paced=beats is not None
         )
-        self._membership = Membership(self._consumer, settings.session_timeout, monotonic, beats)
-        self._commits = Commits(
-            self._consumer, joining.group, settings, self._passed_over, self._broke, monotonic
+        self._membership = KafkaMembership(
+            self._consumer, settings.session_timeout, monotonic, beats
+        )
+        self._commits = CommitScheduler(
+            self._consumer,
+            joining.group,
+            settings,
+            self._owned_with_skipped,
+            self._on_error,
+            monotonic,
         )
 
     async def start(self) -> None:
-        """Join. Raises PositionOutOfRange for a start that the log does not hold, or KafkaError."""
+        """Join the group. Raises KafkaError, or PositionOutOfRange if a partition does not hold the start
+        position."""
         try:
             await prepare(self._admin, self._group, self._joining.topics, self._joining.start)
             await self._consumer.start()
@@ -98,11 +115,11 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
     def window(self, partition: Partition) -> int:
         if not self._held.has_open(partition):
             return 0
-        self._pass_over(partition)
+        self._skip_to_position(partition)
         return self._held.window(partition)
 
     def holds(self, message: Message) -> bool:
-        return self._held.has(message) and self._membership.sure()
+        return self._held.has(message) and self._membership.has_lease()
 
     async def commit(self) -> None:
         await self._commits.now()
@@ -120,19 +137,19 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
             await asyncio.wait({self._listening}, timeout=STOP_WITHIN)
         await self._membership.leave(STOP_WITHIN)
 
-    # What aiokafka calls, in its own task. Errors here would only be logged by it.
+    # aiokafka calls these two methods in its own task, and only logs their errors.
 
     async def on_partitions_revoked(self, _revoked: Collection[TopicPartition]) -> None:
         self._stop_reading()
         held = self._held
         if not held.partitions:
             return
-        if self._membership.thrown_out:  # a zombie: nothing can be settled any more
+        if self._membership.removed:  # the group has given the partitions to other members already
             self._give_up()
-            self._tell(Lost(held.partitions, held.epoch))
+            self._enqueue(Lost(held.partitions, held.epoch))
             return
         revoked = Revoked(held.partitions, held.epoch)
-        if not await self._hand_over(revoked, self._settings.handover):
+        if not await self._revoke_and_wait(revoked, self._settings.handover):
             log.warning("group %s: a revocation was not handled in time", self._group)
         await self.commit()
         self._give_up()
@@ -144,30 +161,31 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         except (CommitFailedError, IllegalStateError) as error:
             log.info("group %s rebalances again: %s", self._group, error)
             return
-        except Exception as error:  # noqa: BLE001 - aiokafka would only log it: poll raises it
-            self._broke(error)
+        except Exception as error:  # noqa: BLE001 - poll raises it, while aiokafka would only log it
+            self._on_error(error)
             return
-        if self._closed:  # nobody would ever take it away from one that has given up
+        if self._closed:  # a closed member would never release the partitions
             return
         self._give_up()
-        self._held = held = Owned(self._membership.generation, runs)
+        self._held = held = OwnedPartitions(self._membership.generation, runs)
         for place, finished in runs.items():
-            following = Following(
+            following = PartitionReader(
                 self._tail(place), held.epoch, finished.next, self._joining.wanted, self._stirred
             )
             self._own(place, following)
             following.join()
         if runs:
-            self._tell(Assigned(held.partitions, held.epoch))
+            self._enqueue(Assigned(held.partitions, held.epoch))
 
     def _give_up(self) -> None:
-        """Nothing is ours any more."""
+        """Forget all owned partitions."""
         self._disown()
         self._held = NOTHING
 
     async def _places(self, assigned: list[TopicPartition]) -> dict[Partition, FinishedRuns]:
-        """Begin each partition at its commit; one without gets its start, committed first."""
-        self._membership.rest(assigned)
+        """Return the position of each assigned partition: its commit, or its start position, committed
+        first."""
+        self._membership.stop_fetching(assigned)
         committed = dict(await self._membership.committed(assigned))
         new = [place for place in assigned if place not in committed]
         if new:
@@ -190,42 +208,46 @@ class KafkaConsumer(ConsumerRebalanceListener, FollowingMember[Following]):  # t
         except KafkaError as error:
             raise translate(error, self._settings.name) or error from error
 
-    def _take(self, owned: Following) -> Iterable[Message]:
+    def _take(self, owned: PartitionReader) -> Iterable[Message]:
         held = self._held
         ready = [one for one in owned.take() if held.take(one.partition, one.offset)]
         if not ready:
-            self._commits.soon()  # what was finished before a restart moves the commit by itself
+            self._commits.soon()  # messages finished before a restart move the commit position
         return ready
 
-    def _passed_over(self) -> Owned:
-        """What it holds now, with what passed it by."""
+    def _owned_with_skipped(self) -> OwnedPartitions:
+        """Return the owned partitions, with skipped messages counted as finished."""
         for place, owned in self._owned.items():
             owned.count()
-            self._pass_over(place)
+            self._skip_to_position(place)
         return self._held
 
-    def _pass_over(self, place: Partition) -> None:
+    def _skip_to_position(self, place: Partition) -> None:
         if place in self._owned:
-            self._held.pass_over(place, self._owned[place].position)
+            self._held.skip_to(place, self._owned[place].position)
 
     def look(self) -> None:
-        """Positions have moved: what only passed it by is committed, too, and told."""
-        if self._passed_over().due():
+        """Commit and report positions that have moved past skipped messages only."""
+        if self._owned_with_skipped().due():
             self._commits.soon()
 
     async def _listen(self) -> None:
-        """What goes wrong in the group comes out of the client's own fetches, which bring nothing else."""
+        """Raise errors of the group from the next poll.
+
+        The client reports them only from ``getmany``, which fetches no records because all partitions are
+        paused.
+        """
         while True:
             try:
                 await self._consumer.getmany(timeout_ms=FETCH_MS)
             except ConsumerStoppedError:
                 return
             except KafkaError as error:
-                self._broke(error)
+                self._on_error(error)
                 await asyncio.sleep(AGAIN_AFTER)
             except Exception as error:  # noqa: BLE001 - a bug: poll raises it
-                self._broke(error)
+                self._on_error(error)
                 return
 
-    def _broke(self, error: BaseException) -> None:
+    def _on_error(self, error: BaseException) -> None:
         self._fail(translate(error, self._settings.name) or error)

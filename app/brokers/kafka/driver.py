@@ -1,4 +1,4 @@
-"""Kafka behind the portable log: who does what."""
+"""The Kafka driver: one object that combines publishing, reading and administration."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from msgspec import structs
 
 from app.brokers.aiokafka_adapter import demand_known_aiokafka
-from app.brokers.driver import Joining, Submission, quieten
-from app.brokers.kafka.admin import Admin
+from app.brokers.driver import JoinRequest, Submission, quieten
+from app.brokers.kafka.admin import KafkaAdmin
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.errors import translate
-from app.brokers.kafka.fetching import Fetching
+from app.brokers.kafka.fetching import Fetcher
 from app.brokers.kafka.heartbeats import Heartbeats
 from app.brokers.kafka.membership import interval_of
-from app.brokers.kafka.producer import Producer
+from app.brokers.kafka.producer import KafkaPublisher
 from app.brokers.kafka.reader import read
 from app.brokers.kafka.settings import MAX_RECORD, KafkaSettings
-from app.brokers.kafka.shared_admin import Standing
-from app.brokers.kafka.tail import Tails
+from app.brokers.kafka.shared_admin import SharedAdminClient
+from app.brokers.kafka.tail import PartitionTails
 from app.errors import BrokerError
 from app.interfaces import Consumer
 from app.model.capabilities import Capabilities
@@ -38,20 +38,23 @@ CAPABILITIES = Capabilities(
 
 
 class KafkaDriver:
-    """One cluster."""
+    """The ``Driver`` of one Kafka cluster."""
 
     def __init__(
         self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
     ) -> None:
-        """``refused``: gets the code of each error that Kafka answers to a wire batch."""
+        """Create the driver without connecting it. Raise SetupError if a TLS file cannot be used.
+
+        ``refused`` is called with the code of each error that Kafka returns for a wire batch.
+        """
         self.name = settings.name
         self.capabilities = structs.replace(CAPABILITIES, max_record=settings.max_record)
-        settings.ssl_context()  # files are looked at before anything is connected
+        settings.ssl_context()  # checks the TLS files before any connection
         self._settings = settings
-        self._producer = Producer(settings, refused)
-        self._standing = Standing(settings)
-        self._admin = Admin(settings, self._standing)
-        self._tails = Tails(settings)
+        self._producer = KafkaPublisher(settings, refused)
+        self._shared_client = SharedAdminClient(settings)
+        self._admin = KafkaAdmin(settings, self._shared_client)
+        self._tails = PartitionTails(settings)
         self._beats = Heartbeats(interval_of(settings), self._tails.beat)
 
     async def start(self) -> None:
@@ -62,12 +65,12 @@ class KafkaDriver:
     async def stop(self) -> None:
         await self._producer.stop()
         await self._tails.close()
-        await self._standing.close()
+        await self._shared_client.close()
 
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(self, joining: Joining) -> Consumer:
+    async def subscribe(self, joining: JoinRequest) -> Consumer:
         consumer = KafkaConsumer(
             self._settings, joining, self._tails.of, self._tails.tidy, beats=self._beats
         )
@@ -78,7 +81,7 @@ class KafkaDriver:
     def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        return read(self._admin, Fetching(self._settings), partition, start, until)
+        return read(self._admin, Fetcher(self._settings), partition, start, until)
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
         return str(await self._admin.offset_at(partition, time_ms))

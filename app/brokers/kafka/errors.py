@@ -1,7 +1,8 @@
-"""What an error of Kafka or of aiokafka means: for the caller, and for the producer that met it.
+"""The meaning of errors of Kafka and of aiokafka, for the caller of publish and for the publisher.
 
-The table ``CODES`` decides what Kafka's answers to Produce mean. A code outside the table leaves open whether
-the record is at fault: ``Topic.doubts`` of the batcher decides by what the topic takes meanwhile.
+The table ``CODES`` defines the meaning of Kafka's answers to Produce. A code outside the table does not
+show whether the record is at fault. Then ``TopicBatchers.doubts`` decides by what the topic stores
+meanwhile.
 """
 
 from __future__ import annotations
@@ -23,81 +24,80 @@ from app.errors import (
 
 
 class Abandoned(kafka.KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Ours: a batch was kept from the wire because somebody aboard has had his answer (rule 9)."""
+    """The client was kept from sending a batch, because the caller of a record in it has an answer already."""
 
     retriable = False
 
 
-class Next(enum.Enum):
-    """What to do with the records of a wire batch that failed."""
+class FailureAction(enum.Enum):
+    """An action for the records of a wire batch that failed."""
 
-    AGAIN = "send what is still unanswered again, by a new producer"
-    NARROW = "the broker objects to one of them: send fewer at once until it stands alone"
-    ANSWER = "tell the waiting callers"
+    AGAIN = "send the unanswered records again with a new producer"
+    NARROW = "the broker rejects one of the records: send smaller batches to find it"
+    ANSWER = "fail the records"
 
 
-class Row(NamedTuple):
-    """``kind``: of the BrokerRefused that callers get; empty for an error that time mends."""
+class CodeMeaning(NamedTuple):
+    """The meaning of an error code. ``kind`` is that of the BrokerRefused for callers, empty for a
+    temporary error."""
 
     name: str
-    next: Next
+    next: FailureAction
     kind: str = ""
 
 
-_A, _N, _T = Next.AGAIN, Next.NARROW, Next.ANSWER
-CODES: Mapping[int, Row] = {
-    3: Row("UNKNOWN_TOPIC_OR_PARTITION", _T, "unknown-topic"),
-    5: Row("LEADER_NOT_AVAILABLE", _A),
-    6: Row("NOT_LEADER_OR_FOLLOWER", _A),
-    7: Row("REQUEST_TIMED_OUT", _T),
-    8: Row("BROKER_NOT_AVAILABLE", _T),
-    9: Row("REPLICA_NOT_AVAILABLE", _T),
-    10: Row("MESSAGE_TOO_LARGE", _N, "record-too-large"),
-    13: Row("NETWORK_EXCEPTION", _T),
-    14: Row("COORDINATOR_LOAD_IN_PROGRESS", _T),
-    15: Row("COORDINATOR_NOT_AVAILABLE", _T),
-    16: Row("NOT_COORDINATOR", _T),
-    17: Row("INVALID_TOPIC_EXCEPTION", _T, "unknown-topic"),
-    18: Row("RECORD_LIST_TOO_LARGE", _N, "record-too-large"),
-    19: Row("NOT_ENOUGH_REPLICAS", _T),
-    20: Row("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _T),
-    21: Row("INVALID_REQUIRED_ACKS", _T, "other"),
-    29: Row("TOPIC_AUTHORIZATION_FAILED", _T, "not-authorised"),
-    30: Row("GROUP_AUTHORIZATION_FAILED", _T, "not-authorised"),
-    31: Row("CLUSTER_AUTHORIZATION_FAILED", _T, "not-authorised"),
-    32: Row("INVALID_TIMESTAMP", _N, "rejected"),
-    33: Row("UNSUPPORTED_SASL_MECHANISM", _T),
-    34: Row("ILLEGAL_SASL_STATE", _T),
-    35: Row("UNSUPPORTED_VERSION", _T, "other"),
-    41: Row("NOT_CONTROLLER", _T),
-    42: Row("INVALID_REQUEST", _T, "other"),
-    43: Row("UNSUPPORTED_FOR_MESSAGE_FORMAT", _T, "other"),
-    44: Row("POLICY_VIOLATION", _N, "rejected"),
-    45: Row(
-        "OUT_OF_ORDER_SEQUENCE_NUMBER", _A
-    ),  # reliability 5.1: it lasts as long as the producer
-    46: Row("DUPLICATE_SEQUENCE_NUMBER", _A),
-    47: Row("INVALID_PRODUCER_EPOCH", _A),
-    49: Row("INVALID_PRODUCER_ID_MAPPING", _A),
-    53: Row("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _T, "not-authorised"),
-    56: Row("KAFKA_STORAGE_ERROR", _T),
-    58: Row("SASL_AUTHENTICATION_FAILED", _T, "not-authorised"),
-    59: Row("UNKNOWN_PRODUCER_ID", _A),
-    60: Row("REASSIGNMENT_IN_PROGRESS", _T),
-    72: Row("LISTENER_NOT_FOUND", _T),
-    74: Row("FENCED_LEADER_EPOCH", _A),
-    75: Row("UNKNOWN_LEADER_EPOCH", _A),
-    76: Row("UNSUPPORTED_COMPRESSION_TYPE", _T, "other"),
-    77: Row("STALE_BROKER_EPOCH", _T),
-    80: Row("PREFERRED_LEADER_NOT_AVAILABLE", _T),
-    83: Row("ELIGIBLE_LEADERS_NOT_AVAILABLE", _T),
-    87: Row("INVALID_RECORD", _N, "rejected"),
-    89: Row("THROTTLING_QUOTA_EXCEEDED", _T),
-    90: Row("PRODUCER_FENCED", _A),
-    100: Row("UNKNOWN_TOPIC_ID", _T, "unknown-topic"),
+_A, _N, _T = FailureAction.AGAIN, FailureAction.NARROW, FailureAction.ANSWER
+CODES: Mapping[int, CodeMeaning] = {
+    3: CodeMeaning("UNKNOWN_TOPIC_OR_PARTITION", _T, "unknown-topic"),
+    5: CodeMeaning("LEADER_NOT_AVAILABLE", _A),
+    6: CodeMeaning("NOT_LEADER_OR_FOLLOWER", _A),
+    7: CodeMeaning("REQUEST_TIMED_OUT", _T),
+    8: CodeMeaning("BROKER_NOT_AVAILABLE", _T),
+    9: CodeMeaning("REPLICA_NOT_AVAILABLE", _T),
+    10: CodeMeaning("MESSAGE_TOO_LARGE", _N, "record-too-large"),
+    13: CodeMeaning("NETWORK_EXCEPTION", _T),
+    14: CodeMeaning("COORDINATOR_LOAD_IN_PROGRESS", _T),
+    15: CodeMeaning("COORDINATOR_NOT_AVAILABLE", _T),
+    16: CodeMeaning("NOT_COORDINATOR", _T),
+    17: CodeMeaning("INVALID_TOPIC_EXCEPTION", _T, "unknown-topic"),
+    18: CodeMeaning("RECORD_LIST_TOO_LARGE", _N, "record-too-large"),
+    19: CodeMeaning("NOT_ENOUGH_REPLICAS", _T),
+    20: CodeMeaning("NOT_ENOUGH_REPLICAS_AFTER_APPEND", _T),
+    21: CodeMeaning("INVALID_REQUIRED_ACKS", _T, "other"),
+    29: CodeMeaning("TOPIC_AUTHORIZATION_FAILED", _T, "not-authorised"),
+    30: CodeMeaning("GROUP_AUTHORIZATION_FAILED", _T, "not-authorised"),
+    31: CodeMeaning("CLUSTER_AUTHORIZATION_FAILED", _T, "not-authorised"),
+    32: CodeMeaning("INVALID_TIMESTAMP", _N, "rejected"),
+    33: CodeMeaning("UNSUPPORTED_SASL_MECHANISM", _T),
+    34: CodeMeaning("ILLEGAL_SASL_STATE", _T),
+    35: CodeMeaning("UNSUPPORTED_VERSION", _T, "other"),
+    41: CodeMeaning("NOT_CONTROLLER", _T),
+    42: CodeMeaning("INVALID_REQUEST", _T, "other"),
+    43: CodeMeaning("UNSUPPORTED_FOR_MESSAGE_FORMAT", _T, "other"),
+    44: CodeMeaning("POLICY_VIOLATION", _N, "rejected"),
+    45: CodeMeaning("OUT_OF_ORDER_SEQUENCE_NUMBER", _A),  # lasts until the producer is replaced
+    46: CodeMeaning("DUPLICATE_SEQUENCE_NUMBER", _A),
+    47: CodeMeaning("INVALID_PRODUCER_EPOCH", _A),
+    49: CodeMeaning("INVALID_PRODUCER_ID_MAPPING", _A),
+    53: CodeMeaning("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", _T, "not-authorised"),
+    56: CodeMeaning("KAFKA_STORAGE_ERROR", _T),
+    58: CodeMeaning("SASL_AUTHENTICATION_FAILED", _T, "not-authorised"),
+    59: CodeMeaning("UNKNOWN_PRODUCER_ID", _A),
+    60: CodeMeaning("REASSIGNMENT_IN_PROGRESS", _T),
+    72: CodeMeaning("LISTENER_NOT_FOUND", _T),
+    74: CodeMeaning("FENCED_LEADER_EPOCH", _A),
+    75: CodeMeaning("UNKNOWN_LEADER_EPOCH", _A),
+    76: CodeMeaning("UNSUPPORTED_COMPRESSION_TYPE", _T, "other"),
+    77: CodeMeaning("STALE_BROKER_EPOCH", _T),
+    80: CodeMeaning("PREFERRED_LEADER_NOT_AVAILABLE", _T),
+    83: CodeMeaning("ELIGIBLE_LEADERS_NOT_AVAILABLE", _T),
+    87: CodeMeaning("INVALID_RECORD", _N, "rejected"),
+    89: CodeMeaning("THROTTLING_QUOTA_EXCEEDED", _T),
+    90: CodeMeaning("PRODUCER_FENCED", _A),
+    100: CodeMeaning("UNKNOWN_TOPIC_ID", _T, "unknown-topic"),
 }
-"""What Kafka may answer to Produce. -1 (UNKNOWN_SERVER_ERROR) and 2 (CORRUPT_MESSAGE) are left out: brokers use
-them for faults of their own and of the wire, and for records that they refuse."""
+"""Error codes that Kafka may return to Produce. Codes -1 (UNKNOWN_SERVER_ERROR) and 2 (CORRUPT_MESSAGE) are left out.
+Brokers use them for their own faults, for faults of the network, and for records that they reject."""
 
 _KEYLESS = (
     "it is probably compacted, and the record has no key",
@@ -115,7 +115,7 @@ _NO_RIGHT = (
     "Skybridge may not write to it",
     "grant the right to write to the user that Skybridge logs in as",
 )
-_CAUSES = {  # with their cures, by code
+_CAUSES = {  # by code: the likely cause and its cure
     3: ("there is no such topic", "create it, or set topics.create"),
     10: _TOO_LARGE,
     17: ("Kafka allows no such name", "use letters, digits, '.', '_' and '-', at most 249"),
@@ -140,16 +140,22 @@ _CAUSES = {  # with their cures, by code
     76: ("the topic does not take this compression", "set compression of the broker to another"),
     100: ("it was deleted, and made again", "send the event again"),
 }
-_DEMANDS_KEY = "without key"  # in the words of Kafka, for a record of a compacted topic
-_CLIPPED = 300  # characters of the broker's own words
+_DEMANDS_KEY = "without key"  # in Kafka's message for a record of a compacted topic
+_CLIPPED = 300  # most characters of the broker's message that an error quotes
 _CLIENT_AGAIN = (
     Abandoned, kafka.ProducerFenced, kafka.ProducerClosed, kafka.KafkaTimeoutError,
 )  # fmt: skip
 
 
-class Refusal(NamedTuple):
-    """Kafka's answer to the wire batch of one partition. ``records``: the broker's words for each record that it
-    objects to, by index in the batch; empty where the broker names none."""
+class KafkaRefusal(NamedTuple):
+    """Kafka's error answer for the wire batch of one partition.
+
+    Attributes:
+        code: The error code.
+        records: The broker's message for each rejected record, by index in the batch. Empty if the broker
+            names no record.
+        words: The broker's message for the batch.
+    """
 
     code: int
     records: Mapping[int, str] = MappingProxyType({})
@@ -161,16 +167,17 @@ class Refusal(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of a BrokerRefused; empty for a code that time mends, or that the table does not have."""
+        """Return the kind for a BrokerRefused. It is empty for a temporary error, or for a code outside the
+        table."""
         return CODES[self.code].kind if self.code in CODES else ""
 
     @property
     def is_clear(self) -> bool:
-        """Whether the table says what the code means."""
+        """Return True if the table has the meaning of the code."""
         return self.code in CODES
 
     def demands_key(self, index: int) -> bool:
-        """Whether the record of the batch is refused because its topic takes none without a key."""
+        """Return True if the record was rejected because its topic accepts no record without a key."""
         return self.kind == "rejected" and _DEMANDS_KEY in self.records[index]
 
     @property
@@ -178,36 +185,44 @@ class Refusal(NamedTuple):
         return self.kind == "record-too-large"
 
 
-def refusal_of(error: BaseException, answered: Refusal | None = None) -> Refusal | None:
-    """Return what Kafka refused, or None for an error of the client. ``answered``: the answer as it was on the
-    wire, because the client has no class for many codes, and passes on no words."""
+def refusal_of(error: BaseException, answered: KafkaRefusal | None = None) -> KafkaRefusal | None:
+    """Return Kafka's error answer, or None for an error of the client.
+
+    Args:
+        error: The error that the client raised.
+        answered: The answer as it was on the wire. The client has no class for many codes, and drops
+            messages.
+    """
     if not isinstance(error, kafka.BrokerResponseError):
         return None
     known = answered is not None and error.errno == answered.code
     if answered is not None and (known or isinstance(error, kafka.UnknownError)):
         return answered
-    return Refusal(error.errno)
+    return KafkaRefusal(error.errno)
 
 
-def judge(error: BaseException, refusal: Refusal | None = None) -> Next:
-    """Return what becomes of a wire batch whose future ended in ``error``."""
+def judge(error: BaseException, refusal: KafkaRefusal | None = None) -> FailureAction:
+    """Return what to do with the records of a wire batch whose future ended in ``error``."""
     refusal = refusal or refusal_of(error)
     if refusal is not None:
-        return CODES[refusal.code].next if refusal.is_clear else Next.NARROW
-    is_bare = type(error) is kafka.KafkaError  # what a sender task that died leaves behind
-    return Next.AGAIN if is_bare or isinstance(error, _CLIENT_AGAIN) else Next.ANSWER
+        return CODES[refusal.code].next if refusal.is_clear else FailureAction.NARROW
+    is_bare = type(error) is kafka.KafkaError  # raised when the client's sender task has died
+    return (
+        FailureAction.AGAIN if is_bare or isinstance(error, _CLIENT_AGAIN) else FailureAction.ANSWER
+    )
 
 
 def explain(
-    refusal: Refusal, broker: str, topic: str, key: bytes | None = None, words: str = ""
+    refusal: KafkaRefusal, broker: str, topic: str, key: bytes | None = None, words: str = ""
 ) -> BrokerError:
-    """Return the fate of a record that Kafka refused. ``words``: the broker's own for this record."""
+    """Return the error for a record that Kafka did not store. ``words`` is the broker's message for this
+    record."""
     words = (words or refusal.words)[:_CLIPPED]
     if refusal.kind:
         return refused(refusal, broker, topic, key, words)
     message = f"Kafka {broker} answered {refusal.name} for topic {topic}{words and f': {words}'}"
     if not refusal.is_clear:
-        doubt = "whether the record or the topic is at fault is not known yet"
+        doubt = "it is not known yet whether the record or the topic is at fault"
         return UnclearRefusal(
             f"{message}; {doubt}. Cure: look into the log of the broker", broker=broker
         )
@@ -217,17 +232,18 @@ def explain(
 
 
 def refused(
-    refusal: Refusal, broker: str, topic: str, key: bytes | None = None, words: str = ""
+    refusal: KafkaRefusal, broker: str, topic: str, key: bytes | None = None, words: str = ""
 ) -> BrokerRefused:
-    """Return the error of what Kafka refuses for good: the topic, the likely cause and the cure."""
+    """Return the error for a record that Kafka rejects permanently, with the topic, the likely cause and
+    the cure."""
     cause, cure = _CAUSES.get(refusal.code, _KEYLESS if key is None else _RULE)
     text = f"Kafka {broker} refused a record for topic {topic} ({refusal.name}): {words or cause}. Cure: {cure}"
     return BrokerRefused(text, kind=refusal.kind or "rejected", broker=broker)
 
 
 def translate(error: BaseException, broker: str) -> BrokerError | None:
-    """Return what the caller is told; None for a defect of Skybridge. A refusal here is of a question, not of a
-    record."""
+    """Return the error for the caller of a request that is not a publish, or None if ``error`` is a bug of
+    Skybridge."""
     if isinstance(error, BrokerError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

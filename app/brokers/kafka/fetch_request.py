@@ -1,4 +1,4 @@
-"""A request for records of one node, and what its answer says of each partition."""
+"""Build a fetch request for one node, and read the partitions of its answer."""
 
 from __future__ import annotations
 
@@ -12,39 +12,49 @@ from aiokafka.errors import KafkaError, for_code
 from app.brokers.aiokafka_adapter import fetch_request
 from app.brokers.kafka.records import FetchedRecords
 
-MOST_BYTES = 2 << 20  # of one answer, which is in memory three times while it is read
+MOST_BYTES = 2 << 20  # most bytes of an answer, of which three copies exist while it is read
 MOST_OF_PARTITION = 256 << 10
-_ABORTED_FIRST = 11  # the version of the answer from which the read replica stands behind them
+_ABORTED_FIRST = (
+    11  # first answer version with the preferred read replica after the aborted transactions
+)
 
 
-class Want(NamedTuple):
+class PendingFetch(NamedTuple):
+    """A request for the records of one partition from a position, and the future for its answer."""
+
     place: TopicPartition
     position: int
     answer: asyncio.Future[FetchedRecords]
 
 
-class Found(NamedTuple):
+class FetchedPartition(NamedTuple):
+    """The records of one partition in an answer: batches as bytes, and the aborted transactions in them."""
+
     raw: bytes
     aborted: Any
 
-    def begin(self, want: Want) -> FetchedRecords:
+    def begin(self, want: PendingFetch) -> FetchedRecords:
+        """Return an iterator over the records from the requested position."""
         return FetchedRecords(self.raw, self.aborted, want.position)
 
 
-def request_for(wants: dict[TopicPartition, list[Want]], wait: float) -> Any:
+def request_for(wants: dict[TopicPartition, list[PendingFetch]], wait: float) -> Any:
+    """Build one fetch request for all partitions in ``wants``. The node may wait ``wait`` seconds for
+    records."""
     topics: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for place, (want, *_) in wants.items():
         topics[place.topic].append((place.partition, want.position, MOST_OF_PARTITION))
     return fetch_request(topics, round(wait * 1000), MOST_BYTES)
 
 
-def found_in(answer: Any) -> dict[TopicPartition, Found | KafkaError]:
-    found: dict[TopicPartition, Found | KafkaError] = {}
+def found_in(answer: Any) -> dict[TopicPartition, FetchedPartition | KafkaError]:
+    """Return the records, or the error, of each partition in an answer."""
+    found: dict[TopicPartition, FetchedPartition | KafkaError] = {}
     for topic, partitions in answer.topics:
         for number, code, _, *rest in partitions:
             aborted = rest[2 if answer.API_VERSION >= _ABORTED_FIRST else -2] if rest[1:] else None
             kind = for_code(code)
             found[TopicPartition(topic, number)] = (
-                kind(topic) if code else Found(bytes(rest[-1] or b""), aborted)
+                kind(topic) if code else FetchedPartition(bytes(rest[-1] or b""), aborted)
             )
     return found

@@ -1,7 +1,8 @@
-"""Fetch requests of a whole process: what many want of one node travels in one of them.
+"""Fetch records for all group members of a process, with as few requests to each node as possible.
 
-A node answers one request of a connection at a time, and a fetch without news waits there. So what is asked
-for while one waits goes on a connection beside it, which comes back no later: then all of it is one again.
+A node answers the requests of one connection in order, and a fetch without new records waits there. So
+requests made meanwhile use an additional connection. Its fetch returns no later than the waiting one;
+afterwards one request covers all partitions again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from aiokafka.errors import (
 )
 
 from app.brokers.kafka.connection import STOP_WITHIN
-from app.brokers.kafka.fetch_request import Want, found_in, request_for
+from app.brokers.kafka.fetch_request import PendingFetch, found_in, request_for
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import Shared
@@ -32,34 +33,36 @@ from app.errors import BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
-WAIT = 0.5  # seconds that a node may wait for news; what comes is answered at once
-AT_REST = 5.0  # the same, once it had none for all that is wanted of it
-TOGETHER = 0.02  # seconds before a fetch comes back in which no other is begun beside it
-SETTLE = 0.002  # seconds for those that were answered to ask for more, before the next fetch leaves
-BESIDE = 4  # connections to one node, at most
-AGAIN_AFTER = 0.1  # seconds, after a fetch that failed
-TOLD = (OffsetOutOfRangeError, TopicAuthorizationFailedError, CorruptRecordException)
+WAIT = 0.5  # seconds that a node may wait for new records; it answers at once when some arrive
+IDLE_WAIT = 5.0  # the same, after an answer without new records
+TOGETHER = 0.02  # no additional fetch begins when another returns within so many seconds
+SETTLE = 0.002  # seconds in which answered callers can ask again before the next fetch is sent
+MOST_CONNECTIONS = 4  # most connections to one node
+AGAIN_AFTER = 0.1  # seconds before a failed fetch is retried
+PERMANENT = (OffsetOutOfRangeError, TopicAuthorizationFailedError, CorruptRecordException)
 
 
-class Node:
-    """What is wanted of one node."""
+class NodeFetcher:
+    """The fetch requests to one node."""
 
-    def __init__(self, number: int, client: AIOKafkaClient, at_rest: float = AT_REST) -> None:
+    def __init__(self, number: int, client: AIOKafkaClient, at_rest: float = IDLE_WAIT) -> None:
         self._number = number
         self._at_rest = at_rest
-        self._had_news = True  # the fetch that came back last
+        self._had_news = True  # whether the last answer had records
         self._client = client
-        self._wants: list[Want] = []
+        self._wants: list[PendingFetch] = []
         self._channels: dict[int, asyncio.Task[None]] = {}
-        self._back_by: dict[int, float] = {}  # when a fetch that is on its way comes back
-        self._answered: set[TopicPartition] = set()  # just now, and has not asked for more
+        self._back_by: dict[int, float] = {}  # by connection: when its fetch returns at the latest
+        self._answered: set[TopicPartition] = (
+            set()
+        )  # partitions that were answered and have not asked again
         self._asked = asyncio.Event()
         self._closed = False
 
     async def fetch(self, place: TopicPartition, position: int) -> FetchedRecords:
-        """Some records from ``position`` on, once there are any. Raises KafkaError."""
+        """Return records of the partition from ``position`` on, once there are any. Raises KafkaError."""
         answer: asyncio.Future[FetchedRecords] = asyncio.get_running_loop().create_future()
-        self._wants.append(Want(place, position, answer))
+        self._wants.append(PendingFetch(place, position, answer))
         self._answered.discard(place)
         if not self._answered:
             self._asked.set()
@@ -67,43 +70,47 @@ class Node:
         return await answer
 
     def end(self) -> Collection[asyncio.Task[None]]:
-        """Nothing more is asked for. What is on its way ends with its connection; a connection that is being
-        made is not cut off, for the client would forget it."""
+        """Fail waiting callers and refuse new requests. Return the tasks of fetches that are still in
+        flight.
+
+        A connection that is being opened is not cancelled, because the client would lose track of it.
+        """
         self._closed = True
         self._drop_all()
         return list(self._channels.values())
 
     def _begin(self) -> None:
-        """On the first connection that is free; where none is, whichever comes back takes it along."""
-        free = (number for number in range(BESIDE) if number not in self._channels)
+        """Start a fetch on a free connection. If none is free, the next fetch that returns takes the new
+        requests along."""
+        free = (number for number in range(MOST_CONNECTIONS) if number not in self._channels)
         if (number := next(free, None)) is not None and not self._soon_back():
             self._channels[number] = asyncio.create_task(
                 self._fetch_on(number), name=f"fetches {self._number}/{number}"
             )
 
     def _soon_back(self) -> bool:
-        return any(left < TOGETHER for left in self._left())
+        return any(left < TOGETHER for left in self._seconds_left())
 
-    def _left(self) -> list[float]:
-        """Seconds until each fetch comes back. One that is overdue is waited for no longer."""
+    def _seconds_left(self) -> list[float]:
+        """Return the seconds until each fetch in flight returns. An overdue fetch is left out."""
         now = asyncio.get_running_loop().time()
         return [back - now for back in self._back_by.values() if back - now > -TOGETHER]
 
     async def _fetch_on(self, number: int) -> None:
         try:
-            await asyncio.sleep(0)  # what is asked for in this step goes along
+            await asyncio.sleep(0)  # includes requests made in the same step
             while not self._closed and not self._soon_back() and (wants := self._take()):
                 await self._fetch(number, wants)
-                await self._settle()
+                await self._regroup()
         finally:
             del self._channels[number]
             if self._closed:
                 self._drop_all()
             elif self._wants:
-                self._begin()  # what came while all were on their way
+                self._begin()  # requests that arrived while all connections were in use
 
-    async def _settle(self) -> None:
-        """A moment, so that what is asked for again need not go alone."""
+    async def _regroup(self) -> None:
+        """Wait a moment, so that answered callers can ask again and share the next fetch."""
         self._asked.clear()
         if self._answered:
             with contextlib.suppress(TimeoutError):
@@ -111,10 +118,11 @@ class Node:
                     await self._asked.wait()
         self._answered.clear()
 
-    def _take(self) -> dict[TopicPartition, list[Want]]:
-        """One position of each partition: a request names none twice."""
-        taken: dict[TopicPartition, list[Want]] = {}
-        left: list[Want] = []
+    def _take(self) -> dict[TopicPartition, list[PendingFetch]]:
+        """Return the waiting requests of the next fetch: one position for each partition, as Kafka
+        requires."""
+        taken: dict[TopicPartition, list[PendingFetch]] = {}
+        left: list[PendingFetch] = []
         for want in self._wants:
             if want.answer.done():
                 continue
@@ -126,15 +134,15 @@ class Node:
         self._wants = left
         return taken
 
-    async def _fetch(self, number: int, wants: dict[TopicPartition, list[Want]]) -> None:
+    async def _fetch(self, number: int, wants: dict[TopicPartition, list[PendingFetch]]) -> None:
         wait = self._wait()
         self._back_by[number] = asyncio.get_running_loop().time() + wait
         try:
             found = await self._found(f"fetch-{number}", request_for(wants, wait))
             self._had_news = any(getattr(each, "raw", True) for each in found.values())
             for place, same in wants.items():
-                self._tell(place, same, found.get(place))
-        except Exception as error:  # noqa: BLE001 - the caller tries again, or raises it
+                self._resolve(place, same, found.get(place))
+        except Exception as error:  # noqa: BLE001 - passed to the callers
             self._fail(wants, error)
         except BaseException:
             self._fail(wants, NodeNotReadyError("closing"))
@@ -143,19 +151,23 @@ class Node:
             del self._back_by[number]
 
     def _wait(self) -> float:
-        """Long only for a fetch of everything: what is asked for beside it is to be one with it before long."""
+        """Return the seconds that the node may wait for records.
+
+        The wait is long only for a fetch of all partitions. An additional fetch returns before the others,
+        so that they become one request again.
+        """
         if not self._back_by and not self._had_news:
             return self._at_rest
-        return max(0.0, min([WAIT, *(left - TOGETHER for left in self._left())]))
+        return max(0.0, min([WAIT, *(left - TOGETHER for left in self._seconds_left())]))
 
     async def _found(self, group: str, request: Any) -> dict[TopicPartition, Any]:
-        """Raises KafkaError."""
+        """Send a fetch request and return its answer by partition. Raises KafkaError."""
         if not await self._client.ready(self._number, group=group) or self._closed:
             raise NodeNotReadyError(f"node {self._number}")
         return found_in(await self._client.send(self._number, request, group=group))
 
-    def _tell(self, place: TopicPartition, wants: list[Want], found: Any) -> None:
-        """No news: it is asked for again, by itself."""
+    def _resolve(self, place: TopicPartition, wants: list[PendingFetch], found: Any) -> None:
+        """Resolve the callers of one partition with its records or error. Without new records, ask again."""
         if found is None:
             self._fail({place: wants}, LeaderNotAvailableError(str(place)))
         elif isinstance(found, KafkaError):
@@ -176,52 +188,59 @@ class Node:
             self._fail({want.place: [want]}, NodeNotReadyError("closing"))
 
     @staticmethod
-    def _fail(wants: dict[TopicPartition, list[Want]], error: Exception) -> None:
+    def _fail(wants: dict[TopicPartition, list[PendingFetch]], error: Exception) -> None:
         for same in wants.values():
             for want in same:
                 if not want.answer.done():
                     want.answer.set_exception(error)
 
 
-class Fetching:
-    """Of one cluster. Opened by the first fetch; what fails is tried again, for as long as it is asked for."""
+class Fetcher:
+    """All fetch requests of this process to one cluster.
+
+    The first fetch opens the client. A failed fetch is retried for as long as its caller waits.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._client: AIOKafkaClient | None = None
-        self._opening = Shared()  # an asker that goes away takes no connection with it
+        self._opening = Shared()  # a cancelled caller does not cancel the connection
         self._closed = False
-        self._nodes: dict[int, Node] = {}
+        self._nodes: dict[int, NodeFetcher] = {}
 
     async def records(self, place: TopicPartition, position: int) -> FetchedRecords:
-        """From ``position`` on, once there are any. Raises the answers that do not pass by themselves
-        (``TOLD``), and a KafkaError of our side that does not."""
-        said = False
+        """Return records of the partition from ``position`` on, once there are any.
+
+        Raises the permanent errors in ``PERMANENT``, or a KafkaError of the client that is permanent.
+        """
+        warned = False
         while not self._closed:
             try:
                 node = await self._leader(place)
                 return await node.fetch(place, position)
-            except TOLD:
+            except PERMANENT:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                if not _passes(error):
+                if not _is_temporary(error):
                     raise
                 odd = not getattr(error, "retriable", True)
-                level = logging.WARNING if odd and not said else logging.DEBUG
-                log.log(level, "fetching of %s is tried again: %r", place, error)
-                said = said or odd
+                level = logging.WARNING if odd and not warned else logging.DEBUG
+                log.log(level, "partition %s: a fetch failed and is retried: %r", place, error)
+                warned = warned or odd
                 if self._client is not None:
                     self._client.force_metadata_update()
             await asyncio.sleep(AGAIN_AFTER)
         raise BrokerUnavailable("this log is closing", broker=self._settings.name)
 
     async def ask(self, node: int, request: Any, connection: str) -> Any:
-        """Something else of this node, on a connection of this name. Raises KafkaError, OSError or TimeoutError."""
+        """Send another request to a node on the named connection. Raises KafkaError, OSError or
+        TimeoutError."""
         client: Any = self._client or await self._opening.ask("open", self._open)
         return await client.send(node, request, group=connection)
 
     def only(self, topics: Collection[str]) -> None:
-        """Others are asked for no more: to ask for one that was deleted may create it."""
+        """Stop refreshing the metadata of other topics. A metadata request for a deleted topic may create
+        it again."""
         if self._client is not None:
             self._client.set_topics(topics)
 
@@ -234,10 +253,10 @@ class Fetching:
             return
         await _within(STOP_WITHIN, client.close())
         await _within(STOP_WITHIN, *left)
-        await _within(STOP_WITHIN, client.close())  # also what was connected meanwhile
+        await _within(STOP_WITHIN, client.close())  # also closes connections opened meanwhile
 
-    async def _leader(self, place: TopicPartition) -> Node:
-        """Raises KafkaError."""
+    async def _leader(self, place: TopicPartition) -> NodeFetcher:
+        """Return the fetcher of the partition's leader. Raises KafkaError if there is no leader."""
         client: Any = self._client or await self._opening.ask("open", self._open)
         await client.add_topic(place.topic)
         number = client.cluster.leader_for_partition(place)
@@ -246,8 +265,10 @@ class Fetching:
         if number is None or number < 0:
             raise LeaderNotAvailableError(str(place))
         if number not in self._nodes:
-            at_rest = min(AT_REST, self._settings.request_timeout / 2)  # an answer is due by then
-            self._nodes[number] = Node(number, client, at_rest)
+            at_rest = min(
+                IDLE_WAIT, self._settings.request_timeout / 2
+            )  # the client expects an answer by then
+            self._nodes[number] = NodeFetcher(number, client, at_rest)
         return self._nodes[number]
 
     async def _open(self) -> AIOKafkaClient:
@@ -261,15 +282,15 @@ class Fetching:
         return client
 
 
-def _passes(error: Exception) -> bool:
-    """What a broker answers may change with its state, also what it has no word for."""
+def _is_temporary(error: Exception) -> bool:
+    """Return True if the error may be temporary. Any error answer of a broker may change with its state."""
     if not isinstance(error, KafkaError) or error.retriable:
         return True
     return isinstance(error, BrokerResponseError)
 
 
 async def _within(seconds: float, *endings: Awaitable[None]) -> None:
-    """Bounded: a peer that does not read lets a close wait for ever."""
+    """Run closing coroutines for at most ``seconds``, because closing hangs if the peer does not read."""
     tasks = {asyncio.ensure_future(ending) for ending in endings}
     if tasks:
         _, late = await asyncio.wait(tasks, timeout=seconds)

@@ -1,9 +1,10 @@
-"""Heartbeats of all members that a process has in a cluster: one timer, and one connection a node.
+"""Send the heartbeats of all group members of a process together: one timer, and one connection to each
+node.
 
-A hundred members send a hundred heartbeats in six seconds. Each with a timer and a connection of its own was most of
-what they cost at rest. Here they leave together: the client of each member would send its next heartbeat at once, and
-waits for the departure of all. A group does not mind which connection a heartbeat comes from; one that fails there
-goes on the member's own.
+A hundred members send a hundred heartbeats in six seconds. With a timer and a connection for each member,
+they were most of the cost of idle members. Each member's client is set to send heartbeats without pause,
+and waits here for the next common departure. Kafka accepts a heartbeat on any connection. If one fails on
+the shared connection, it is sent on the member's own.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-AT_ONCE_MS = 1  # between the heartbeats of a client that departs with others
+AT_ONCE_MS = 1  # heartbeat interval of a client whose heartbeats wait for the common departure
 
 Send = Callable[[int, Any], Awaitable[Any]]
-"""A request to a node, by its number, and its answer."""
+"""Send a request to a node, given by its number, and return the answer."""
 
 
 class Heartbeats:
-    """Paces the heartbeats of all members. ``send``: on the connection that they share."""
+    """The common timer for the heartbeats of all members. ``send`` uses the connection that they share."""
 
     def __init__(self, interval: float, send: Send) -> None:
-        """``interval``: seconds between two departures."""
+        """Create the timer. ``interval`` is the time between two departures, in seconds."""
         self.send = send
         self._interval = interval
         self._waiting: list[asyncio.Future[None]] = []
@@ -39,5 +40,5 @@ class Heartbeats:
     def _leave(self) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
-            if not each.done():  # as of a member that was cancelled
+            if not each.done():  # a cancelled member's future is done
                 each.set_result(None)

@@ -1,4 +1,4 @@
-"""Our place in a group: how it is taken, and until when we may be sure of it."""
+"""Join a consumer group with aiokafka, and know until when the group counts on the member."""
 
 from __future__ import annotations
 
@@ -17,33 +17,39 @@ from app.brokers.kafka.settings import ISOLATION, KafkaSettings
 
 log = logging.getLogger(__name__)
 
-# No poll for long is no reason to leave: a full window, or a paused subscription, lasts for hours.
-# Heartbeats come from a task of their own; what a busy loop costs is the lease below (reliability
-# 5.1: #335, #406, #727).
+# A member must not leave the group because it does not poll: a full window, or a paused subscription, can last for
+# hours. Heartbeats come from a task of their own (aiokafka issues 335, 406, 727).
 NEVER_MS = 2**31 - 1
-BEATS = 5  # in a session time-out: four may be lost; more are most of what members at rest cost
-NOBODY = -1  # the generation of a member that the group has thrown out
-_SIGNS = (HEARTBEAT, SYNC_GROUP)  # requests whose answer shows that the group counts on the member
-_ALIVE = (0, 27)  # no error; a rebalance is under way, and the member still counts
+BEATS = 5  # heartbeats in a session time-out, of which four may be lost
+NO_GENERATION = -1  # the generation of a member that the group has removed
+_SIGNS = (HEARTBEAT, SYNC_GROUP)  # requests whose answer proves membership
+_ALIVE = (0, 27)  # no error; rebalance in progress, in which the member still counts
 
 
 def make_consumer(
     settings: KafkaSettings, group: str, client_id: str, *, paced: bool
 ) -> AIOKafkaConsumer:
-    """A member to be, which commits only what it is told to. ``paced``: ``Heartbeats`` says when it sends one."""
+    """Return a consumer that is ready to join the group, and commits only on request.
+
+    Args:
+        settings: How to reach the cluster, and the time limits.
+        group: The name of the group.
+        client_id: The client id. If empty, that of the settings.
+        paced: Whether ``Heartbeats`` decides when a heartbeat is sent.
+    """
     heartbeat = interval_of(settings)
     rebalance = heartbeat + settings.handover + settings.request_timeout
     options = settings.client() | {
         "client_id": client_id or settings.client_id,
-        # The answer to a join comes when every member has joined, or is given up.
+        # A join is answered when every member has joined or was removed.
         "request_timeout_ms": _ms(rebalance + settings.request_timeout),
     }
     return AIOKafkaConsumer(
         group_id=group,
         group_instance_id=settings.instance_id,  # unique within its group
         enable_auto_commit=False,
-        auto_offset_reset="earliest",  # of its own fetches, which there are none of
-        consumer_timeout_ms=NEVER_MS,  # of the routine that would fetch
+        auto_offset_reset="earliest",  # unused, because this consumer never fetches
+        consumer_timeout_ms=NEVER_MS,  # unused too
         isolation_level=ISOLATION,
         session_timeout_ms=_ms(settings.session_timeout),
         heartbeat_interval_ms=AT_ONCE_MS if paced else _ms(heartbeat),
@@ -54,7 +60,7 @@ def make_consumer(
 
 
 def interval_of(settings: KafkaSettings) -> float:
-    """Seconds between two heartbeats."""
+    """Return the seconds between two heartbeats."""
     return settings.session_timeout / BEATS
 
 
@@ -62,10 +68,9 @@ def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-class Membership:
-    """What aiokafka knows of our place in the group and does not say: the generation, the commits'
-    metadata, and when the group last heard of us.
-    """
+class KafkaMembership:
+    """The state of a member that aiokafka does not publish: generation, commit metadata, and the time of
+    the last sign of life."""
 
     def __init__(
         self,
@@ -79,32 +84,35 @@ class Membership:
         self._session_timeout = session_timeout
         self._monotonic = monotonic
         self._sure_until = 0.0
-        self._beat_failed = False  # the last heartbeat: its repetition waits for no other
+        self._beat_failed = False  # True: the next heartbeat does not wait for the common departure
         self._client: Any = client_of(consumer)
         self._send = self._client.send
         self._client.send = self._observe
 
     @property
     def generation(self) -> int:
-        """Grows with every rebalance of the group: the epoch of ownership."""
+        """Return the epoch of ownership, which grows with every rebalance of the group."""
         generation: int = coordinator_of(self._consumer).generation
         return generation
 
     @property
-    def thrown_out(self) -> bool:
-        """The group went on without us: what we held is somebody else's by now."""
-        return self.generation == NOBODY
+    def removed(self) -> bool:
+        """Return True if the group has removed this member and given its partitions to other members."""
+        return self.generation == NO_GENERATION
 
-    def sure(self) -> bool:
-        """Whether the group cannot yet have given our partitions away, by our own clock (rule 5).
+    def has_lease(self) -> bool:
+        """Return True if the group cannot yet have given this member's partitions away, by the local clock.
 
-        Counted from when the last heartbeat that was answered *left*: the group's own clock for our
-        session started after that.
+        The session is counted from when the last answered heartbeat was *sent*. The group's own clock for
+        the session started later.
         """
         return self._monotonic() < self._sure_until
 
-    def rest(self, places: Collection[TopicPartition]) -> None:
-        """Fetch nothing: others read for the member. Raises IllegalStateError if it does not own them now."""
+    def stop_fetching(self, places: Collection[TopicPartition]) -> None:
+        """Stop the consumer from fetching these partitions, because the shared tails read them.
+
+        Raises IllegalStateError if the member does not own them now.
+        """
         self._consumer.pause(*places)
 
     async def committed(
@@ -116,7 +124,7 @@ class Membership:
         return offsets
 
     async def leave(self, within: float) -> None:
-        """Give everything back and hang up. Bounded."""
+        """Leave the group and close the connections, within a time limit in seconds."""
         await shut(self._consumer, self._client, within)
 
     async def _observe(self, node: int, request: Any, **options: Any) -> Any:
@@ -125,14 +133,14 @@ class Membership:
         return await self._sent(self._send(node, request, **options), request)
 
     async def _beat(self, beats: Heartbeats, node: int, request: Any, **options: Any) -> Any:
-        """Where all beat; on its own connection where that does not answer, or does not know the node."""
+        """Send a heartbeat at the common departure, or on the member's own connection if that fails."""
         if not self._beat_failed:
             await beats.depart()
         self._beat_failed = True
         try:
             answer = await self._sent(beats.send(node, request), request)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it says nothing of this member
-            log.debug("a heartbeat goes on a connection of its own: %r", error)
+        except Exception as error:  # noqa: BLE001 - the own connection is tried after any error
+            log.debug("a heartbeat is sent on the member's own connection: %r", error)
             answer = await self._sent(self._send(node, request, **options), request)
         self._beat_failed = answer.error_code not in _ALIVE
         return answer

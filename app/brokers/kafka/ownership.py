@@ -1,4 +1,4 @@
-"""What this member owns now, and how far it is settled."""
+"""The partitions that a group member owns, and the commit position of each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
 
-class Owned:
-    """The partitions of one generation. A new generation is a new object."""
+class OwnedPartitions:
+    """The partitions that a member owns in one generation. A new generation makes a new object."""
 
     def __init__(self, epoch: int, runs: Mapping[Partition, FinishedRuns]) -> None:
         self.epoch = epoch
         self._runs = dict(runs)
         self._committed = {place: _commit(runs) for place, runs in self._runs.items()}
-        self._written = dict.fromkeys(self._runs, -inf)  # when by us; what we found may be old
+        self._written = dict.fromkeys(
+            self._runs, -inf
+        )  # when this member committed; -inf for commits found at the start
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
@@ -28,18 +30,20 @@ class Owned:
         return partition in self._runs
 
     def take(self, partition: Partition, offset: int) -> bool:
-        """Whether this message is to be handed out: ours, and not finished before a restart."""
+        """Return True if the message should be handed out: the partition is owned, and the message is not
+        finished yet."""
         runs = self._runs.get(partition)
         return runs is not None and runs.take(offset)
 
-    def pass_over(self, partition: Partition, position: int) -> None:
-        """What lies before and was not taken is not wanted."""
+    def skip_to(self, partition: Partition, position: int) -> None:
+        """Count all messages before ``position`` that were not handed out as finished, because a filter
+        excluded them."""
         runs = self._runs.get(partition)
         if runs is not None:
             runs.pass_over(position)
 
     def settle(self, messages: Iterable[Message]) -> None:
-        """Those of an older epoch are void."""
+        """Note that messages are finished. Messages of an older epoch are ignored."""
         for message in messages:
             if message.epoch == self.epoch and message.partition in self._runs:
                 self._runs[message.partition].finish(message.offset)
@@ -57,12 +61,19 @@ class Owned:
 
     @property
     def open(self) -> bool:
-        """Whether a message that was handed out is not finished."""
+        """Return True if a message that was handed out is not finished."""
         return any(runs.open for runs in self._runs.values())
 
     def due(self, before: float = -inf) -> dict[TopicPartition, tuple[int, str]]:
-        """What a commit would change, and what was written last before that time, by our own clock: the
-        lowest unfinished offset, and the finished runs above it."""
+        """Return the commits that are due, with the offset and metadata of each partition.
+
+        The offset is that of the lowest unfinished message. The metadata lists the finished ranges above
+        it.
+
+        Args:
+            before: Commits written before this time, in seconds of the local clock, are due even if
+                unchanged.
+        """
         return {
             TopicPartition(place.topic, place.number): commit
             for place, runs in self._runs.items()

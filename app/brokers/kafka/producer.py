@@ -1,8 +1,8 @@
-"""Records in, fates out: which lane a record joins, when a lane's batch leaves, and what became of it.
+"""Publish records to Kafka: choose the batcher of each record, send wire batches, and resolve the results.
 
-One task ships. A batch leaves when its partition's leader is free, so that whatever arrived while a
-request was in flight leaves together, in one request for all partitions of that leader. Waiting on
-purpose (a linger) only costs time.
+One task sends all batches. A batch is sent when the leader of its partition has no request in flight. So
+all records that arrived meanwhile are sent together, in one request for all partitions of that leader. A
+deliberate wait (a linger) only costs time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,19 @@ from typing import Any
 from aiokafka.errors import KafkaError
 
 from app.bindings.record import Record
-from app.brokers.kafka.batcher import Batcher, Topic
-from app.brokers.kafka.connection import Connection, Place
-from app.brokers.kafka.errors import Next, Refusal, explain, judge, refusal_of, refused, translate
+from app.brokers.kafka.batcher import Batcher, TopicBatchers
+from app.brokers.kafka.connection import Place, ProducerConnection
+from app.brokers.kafka.errors import (
+    FailureAction,
+    KafkaRefusal,
+    explain,
+    judge,
+    refusal_of,
+    refused,
+    translate,
+)
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.topics import Topics
+from app.brokers.kafka.topics import KnownTopics
 from app.brokers.member import pause_for
 from app.brokers.portable import Submission
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
@@ -32,50 +40,52 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
 NO_LEADER_DELAY = 0.1
-EXPECTED = (KafkaError, OSError, TimeoutError)  # anything else is a bug
-GROUNDED_WITHIN = 2.0  # what is under way with a producer that is given up has so long to be told
+EXPECTED = (KafkaError, OSError, TimeoutError)  # any other error is a bug
+RETIRE_WITHIN = 2.0  # seconds in which batches of a closed producer may still be answered
 START_WITHIN = 5.0
 
 
-class Producer:
-    """Publishes through one producer after another. All on the event loop."""
+class KafkaPublisher:
+    """Publishes records through one idempotent producer after another. All methods run on the event loop."""
 
     def __init__(
         self, settings: KafkaSettings, refused: Callable[[int], None] = lambda _code: None
     ) -> None:
-        """``refused``: gets the code of each error that Kafka answers to a wire batch."""
+        """Create the publisher. ``refused`` is called with the code of each error that Kafka returns for a
+        wire batch."""
         self.settings = settings
         self._refused = refused
         self.name = settings.name
-        self.topics = Topics(settings, self._join, self._deleted)
-        self._connection: Connection | None = None
-        self._cause = ""  # why there is none, or why the last request failed
-        self._waiting: list[Batcher] = []  # something queued, nothing aboard
-        self._aboard: dict[Place, tuple[Batcher, asyncio.Future[Any]]] = {}
+        self.topics = KnownTopics(settings, self._join, self._on_topic_deleted)
+        self._connection: ProducerConnection | None = None
+        self._cause = ""  # why there is no connection, or why the last request failed
+        self._waiting: list[Batcher] = []  # records queued, no batch in flight
+        self._in_flight: dict[Place, tuple[Batcher, asyncio.Future[Any]]] = {}
         self._busy: set[int] = set()  # leaders with a request in flight
-        self._looking = False  # soon, for leaders of partitions that have none
+        self._looking = False  # whether a look for missing leaders is scheduled
         self._wake = asyncio.Event()
         self._tried = asyncio.Event()  # one attempt to connect has ended
-        self._answered = False  # the broker has decided about a batch of this connection
+        self._answered = False  # whether the broker has answered a batch of this connection
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
 
     async def start(self) -> None:
-        """Returns when the first attempt has ended, or soon: it heals by itself."""
+        """Start connecting. Return when the first attempt has ended, or after five seconds. Later attempts
+        follow by themselves."""
         self._task = keep("kafka-producer", self._run, of=self.name)
         if not await pause_for(self._tried, START_WITHIN):
             self._cause = self._cause or "no answer yet"
 
     async def stop(self) -> None:
-        """What is queued is told that it was not sent, what is on the wire that nobody knows."""
+        """Stop publishing. Queued records fail as not sent, and records on the wire as unknown."""
         self._stopping = True  # the client may swallow a cancellation
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.topics.stop()
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
-        for lane in self._waiting:
-            lane.give_up(stopped)
+        for batcher in self._waiting:
+            batcher.fail_queued(stopped)
 
     def publish(self, submission: Submission) -> None:
         topic = self.topics.known.get(submission.topic)
@@ -87,7 +97,8 @@ class Producer:
             self.topics.ask(submission)
 
     async def health(self) -> Health:
-        """Asks the broker, so that an idle producer knows too."""
+        """Return the health of the cluster. A broker is asked, so that an idle publisher notices an outage
+        too."""
         if self._connection is not None and not self._cause:
             try:
                 await self._connection.probe()
@@ -97,26 +108,27 @@ class Producer:
 
     @property
     def _away(self) -> bool:
-        """Known to be out of reach: who publishes is told at once, rather than after the time-out."""
+        """Return True if the cluster is known to be unreachable. New records then fail at once instead of
+        after the time-out."""
         return self._connection is None and bool(self._cause)
 
-    def _join(self, topic: Topic, submission: Submission) -> None:
+    def _join(self, topic: TopicBatchers, submission: Submission) -> None:
         for index, record in enumerate(submission.records):
-            lane = topic.lane(record.key)
-            lane.queue.append((submission, index, record))
-            if not lane.waiting and not lane.aboard:
-                self._await_turn(lane)
+            batcher = topic.batcher(record.key)
+            batcher.queue.append((submission, index, record))
+            if not batcher.waiting and not batcher.in_flight:
+                self._await_turn(batcher)
         self._wake.set()
 
-    def _await_turn(self, lane: Batcher) -> None:
-        lane.waiting = True
-        self._waiting.append(lane)
+    def _await_turn(self, batcher: Batcher) -> None:
+        batcher.waiting = True
+        self._waiting.append(batcher)
 
     async def _run(self) -> None:
         delay = FIRST_DELAY
         while not self._stopping:
             self._answered = False
-            connection = Connection(self.settings, self._may_leave, self._refused)
+            connection = ProducerConnection(self.settings, self._may_leave, self._refused)
             try:
                 await connection.open()
                 await self._take_over(connection)
@@ -133,7 +145,7 @@ class Producer:
                 await asyncio.sleep(delay * (0.5 + random() / 2))  # noqa: S311 - spread, no secret
                 delay = min(delay * 2, LONGEST_DELAY)
 
-    async def _take_over(self, connection: Connection) -> None:
+    async def _take_over(self, connection: ProducerConnection) -> None:
         if not await connection.watch(list(self.topics.known), self.topics.refresh):
             raise NoMetadata
         self._cause = ""
@@ -142,57 +154,64 @@ class Producer:
         self._wake.set()
 
     def _lose(self, error: BaseException) -> None:
-        """The cluster is out of reach: what is queued was never sent, or its caller is told so."""
+        """Note that the cluster is unreachable, and fail all queued records, which were never sent."""
         cause, self._cause = self._cause, self._away_text(error)
         if self._cause != cause:
             log.warning("%s", self._cause)
         self._tried.set()
-        for lane in self._waiting:
-            lane.give_up(self._unavailable())
-            lane.waiting = False
+        for batcher in self._waiting:
+            batcher.fail_queued(self._unavailable())
+            batcher.waiting = False
         self._waiting.clear()
         self.topics.give_up(self._unavailable())
 
-    async def _ship_until_tainted(self, connection: Connection) -> None:
+    async def _ship_until_tainted(self, connection: ProducerConnection) -> None:
         while not (connection.tainted or self._stopping):
             await self._wake.wait()
-            await asyncio.sleep(0)  # callers woken beside us publish first, and come along
+            await asyncio.sleep(0)  # lets callers that were woken too publish into these batches
             self._wake.clear()
-            lanes, self._waiting = self._waiting, []
+            batchers, self._waiting = self._waiting, []
             try:
-                await self._ship(connection, lanes)
+                await self._ship(connection, batchers)
             except Exception:
-                log.exception("shipping to Kafka %s failed", self.name)
+                log.exception(
+                    "Kafka %s: a bug prevented sending; the producer is replaced", self.name
+                )
                 connection.tainted = True
-                for lane in lanes:
-                    self._left_behind(lane)
+                for batcher in batchers:
+                    self._requeue_unsent(batcher)
 
-    def _left_behind(self, lane: Batcher) -> None:
-        """A shipment ended in the middle: what the client did not get is for the next one."""
-        flight = self._aboard.get(lane.tp)
-        if lane.aboard and (flight is None or flight[0] is not lane):
-            lane.again()
-        if (lane.queue or lane.waiting) and not lane.aboard and lane not in self._waiting:
-            self._await_turn(lane)
+    def _requeue_unsent(self, batcher: Batcher) -> None:
+        """Queue the records of a batch that was not passed to the client before an error, for the next
+        producer."""
+        flight = self._in_flight.get(batcher.tp)
+        if batcher.in_flight and (flight is None or flight[0] is not batcher):
+            batcher.requeue()
+        if (
+            (batcher.queue or batcher.waiting)
+            and not batcher.in_flight
+            and batcher not in self._waiting
+        ):
+            self._await_turn(batcher)
 
-    async def _ship(self, connection: Connection, lanes: list[Batcher]) -> None:
-        busy = self._busy.copy()  # lanes of one leader that are ready now share a request
-        for lane in lanes:
-            leader = connection.leader(lane.tp)
-            if not lane.queue:
-                lane.waiting = False
+    async def _ship(self, connection: ProducerConnection, batchers: list[Batcher]) -> None:
+        busy = self._busy.copy()  # batches of one leader that are ready now share a request
+        for batcher in batchers:
+            leader = connection.leader(batcher.tp)
+            if not batcher.queue:
+                batcher.waiting = False
             elif leader is None:
-                self._await_leader(connection, lane)
+                self._await_leader(connection, batcher)
             elif leader in busy or connection.tainted:
-                self._waiting.append(lane)
+                self._waiting.append(batcher)
             else:
-                await self._send(connection, lane, leader)
+                await self._send(connection, batcher, leader)
 
-    def _await_leader(self, connection: Connection, lane: Batcher) -> None:
-        """Of one partition alone: nothing of it is with the client, and the others go on."""
-        self._waiting.append(lane)
-        lane.drop_answered()
-        if not self._looking:  # whatever else ships meanwhile
+    def _await_leader(self, connection: ProducerConnection, batcher: Batcher) -> None:
+        """Keep a partition without a leader waiting, while other partitions are sent."""
+        self._waiting.append(batcher)
+        batcher.drop_answered()
+        if not self._looking:  # one scheduled look is enough
             self._looking = True
             connection.refresh()
             asyncio.get_running_loop().call_later(NO_LEADER_DELAY, self._look_again)
@@ -201,118 +220,126 @@ class Producer:
         self._looking = False
         self._wake.set()
 
-    async def _send(self, connection: Connection, lane: Batcher, leader: int) -> None:
+    async def _send(self, connection: ProducerConnection, batcher: Batcher, leader: int) -> None:
         batch = connection.create_batch()
-        # A caller that is told of a refusal may publish in this step: the lane still waits by then.
-        filled = lane.fill(batch)
-        lane.waiting = False
+        # ``waiting`` is cleared afterwards, because a caller that gets an error here may publish at once.
+        filled = batcher.fill(batch)
+        batcher.waiting = False
         if not filled:
             return
-        lane.topic.left(lane)
-        lane.leader = leader
+        batcher.topic.on_batch_sent(batcher)
+        batcher.leader = leader
         try:
-            future = await connection.send_batch(batch, lane.tp)
+            future = await connection.send_batch(batch, batcher.tp)
         except KafkaError as error:
-            self._failed(connection, lane, error)
+            self._failed(connection, batcher, error)
             return
         self._busy.add(leader)
-        self._aboard[lane.tp] = lane, future
-        future.add_done_callback(partial(self._landed, connection, lane))
+        self._in_flight[batcher.tp] = batcher, future
+        future.add_done_callback(partial(self._on_answer, connection, batcher))
 
-    def _landed(self, connection: Connection, lane: Batcher, future: asyncio.Future[Any]) -> None:
-        """One batch is answered, and with it, most likely, all of its request: the leader is free."""
-        self._busy.discard(lane.leader)
-        self._aboard.pop(lane.tp, None)
+    def _on_answer(
+        self, connection: ProducerConnection, batcher: Batcher, future: asyncio.Future[Any]
+    ) -> None:
+        """Handle the answer for one batch. Its leader is now free, because one request carries all its
+        batches."""
+        self._busy.discard(batcher.leader)
+        self._in_flight.pop(batcher.tp, None)
         error = None if future.cancelled() else future.exception()
         if future.cancelled():
-            lane.fail(PublishUnknown("the connection was closed", broker=self.name))
+            batcher.fail(PublishUnknown("the connection was closed", broker=self.name))
         elif error is not None:
-            self._failed(connection, lane, error)
+            self._failed(connection, batcher, error)
         else:
             self._answered = True
             self._cause = ""
-            stored = future.result()  # None with acks 0: it was sent, and that is all
-            lane.landed(self.name, None if stored is None else stored.offset)
-        if lane.queue and not lane.waiting:
-            self._await_turn(lane)
+            stored = future.result()  # None with acks 0
+            batcher.succeed(self.name, None if stored is None else stored.offset)
+        if batcher.queue and not batcher.waiting:
+            self._await_turn(batcher)
         self._wake.set()
 
-    def _failed(self, connection: Connection, lane: Batcher, error: BaseException) -> None:
-        """The client retries by itself what it can; what reaches us has left a gap in its sequence."""
-        refusal = refusal_of(error, connection.refusals.pop(lane.tp, None))
-        self._taint(connection, f"{lane.tp.topic}: {refusal.name}" if refusal else repr(error))
+    def _failed(
+        self, connection: ProducerConnection, batcher: Batcher, error: BaseException
+    ) -> None:
+        """Handle a failed batch. The client retries what it can, so this error has left a gap in its
+        sequence numbers."""
+        refusal = refusal_of(error, connection.refusals.pop(batcher.tp, None))
+        self._taint(connection, f"{batcher.tp.topic}: {refusal.name}" if refusal else repr(error))
         verdict = judge(error, refusal)
-        self._answered = self._answered or verdict is not Next.AGAIN
+        self._answered = self._answered or verdict is not FailureAction.AGAIN
         if refusal is not None and refusal.is_too_large:
-            lane.learn_size(compressed=self.settings.compression is not None)
-        if verdict is Next.AGAIN:
-            lane.again()
-        elif verdict is Next.NARROW and refusal is not None:
-            self._refuse(lane, refusal)
+            batcher.learn_size(compressed=self.settings.compression is not None)
+        if verdict is FailureAction.AGAIN:
+            batcher.requeue()
+        elif verdict is FailureAction.NARROW and refusal is not None:
+            self._refuse(batcher, refusal)
         else:
-            self._answer(lane, error, refusal)
-        if lane.queue and not lane.waiting:
-            self._await_turn(lane)
+            self._answer(batcher, error, refusal)
+        if batcher.queue and not batcher.waiting:
+            self._await_turn(batcher)
 
-    def _refuse(self, lane: Batcher, refusal: Refusal) -> None:
-        """The broker objects to records of the batch: to those that it names, or to one that is looked for."""
-        topic = lane.topic.name
+    def _refuse(self, batcher: Batcher, refusal: KafkaRefusal) -> None:
+        """Handle a batch of which the broker rejects records: those that it names, or one that is searched
+        for."""
+        topic = batcher.topic.name
 
         def named(index: int, record: Record) -> BrokerError:
             error = explain(refusal, self.name, topic, record.key, refusal.records[index])
             if isinstance(error, BrokerRefused) and refusal.demands_key(index):
-                lane.topic.demand_keys(error)
+                batcher.topic.demand_keys(error)
             return error
 
-        if refusal.kind == "rejected" and lane.refuse(refusal.records, named):
+        if refusal.kind == "rejected" and batcher.refuse(refusal.records, named):
             return
-        if len(lane.aboard) > 1:
-            lane.narrow()
-            lane.again()
+        if len(batcher.in_flight) > 1:
+            batcher.narrow()
+            batcher.requeue()
             return
-        [(_, _, record)] = lane.aboard
+        [(_, _, record)] = batcher.in_flight
         if refusal.is_clear:
-            lane.fail(explain(refusal, self.name, topic, record.key))
-        elif lane.stands_alone():
-            lane.fail(refused(refusal, self.name, topic, record.key, refusal.words))
+            batcher.fail(explain(refusal, self.name, topic, record.key))
+        elif batcher.is_at_fault():
+            batcher.fail(refused(refusal, self.name, topic, record.key, refusal.words))
         else:
-            lane.give_up_suspects(explain(refusal, self.name, topic))
+            batcher.give_up_suspects(explain(refusal, self.name, topic))
 
-    def _answer(self, lane: Batcher, error: BaseException, refusal: Refusal | None) -> None:
-        topic = lane.topic.name
+    def _answer(self, batcher: Batcher, error: BaseException, refusal: KafkaRefusal | None) -> None:
+        topic = batcher.topic.name
         meaning = explain(refusal, self.name, topic) if refusal else translate(error, self.name)
         meaning = meaning or BrokerUnavailable(repr(error), broker=self.name)
-        lane.fail(meaning)
+        batcher.fail(meaning)
         if isinstance(meaning, BrokerRefused) and meaning.kind == "not-authorised":
             self.topics.refuse(topic, meaning)
 
-    def _taint(self, connection: Connection, why: str) -> None:
+    def _taint(self, connection: ProducerConnection, why: str) -> None:
         if not connection.tainted:
-            log.warning("replacing the producer for Kafka %s: %s", self.name, why)
+            log.warning("Kafka %s: the producer is replaced: %s", self.name, why)
         connection.tainted = True
         self._wake.set()
 
-    async def _retire(self, connection: Connection) -> None:
-        """Nothing leaves any more; what is under way lands, or nobody will know."""
+    async def _retire(self, connection: ProducerConnection) -> None:
+        """Close a producer, after its batches in flight were answered or the time limit is over."""
         connection.tainted = True
         self._connection = self.topics.connection = None
-        flights = [future for _, future in self._aboard.values()]
+        flights = [future for _, future in self._in_flight.values()]
         if flights:
-            _, pending = await asyncio.wait(flights, timeout=GROUNDED_WITHIN)
+            _, pending = await asyncio.wait(flights, timeout=RETIRE_WITHIN)
             for future in pending:
                 future.cancel()
-            await asyncio.sleep(0)  # their callbacks run now
+            await asyncio.sleep(0)  # lets their callbacks run
         self._busy.clear()
         await connection.close()
 
-    def _deleted(self, topic: Topic) -> None:
-        """The client holds a batch of a deleted topic until the topic is made again, and would send it then."""
-        if self._connection is not None and any(lane.aboard for lane in topic.lanes):
+    def _on_topic_deleted(self, topic: TopicBatchers) -> None:
+        """Replace the producer if it holds batches of a deleted topic, which it would send if the topic was
+        created again."""
+        if self._connection is not None and any(batcher.in_flight for batcher in topic.batchers):
             self._taint(self._connection, f"{topic.name} was deleted")
 
     def _may_leave(self, place: Place) -> bool:
-        flight = self._aboard.get(place)
-        return flight is not None and not flight[0].answered()
+        flight = self._in_flight.get(place)
+        return flight is not None and not flight[0].has_answered()
 
     def _unavailable(self) -> BrokerError:
         return BrokerUnavailable(self._cause, broker=self.name)
@@ -326,4 +353,4 @@ class Producer:
 
 
 class NoMetadata(KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Connected, but no broker tells where the topics are."""
+    """A connected broker does not return the metadata of the topics."""

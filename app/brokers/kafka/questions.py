@@ -1,8 +1,7 @@
-"""Single requests to a cluster, through the client inside an admin client.
+"""Single requests to a cluster, sent through the client inside an admin client.
 
-The admin client's own ``describe_topics`` lets the broker make the topics that it asks about, where the
-broker is set so: a look must not make anything. And it cannot list offsets. One node of several that is down is no
-reason to have no answer, and the admin client asks one that it draws.
+The admin client's own describe_topics may create the topics that it asks about, and it cannot list
+offsets. It also asks one random node and fails if that node is down, although other nodes could answer.
 """
 
 from __future__ import annotations
@@ -28,17 +27,18 @@ from app.brokers.aiokafka_adapter import client_of, metadata_request, offsets_re
 Offsets = Mapping[TopicPartition, int]
 Leaders = Mapping[TopicPartition, int]
 
-EARLIEST, LATEST = -2, -1  # the guide's times with a meaning of their own
+EARLIEST, LATEST = -2, -1  # special times of Kafka's ListOffsets request
 _NOWHERE = -1
 ASK_AGAIN = 0.1  # seconds
-DRAWS = 8  # nodes that are drawn for a question to any of them
+DRAWS = 8  # most attempts of a request for which the admin client picks a random node
 
 Answer = TypeVar("Answer")
 
 
 async def ask_any(client: Any, request: Any) -> Any:
-    """The answer of whichever node can be reached: the client itself would draw one of those that it
-    knows, also a dead one, and leave it at that. Raises KafkaError when none can be reached.
+    """Send a request to the nodes in random order until one can be reached, and return its answer.
+
+    The client itself would try one random node only. Raises KafkaError if no node can be reached.
     """
     nodes = [broker.nodeId for broker in client.cluster.brokers()]
     shuffle(nodes)
@@ -51,8 +51,8 @@ async def ask_any(client: Any, request: Any) -> Any:
     raise failure
 
 
-async def drawing(question: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Ask again where the admin client has drawn a node that is down. Raises KafkaError."""
+async def retry_other_nodes(question: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Repeat a request while the admin client picks nodes that are down. Raises KafkaError."""
     for _ in range(DRAWS - 1):
         try:
             return await question()
@@ -62,8 +62,10 @@ async def drawing(question: Callable[[], Awaitable[Answer]]) -> Answer:
 
 
 async def controller_ready(client: AIOKafkaAdminClient, within: float) -> None:
-    """Wait for a controller that answers: the one that the cluster names may be the node that has just died, and the
-    admin client would wait for it alone. Raises TimeoutError after ``within`` seconds."""
+    """Wait until the controller of the cluster can be reached. Raise TimeoutError after ``within`` seconds.
+
+    The cluster may name a node that has just died, and the admin client would wait for that node alone.
+    """
     wire = client_of(client)
     async with asyncio.timeout(within):
         while True:
@@ -77,8 +79,10 @@ async def controller_ready(client: AIOKafkaAdminClient, within: float) -> None:
 async def describe(
     client: AIOKafkaAdminClient, topics: Sequence[str] | None
 ) -> list[dict[str, Any]]:
-    """Metadata: topics that are there, in the order of their names; an unknown one is left out. None:
-    all. Raises TopicAuthorizationFailedError for one that was named and may not be seen."""
+    """Return the metadata of existing topics, sorted by name. None means all topics.
+
+    Raises TopicAuthorizationFailedError for a named topic that Skybridge may not describe.
+    """
     if topics is not None and not topics:
         return []
     answer = await ask_any(client_of(client), metadata_request(topics))
@@ -93,9 +97,16 @@ async def describe(
 
 
 async def offsets(client: AIOKafkaAdminClient, leaders: Leaders, time_ms: int) -> Offsets:
-    """Offset: of the first record stored at ``time_ms`` or later, or EARLIEST or LATEST. A partition
-    is left out where there is no such record, and where its leader does not tell: it may have died
-    and still be named, and the rest of the answer is worth having all the same."""
+    """Return, for each partition, the offset of the first record stored at ``time_ms`` or later.
+
+    A partition without such a record is left out. So is one whose leader does not answer, because the other
+    answers are still useful.
+
+    Args:
+        client: The admin client.
+        leaders: The leader of each partition.
+        time_ms: A time in ms, or EARLIEST or LATEST.
+    """
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for place, leader in leaders.items():
         by_leader[leader].append(place)

@@ -1,4 +1,4 @@
-"""Reading without a group: for peek, tail, replay and pull."""
+"""Read a partition without a group, for peek, tail, replay and pull."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from app.bindings.record import Record
-from app.brokers.kafka.admin import Admin
-from app.brokers.kafka.fetching import Fetching
-from app.brokers.positions import checked, offset_of, out_of_range
+from app.brokers.kafka.admin import KafkaAdmin
+from app.brokers.kafka.fetching import Fetcher
+from app.brokers.positions import checked_offset, offset_of, out_of_range
 from app.errors import PositionOutOfRange
 from app.model.message import Message, Partition
 
 
 async def read(
-    admin: Admin, fetching: Fetching, partition: Partition, start: str, until: str | None
+    admin: KafkaAdmin, fetching: Fetcher, partition: Partition, start: str, until: str | None
 ) -> AsyncGenerator[Message, None]:
-    """From ``start`` up to but not including ``until``, or the end as it is now. ``fetching`` is closed afterwards."""
+    """Yield messages from ``start`` up to but not including ``until``. ``fetching`` is closed afterwards.
+
+    Without ``until``, reading ends at the current end of the partition.
+    """
     place = TopicPartition(partition.topic, partition.number)
     try:
         earliest, latest = await admin.ends(partition)
-        first = checked(partition, start, earliest, latest)
+        first = checked_offset(partition, start, earliest, latest)
         end = latest if until is None else min(offset_of(until), latest)
         while first < end:
             try:
@@ -35,13 +38,13 @@ async def read(
                 if raw.offset >= end:
                     return
                 yield message_of(raw, partition, epoch=0)
-            first = found.next_fetch_offset  # beyond gaps too: compaction, transactions
+            first = found.next_fetch_offset  # skips gaps of compaction and transactions too
     finally:
         await fetching.close()
 
 
 def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
-    """What aiokafka read, with null and repeated headers as they were."""
+    """Return the message of a fetched record. Null headers and repeated headers are kept as they are."""
     return Message(
         record=Record(key=raw.key, headers=tuple(raw.headers), body=raw.value),
         partition=partition,
@@ -55,7 +58,10 @@ def message_of(raw: Any, partition: Partition, epoch: int) -> Message:
 async def position_lost(
     consumer: Any, error: OffsetOutOfRangeError, within: float
 ) -> PositionOutOfRange:
-    """What a fetch out of range means: the subscription stops and asks (rule 10)."""
+    """Return the error for a fetch outside the partition, with the offsets that are valid.
+
+    The subscription stops and asks an operator.
+    """
     [(place, offset)] = error.args[0].items()
     partition = Partition(place.topic, place.partition)
     try:

@@ -1,9 +1,9 @@
-"""Records of one fetch, whatever their producers wrote into them.
+"""Iterate over the records of one fetch, also if their header names are not UTF-8.
 
-Nothing in Kafka forbids a header whose name is not UTF-8, and aiokafka's parser raises at such a record, each time
-again: its partition would stand still for ever. Here that batch is read once more, with those bytes kept as lone
-surrogates (``surrogateescape``), which no other name can contain. What becomes of the record is for its reader to
-say; whatever parses at once pays nothing.
+Kafka allows any bytes as a header name, but aiokafka's parser raises for names that are not UTF-8. The
+partition could then never be read further. So such a batch is parsed again here, with invalid bytes as lone
+surrogates (``surrogateescape``), which no valid name contains. The reader decides what to do with the
+record. Batches that aiokafka can parse cost nothing extra.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from app.formats.content_coding import DecodedTooLarge
 from app.formats.kafka_compression import Damaged, expand
 
 _HEADER = Struct(">qiibIhiqqqhii")
-_BATCH_HEAD = Struct(">qi")  # base offset, length of the rest
+_BATCH_HEAD = Struct(">qi")  # base offset, length of the remaining bytes
 _MARKER = Struct(">hh")  # key of a control record: version, kind
 _ABORT = 0
-_ATTRIBUTES, _FIRST_TIME, _LAST_TIME, _COUNT = 5, 7, 8, 12  # of the header's fields
+_ATTRIBUTES, _FIRST_TIME, _LAST_TIME, _COUNT = 5, 7, 8, 12  # indexes of the header's fields
 _CODEC, _APPEND_TIME = 0x07, 0x08
-_LARGEST = 1 << 30  # bytes that a batch may become
+_LARGEST = 1 << 30  # most bytes of a decompressed batch
 _LONGEST_VARINT = 10
 
 Header = tuple[str, bytes | None]
 Aborted = Sequence[tuple[int, int]]
-"""Transactions that were taken back: producer id and first offset."""
+"""Aborted transactions: pairs of producer id and first offset."""
 
 
-class Patient(NamedTuple):
+class LenientRecord(NamedTuple):
     """A record whose header names may be any bytes."""
 
     offset: int
@@ -45,58 +45,61 @@ class Patient(NamedTuple):
 
 
 class FetchedRecords:
-    """Committed records from ``position`` on. Iteration raises CorruptRecordException for a damaged batch.
+    """The committed records of a fetch from ``position`` on.
 
-    ``next_fetch_offset``  where the next fetch goes on: behind what was handed out and what is passed over.
+    Iteration raises CorruptRecordException for a damaged batch.
+
+    Attributes:
+        next_fetch_offset: The offset after the records that were yielded or skipped.
     """
 
     def __init__(self, raw: bytes, aborted: Aborted | None, position: int) -> None:
         self.next_fetch_offset = position
         self._open = sorted(aborted or (), key=itemgetter(1))
-        self._taken_back: set[int] = set()  # producers
+        self._aborted: set[int] = set()  # ids of producers with an aborted transaction
         self._records = self._read(raw)
 
     def __iter__(self) -> Iterator[Any]:
         return self._records
 
     def _read(self, raw: bytes) -> Iterator[Any]:
-        for data in _cut(raw):
+        for data in _complete_batches(raw):
             for batch in batches_of(data):
                 if not batch.validate_crc():
-                    raise CorruptRecordException("a batch is not what its checksum says")
+                    raise CorruptRecordException("the checksum of a batch is wrong")
                 if not self._is_hidden(batch):
                     yield from self._records_of(batch, data)
                 self.next_fetch_offset = batch.next_offset
 
     def _is_hidden(self, batch: Any) -> bool:
-        """Return True for a control batch, and for one that a transaction took back."""
+        """Return True for a control batch, and for a batch of an aborted transaction."""
         producer = batch.producer_id
         if producer is None:
             return bool(batch.is_control_batch)
         while self._open and self._open[0][1] <= batch.base_offset:
-            self._taken_back.add(self._open.pop(0)[0])
+            self._aborted.add(self._open.pop(0)[0])
         if batch.is_control_batch:
             if any(_MARKER.unpack_from(record.key)[1] == _ABORT for record in batch):
-                self._taken_back.discard(producer)
+                self._aborted.discard(producer)
             return True
-        return batch.is_transactional and producer in self._taken_back
+        return batch.is_transactional and producer in self._aborted
 
     def _records_of(self, batch: Any, data: bytes) -> Iterator[Any]:
-        """Yield the records from ``next_fetch_offset`` on; patiently from the first one that cannot be parsed."""
+        """Yield the records from ``next_fetch_offset`` on. Parse the batch again if aiokafka cannot."""
         try:
-            yield from self._wanted(batch)
+            yield from self._from_position(batch)
         except (UnicodeDecodeError, CorruptRecordException):
-            yield from self._wanted(_patiently(data, batch.base_offset))
+            yield from self._from_position(_parse_leniently(data, batch.base_offset))
 
-    def _wanted(self, records: Any) -> Iterator[Any]:
+    def _from_position(self, records: Any) -> Iterator[Any]:
         for record in records:
             if record.offset >= self.next_fetch_offset:
                 self.next_fetch_offset = record.offset + 1
                 yield record
 
 
-def _cut(raw: bytes) -> Iterator[bytes]:
-    """Yield whole batches: a cut-off one at the end of a fetch is none."""
+def _complete_batches(raw: bytes) -> Iterator[bytes]:
+    """Yield the complete batches. A fetch may end with an incomplete batch, which is dropped."""
     at, size = 0, len(raw)
     while size - at >= _BATCH_HEAD.size:
         end = at + _BATCH_HEAD.size + _BATCH_HEAD.unpack_from(raw, at)[1]
@@ -106,8 +109,9 @@ def _cut(raw: bytes) -> Iterator[bytes]:
         at = end
 
 
-def _patiently(data: bytes, base: int) -> Iterator[Patient]:
-    """Yield the records of a batch of format 2, the first whose records have headers."""
+def _parse_leniently(data: bytes, base: int) -> Iterator[LenientRecord]:
+    """Yield the records of a batch of format 2, with any bytes as header names. Older formats have no
+    headers."""
     try:
         fields = _HEADER.unpack_from(data)
         codec = fields[_ATTRIBUTES] & _CODEC
@@ -119,22 +123,22 @@ def _patiently(data: bytes, base: int) -> Iterator[Patient]:
         raise CorruptRecordException(f"a batch cannot be read: {error!r}") from error
 
 
-def _record(cursor: _Cursor, base: int, fields: tuple[Any, ...]) -> Patient:
+def _record(cursor: _Cursor, base: int, fields: tuple[Any, ...]) -> LenientRecord:
     length = cursor.number()
     end = cursor.at + length
-    cursor.number()  # attributes, of which there are none yet
+    cursor.number()  # attributes, which Kafka does not use yet
     since, delta = cursor.number(), cursor.number()
     key, value = cursor.text(), cursor.text()
     headers = tuple([_header(cursor) for _ in range(cursor.number())])
     if cursor.at != end:
-        raise CorruptRecordException(f"a record of {length} bytes ends elsewhere")
+        raise CorruptRecordException(f"the length of a record, {length} bytes, is wrong")
     appended = fields[_ATTRIBUTES] & _APPEND_TIME
     time_ms = fields[_LAST_TIME] if appended else fields[_FIRST_TIME] + since
-    return Patient(base + delta, time_ms, key, value, headers)
+    return LenientRecord(base + delta, time_ms, key, value, headers)
 
 
 class _Cursor:
-    """A place in a batch. Raises IndexError behind its end."""
+    """A read position in the bytes of a batch. Raises IndexError after the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -146,12 +150,12 @@ class _Cursor:
             byte = self._data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << 7 * place
-            if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follow
+            if byte < 0x80:  # noqa: PLR2004 - the top bit means that more bytes follow
                 return (value >> 1) ^ -(value & 1)
-        raise CorruptRecordException("a number does not end")
+        raise CorruptRecordException("a variable-length number is too long")
 
     def text(self) -> bytes | None:
-        """Bytes behind their length; a negative one means none."""
+        """Return bytes that follow their length, or None for a negative length."""
         length = self.number()
         if length < 0:
             return None

@@ -1,4 +1,4 @@
-"""How to reach a cluster, and how to behave towards it."""
+"""Settings of the Kafka driver: how to reach a cluster, time limits and sizes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 MAX_RECORD = 1_000_000
 
 ISOLATION = "read_committed"
-"""Of everybody who reads: what a transaction took back was never said."""
+"""The isolation level of all readers: records of aborted transactions are never read."""
 
 
 class Sasl(msgspec.Struct, frozen=True, kw_only=True):
-    """User and password. The password appears in no text that this makes."""
+    """A user name and password for SASL. The password does not appear in ``repr``."""
 
     mechanism: Mechanism
     username: str
@@ -34,34 +34,35 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TokenSource = Callable[[], Awaitable[str]]
-"""Gives an access token that is still good, a new one where need be. May raise OSError."""
+"""Return a valid access token, a new one if needed. May raise OSError."""
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):
-    """SASL OAUTHBEARER (RFC 7628): asked for a token whenever a connection is made."""
+    """SASL OAUTHBEARER (RFC 7628). ``token`` is called whenever a connection is made."""
 
     token: TokenSource
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster. Times in seconds, sizes in bytes.
+    """The settings of one Kafka cluster. Times are in seconds, sizes in bytes.
 
-    ``acks``             how many replicas must have a record: ``all`` in-sync ones, or, outside every
-                         guarantee (rule 1), the leader alone (1) or nobody (0).
-    ``create_topics``    make topics that are not there, with ``partitions`` and ``replication``;
-                         otherwise they are refused at once.
-    ``request_timeout``  for one answer of a broker. Not below the publish time-out: an answer that
-                         still comes in time is better than "unknown".
-    ``session_timeout``  after how much silence the group gives our partitions to somebody else.
-    ``commit_interval``  how long a settled message waits for its commit while others are open: with the
-                         cluster's answer below the 250 ms that are promised.
-    ``rest_interval``    the same for a member with nothing open.
-    ``passed_interval``  the same for positions that only unwanted messages have passed: a kill reads them again,
-                         and repeats no delivery.
-    ``handover``         how long a revocation waits for what is in work to be settled.
-    ``instance_id``      static membership: a member that comes back under it within the session
-                         time-out gets its partitions back without a rebalance. One a process.
-    ``max_record``       just below the broker's own default bound of one wire batch.
+    Attributes:
+        acks: The replicas that must have a record: "all" means all in-sync ones. With 1 (the leader) or 0
+            (no broker), no guarantee holds.
+        create_topics: Whether missing topics are created, with ``partitions`` and ``replication``.
+            Otherwise publishing to them fails.
+        request_timeout: The time limit of an answer. It must be at least the publish time-out, because a
+            late answer is better than "unknown".
+        session_timeout: The silence after which the group gives a member's partitions to other members.
+        commit_interval: The longest wait of a settled message for its commit while other messages are open.
+            With the cluster's answer it stays below the promised 250 ms.
+        rest_interval: The same wait for a member without open messages.
+        passed_interval: The same wait for positions that only skipped messages have moved. After a kill
+            those are read again, without a repeated delivery.
+        handover: The time in which a revocation waits until messages in work are settled.
+        instance_id: The id for static membership. A member that returns within the session time-out keeps
+            its partitions without a rebalance. Each process needs its own id.
+        max_record: The largest record. It is just below Kafka's default limit of a wire batch.
     """
 
     name: str
@@ -87,7 +88,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_poll_records: int = 1_000
 
     def client(self) -> dict[str, Any]:
-        """Keyword arguments that every client of aiokafka takes."""
+        """Return the keyword arguments that every aiokafka client takes."""
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "metadata_max_age_ms": round(self.metadata_age * 1000),
@@ -95,7 +96,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def one_connection(self) -> dict[str, Any]:
-        """Of these, what a single connection to one broker takes."""
+        """Return the keyword arguments for a single connection to one broker."""
         return {
             "client_id": self.client_id,
             "request_timeout_ms": round(self.request_timeout * 1000),

@@ -1,5 +1,8 @@
-"""One admin client for many questions: a status page and a scrape ask several each, every few seconds,
-and a connection for each of them would cost the cluster more than the answers do."""
+"""Share one admin client among many requests.
+
+A status page and a metrics scrape make several requests each, every few seconds. A connection for each
+request would cost the cluster more than the answers.
+"""
 
 from __future__ import annotations
 
@@ -13,58 +16,61 @@ from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.sharing import Shared
 
 
-class _Kept:
-    """A client that is open, and how many questions it is answering."""
+class _OpenClient:
+    """An open admin client, and the number of requests that use it."""
 
     def __init__(self, client: AIOKafkaAdminClient) -> None:
         self.client = client
         self.users = 0
 
 
-class Standing:
-    """Opened by the first question, and again by the first one after it failed. At most one is kept;
-    one that failed is closed when the last question to it has ended."""
+class SharedAdminClient:
+    """An admin client that all requests share. The first request opens it, and the first one after a
+    failure reopens it.
+
+    A failed client is closed when its last request has ended.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._kept: _Kept | None = None
-        self._opening = Shared()  # in an outage all who wait are told by one attempt
+        self._client: _OpenClient | None = None
+        self._opening = Shared()  # in an outage one attempt answers all waiting callers
         self._closed = False
 
     @contextlib.asynccontextmanager
     async def client(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        """Raises KafkaError, OSError or TimeoutError when it cannot be opened."""
-        kept = await self._current()
-        kept.users += 1
+        """Yield the shared client. Raises KafkaError, OSError or TimeoutError if it cannot be opened."""
+        opened = await self._current()
+        opened.users += 1
         try:
-            yield kept.client
+            yield opened.client
         except (KafkaError, OSError, TimeoutError) as error:
-            if self._kept is kept and getattr(error, "retriable", True):
-                self._kept = None  # a refusal says nothing against the connection
+            if self._client is opened and getattr(error, "retriable", True):
+                self._client = None  # a rejected request does not mean a bad connection
             raise
         finally:
-            kept.users -= 1
-            if self._kept is not kept:
-                await _close(kept)
+            opened.users -= 1
+            if self._client is not opened:
+                await _close(opened)
 
     async def close(self) -> None:
-        """Nothing is opened any more."""
+        """Close the client. No client is opened afterwards."""
         self._closed = True
         await self._opening.close()
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await _close(kept)
+        opened, self._client = self._client, None
+        if opened is not None:
+            await _close(opened)
 
-    async def _current(self) -> _Kept:
+    async def _current(self) -> _OpenClient:
         if self._closed:
             raise KafkaConnectionError("this log is not running")
-        if self._kept is not None:
-            return self._kept
+        if self._client is not None:
+            return self._client
         return await self._opening.ask("open", self._open)
 
-    async def _open(self) -> _Kept:
-        self._kept = kept = _Kept(await _open(self._settings))
-        return kept
+    async def _open(self) -> _OpenClient:
+        self._client = opened = _OpenClient(await _open(self._settings))
+        return opened
 
 
 async def _open(settings: KafkaSettings) -> AIOKafkaAdminClient:
@@ -77,6 +83,6 @@ async def _open(settings: KafkaSettings) -> AIOKafkaAdminClient:
     return client
 
 
-async def _close(kept: _Kept) -> None:
-    if not kept.users:
-        await kept.client.close()
+async def _close(opened: _OpenClient) -> None:
+    if not opened.users:
+        await opened.client.close()

@@ -1,8 +1,8 @@
-"""Where a group without a position begins (rule 10), decided before anything is handed out.
+"""Commit the start position of a group that has no position, before any message is handed out.
 
-The start is committed for *all* partitions of a topic before the member joins. While the group is
-empty Kafka takes such commits from anybody; once it has members it takes them from none but these,
-so the second member fails harmlessly and cannot move a position that is in use.
+The start is committed for *all* partitions of a topic before the member joins. Kafka accepts such commits
+from any client only while the group is empty. So a second member fails without harm, and cannot move a
+position that is in use.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from collections.abc import Collection, Mapping, Sequence
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaConnectionError, KafkaError
 
-from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.admin import KafkaAdmin
 from app.brokers.kafka.questions import ASK_AGAIN
-from app.brokers.positions import checked
+from app.brokers.positions import checked_offset
 from app.model.message import Partition
 from app.model.start import EARLIEST, StartAt
 
 
-async def prepare(admin: Admin, group: str, topics: Sequence[str], start: StartAt) -> None:
-    """Commit the start of every topic in which ``group`` has no position at all.
+async def prepare(admin: KafkaAdmin, group: str, topics: Sequence[str], start: StartAt) -> None:
+    """Commit the start of every topic in which ``group`` has no position.
 
-    Raises PositionOutOfRange for a start that the log does not hold, KafkaError when nobody answers.
+    Raises PositionOutOfRange if a partition does not hold the start, and KafkaError if the cluster does not
+    answer.
     """
     committed = await _committed(admin, group)
     fresh = set(topics) - {place.topic for place in committed}
@@ -37,13 +38,13 @@ async def prepare(admin: Admin, group: str, topics: Sequence[str], start: StartA
         try:
             await consumer.commit({place: (offset, "") for place, offset in offsets.items()})
         except CommitFailedError:
-            return  # another member is there already, and has begun
+            return  # another member has joined already and committed the start
 
 
 async def resolve(
     consumer: AIOKafkaConsumer, places: Collection[TopicPartition], start: StartAt
 ) -> dict[TopicPartition, int]:
-    """The offset at which each partition begins."""
+    """Return the offset at which each partition begins."""
     earliest: Mapping[TopicPartition, int] = await consumer.beginning_offsets(places)
     latest: Mapping[TopicPartition, int] = await consumer.end_offsets(places)
     if start.kind == "earliest":
@@ -53,12 +54,12 @@ async def resolve(
     if start.kind == "time":
         found = await consumer.offsets_for_times(dict.fromkeys(places, start.time_ms))
         return {p: latest[p] if found[p] is None else found[p].offset for p in places}
-    offsets = dict(earliest)  # a partition that is not named begins there
+    offsets = dict(earliest)  # a partition that is not named begins at the earliest offset
     for place in places:
         text = start.positions.get(place.partition)
         if text is not None:
             partition = Partition(place.topic, place.partition)
-            offsets[place] = checked(partition, text, earliest[place], latest[place])
+            offsets[place] = checked_offset(partition, text, earliest[place], latest[place])
     return offsets
 
 
@@ -68,16 +69,19 @@ async def resolve_new(
     started: Collection[str],
     start: StartAt,
 ) -> dict[TopicPartition, int]:
-    """Partitions without a position: those added to a topic already ``started`` begin at earliest,
-    so that nothing published before we noticed them is passed over."""
+    """Return the start offset of partitions that have no position.
+
+    A partition added to a topic in ``started`` begins at the earliest offset, so that no record published
+    before its discovery is skipped.
+    """
     added = [place for place in places if place.topic in started]
     fresh = [place for place in places if place.topic not in started]
     offsets = await resolve(consumer, added, EARLIEST) if added else {}
     return offsets | (await resolve(consumer, fresh, start) if fresh else {})
 
 
-async def _committed(admin: Admin, group: str) -> Mapping[TopicPartition, int]:
-    """A fresh broker has no group coordinator for a moment, while it makes its offsets topic."""
+async def _committed(admin: KafkaAdmin, group: str) -> Mapping[TopicPartition, int]:
+    """Return the committed offsets of the group. Wait while the cluster creates its offsets topic."""
     async with asyncio.timeout(admin.patience):
         while True:
             try:

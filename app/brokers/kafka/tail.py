@@ -1,5 +1,6 @@
-"""A partition of a cluster, as what many groups read from at once: each record is fetched and decoded once
-for all of a process that stand at the same place.
+"""Partitions of a Kafka cluster that many groups of one process read together.
+
+Each record is fetched and decoded once for all groups at the same position.
 """
 
 from __future__ import annotations
@@ -11,40 +12,43 @@ from typing import Any, Protocol
 from aiokafka import TopicPartition
 from aiokafka.errors import CorruptRecordException
 
-from app.brokers.cursor import Cursor
-from app.brokers.kafka.fetching import Fetching
+from app.brokers.cursor import SharedCursor
+from app.brokers.kafka.fetching import Fetcher
 from app.brokers.kafka.reader import message_of
 from app.brokers.kafka.records import FetchedRecords
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.tail import Tail
+from app.brokers.tail import PartitionTail
 from app.model.message import Message, MessagePage, Partition
 
 MOST_BYTES = 1 << 20
-RESTS = 4  # of fetches, kept for a partition at most
+KEPT_FETCHES = 4  # most partly read fetches that are kept for a partition
 _NO_EPOCH = 0
 
 
-class FetchedTail(Tail):
-    """Where it ends only a fetch can tell: one at the end waits for what comes."""
+class FetchedTail(PartitionTail):
+    """The readers of one Kafka partition. A cursor at the end keeps a fetch waiting, because only a fetch
+    finds new records."""
 
     end = 2**63
 
     def __init__(
-        self, fetching: Fetching, place: Partition, most: int, moved: Callable[[], None]
+        self, fetching: Fetcher, place: Partition, most: int, moved: Callable[[], None]
     ) -> None:
         super().__init__(place, most, MOST_BYTES, moved, by_headers=True)
         self._fetching = fetching
         self._kafka_place = TopicPartition(place.topic, place.number)
-        self._rests: dict[int, FetchedRecords] = {}  # of fetches, by where they go on
+        self._kept: dict[int, FetchedRecords] = {}  # partly read fetches, by their next offset
 
     async def page(self, position: int, until: int, most: int) -> MessagePage:
         page = self._page(await self._records(position), until, most)
         if page.next_offset > position:
             return page
-        page = self._page(await self._fetched(position), until, most)  # there was no rest
+        page = self._page(
+            await self._fetched(position), until, most
+        )  # the kept fetch had no more records
         if page.next_offset > position:
             return page
-        raise CorruptRecordException(f"{self.place} has records at {position} that say nothing")
+        raise CorruptRecordException(f"{self.place} has records at {position} that cannot be read")
 
     def _page(self, records: FetchedRecords, until: int, most: int) -> MessagePage:
         messages: list[Message] = []
@@ -55,36 +59,37 @@ class FetchedTail(Tail):
                 size += len(raw.value or b"")
                 if (
                     len(messages) >= most
-                    or size >= MOST_BYTES  # it may have come compressed
+                    or size
+                    >= MOST_BYTES  # a compressed answer can be larger than it was on the wire
                     or records.next_fetch_offset >= until
                 ):
                     self._keep(records)
                     break
         except CorruptRecordException:
-            if not messages:  # what lies before the damage is good
+            if not messages:  # records before the damage are valid
                 raise
         return MessagePage(tuple(messages), records.next_fetch_offset, size)
 
     async def _records(self, position: int) -> FetchedRecords:
-        rest = self._rests.pop(position, None)
+        rest = self._kept.pop(position, None)
         return await self._fetched(position) if rest is None else rest
 
     def _keep(self, records: FetchedRecords) -> None:
-        if len(self._rests) >= RESTS:
-            del self._rests[next(iter(self._rests))]
-        self._rests[records.next_fetch_offset] = records
+        if len(self._kept) >= KEPT_FETCHES:
+            del self._kept[next(iter(self._kept))]
+        self._kept[records.next_fetch_offset] = records
 
     async def _fetched(self, position: int) -> FetchedRecords:
         return await self._fetching.records(self._kafka_place, position)
 
-    def _dropped(self, cursor: Cursor) -> None:
+    def _dropped(self, cursor: SharedCursor) -> None:
         cursor.abandon()
         there = {each.position for each in self._cursors}
-        self._rests = {at: rest for at, rest in self._rests.items() if at in there}
+        self._kept = {at: rest for at, rest in self._kept.items() if at in there}
 
 
-class Looks(Protocol):
-    """What is told that positions have moved."""
+class PositionListener(Protocol):
+    """A group member that is notified when positions have moved."""
 
     closed: bool
     topics: Collection[str]
@@ -92,36 +97,39 @@ class Looks(Protocol):
     def look(self) -> None: ...
 
 
-class Tails:
-    """All of a cluster. Positions that messages only passed are looked at now and then, of all members."""
+class PartitionTails:
+    """The tails of all partitions of a cluster that members of this process read.
+
+    Positions that only skipped messages have moved are reported to the members periodically.
+    """
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
-        self._fetching: Fetching | None = None
+        self._fetching: Fetcher | None = None
         self._tails: dict[Partition, FetchedTail] = {}
-        self._members: list[Looks] = []
+        self._members: list[PositionListener] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def of(self, place: Partition) -> Tail:
+    def of(self, place: Partition) -> PartitionTail:
         if place not in self._tails:
             most = self._settings.max_poll_records
             self._tails[place] = FetchedTail(self._fetches(), place, most, self._moved)
         return self._tails[place]
 
     async def beat(self, node: int, request: Any) -> Any:
-        """A heartbeat, on a connection beside those of the fetches, which wait for news."""
+        """Send a heartbeat on a connection of its own, because a connection with a fetch waits for records."""
         return await self._fetches().ask(node, request, "heartbeats")
 
-    def _fetches(self) -> Fetching:
+    def _fetches(self) -> Fetcher:
         if self._fetching is None:
-            self._fetching = Fetching(self._settings)
+            self._fetching = Fetcher(self._settings)
         return self._fetching
 
-    def add(self, member: Looks) -> None:
+    def add(self, member: PositionListener) -> None:
         self._members.append(member)
 
     def tidy(self) -> None:
-        """A member has gone: nothing is kept of topics that were only its."""
+        """Remove the tails of topics that no open member reads. Called when a member was closed."""
         self._members = [each for each in self._members if not each.closed]
         topics = {topic for each in self._members for topic in each.topics}
         self._tails = {place: tail for place, tail in self._tails.items() if place.topic in topics}

@@ -1,6 +1,6 @@
-"""Which topics there are: asked once, then kept fresh by the client's own metadata.
+"""The topics that the publisher uses: looked up once, then kept fresh by the client's metadata.
 
-Only topics in use are in it: aiokafka gets slow with thousands of them (reliability 5.1, #943).
+Only topics in use are known, because aiokafka gets slow with thousands of topics (its issue 943).
 """
 
 from __future__ import annotations
@@ -11,70 +11,80 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from app.brokers.asking import Asking, Made, unknown_topic
-from app.brokers.kafka.admin import Admin
-from app.brokers.kafka.batcher import Topic
-from app.brokers.kafka.connection import Connection
+from app.brokers.kafka.admin import KafkaAdmin
+from app.brokers.kafka.batcher import TopicBatchers
+from app.brokers.kafka.connection import ProducerConnection
 from app.brokers.kafka.errors import translate
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.portable import Submission
+from app.brokers.topic_resolver import CreatedTopics, TopicResolver, unknown_topic
 from app.errors import BrokerError, BrokerUnavailable
 
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.02, 1.0
 
 
-class Topics(Asking[Topic]):
-    """Finds topics, makes them where the settings say so, and remembers refusals for a moment."""
+class KnownTopics(TopicResolver[TopicBatchers]):
+    """The known topics of one cluster.
+
+    Unknown topics are looked up, created if the settings allow it, and rejected for a moment after a
+    failure.
+    """
 
     def __init__(
         self,
         settings: KafkaSettings,
-        join: Callable[[Topic, Submission], None],
-        deleted: Callable[[Topic], None] = lambda _topic: None,
+        join: Callable[[TopicBatchers, Submission], None],
+        deleted: Callable[[TopicBatchers], None] = lambda _topic: None,
     ) -> None:
-        """``join`` gets the submissions that waited for their topic to be found, ``deleted`` a topic that is no
-        longer there."""
+        """Create the topics of one cluster, without any request.
+
+        Args:
+            settings: How to reach the cluster, and whether topics are created.
+            join: Publishes a submission to a topic that was found.
+            deleted: Called with a topic that no longer exists.
+        """
         super().__init__(settings.name, self._find, join, translate)
-        self.known: dict[str, Topic] = {}
-        self.connection: Connection | None = None
+        self.known: dict[str, TopicBatchers] = {}
+        self.connection: ProducerConnection | None = None
         self._deleted = deleted
         self._settings = settings
-        self._admin = Admin(settings)
-        self._made = Made(settings.name)
+        self._admin = KafkaAdmin(settings)
+        self._made = CreatedTopics(settings.name)
 
     def refuse(self, name: str, error: BrokerError) -> None:
-        """Do not bother the broker with this topic for a moment."""
+        """Fail the waiting submissions of a topic, and new ones for the next two seconds. Forget the topic."""
         super().refuse(name, error)
         self._forget(name, error)
 
     def _forget(self, name: str, error: BrokerError) -> None:
         topic = self.known.pop(name, None)
-        for lane in topic.lanes if topic else ():
-            lane.give_up(error)
+        for batcher in topic.batchers if topic else ():
+            batcher.fail_queued(error)
 
     def refresh(self, cluster: Any) -> None:
-        """Fresh metadata: partitions may have been added, topics deleted."""
+        """Apply fresh metadata: partitions may have been added, and topics deleted."""
         for name, topic in list(self.known.items()):
             partitions = cluster.partitions_for_topic(name)
             if partitions is None:
                 gone = BrokerUnavailable(f"topic {name} was deleted", broker=self._settings.name)
-                self._forget(name, gone)  # the next publisher asks, and is told for certain
+                self._forget(name, gone)  # the next submission looks the topic up again
                 self._deleted(topic)
-            elif len(partitions) < len(topic.lanes):
-                words = f"topic {name} was made again, with {len(partitions)} partitions"
-                self._forget(name, BrokerUnavailable(words, broker=self._settings.name))
+            elif len(partitions) < len(topic.batchers):
+                message = f"topic {name} was created again, with {len(partitions)} partitions"
+                self._forget(name, BrokerUnavailable(message, broker=self._settings.name))
                 self._deleted(topic)
-            elif len(partitions) > len(topic.lanes):
+            elif len(partitions) > len(topic.batchers):
                 topic.grow(len(partitions))
 
-    async def _find(self, name: str) -> Topic:
+    async def _find(self, name: str) -> TopicBatchers:
         async with asyncio.timeout(self._settings.request_timeout):
             partitions = await self._partitions(name)
-        topic = self.known[name] = Topic(name, partitions)
+        topic = self.known[name] = TopicBatchers(name, partitions)
         return topic
 
     async def _partitions(self, name: str) -> int:
-        """How many there are. A topic just made has no leaders for a moment."""
+        """Return the number of partitions. Wait for a topic that was just created, which has no leaders for
+        a moment."""
         created = False
         delay = ASK_AGAIN
         while True:

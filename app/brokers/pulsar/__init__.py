@@ -1,13 +1,12 @@
-"""Shell. The Pulsar driver, and the only home of pulsar-client.
+"""Shell. The Pulsar driver. pulsar-client is used in this package only.
 
-``settings`` how to reach a cluster ·
-``bridge`` between the client's threads and the loop · ``connection`` one client of the
-library · ``positions``, ``messages`` positions and records on the wire · ``batchers``,
-``topics``, ``producer`` what publishes, and what becomes of each record · ``start_positions``,
-``owned_partition``, ``ownership``, ``consumer`` one member of a Failover subscription ·
-``reader`` reading without one · ``tokens``, ``answers``, ``admin``, ``catalogue`` the
-administration and what it says · ``errors`` what answers mean · ``driver`` all of it behind the
-portable log.
+- Access: ``settings`` describes how to reach a cluster. ``connection`` and ``bridge`` wrap the client library.
+- Records: ``positions`` and ``messages`` convert positions and records.
+- Publishing: ``batchers``, ``topics`` and ``producer`` send records and resolve results.
+- Groups: ``start_positions``, ``ownership``, ``owned_partition`` and ``consumer`` are members of subscriptions.
+  ``reader`` reads without a subscription.
+- Administration: ``admin``, ``tokens``, ``answers`` and ``catalogue`` use the REST administration.
+- ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
 
 from __future__ import annotations
@@ -22,5 +21,6 @@ __all__ = ["CAPABILITIES", "PulsarDriver", "PulsarSettings", "open_log"]
 
 
 def open_log(*, bounds: Bounds | None = None, **settings: Any) -> PortableLog:
-    """A cluster as a ``Log``, by the fields of ``PulsarSettings``. Nothing is connected yet."""
+    """Return the ``Log`` of a Pulsar cluster. Nothing is connected yet. ``settings`` are the fields of
+    ``PulsarSettings``."""
     return PortableLog(PulsarDriver(PulsarSettings(**settings)), bounds)

@@ -1,5 +1,8 @@
-"""What the cluster says about itself, over its administration (REST): the client library tells
-neither owners nor backlogs, and cannot make topics, or subscriptions without joining them."""
+"""Requests to the REST administration of a Pulsar cluster.
+
+The client library reports neither owners nor backlogs. It cannot create topics, or create a subscription
+without joining it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from urllib.parse import quote
 import msgspec
 
 from app.brokers.pulsar.answers import (
-    Count,
+    BrokerLookup,
+    ErrorReason,
     Internal,
-    Lookup,
-    MessageId,
+    MessageIdAnswer,
+    PartitionCount,
     PartitionedStats,
     PartitionStats,
-    Retention,
-    Words,
+    RetentionPolicy,
 )
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import Position, full_name, wire_name
@@ -29,17 +32,20 @@ from app.libraries.httpx_client import httpx
 S = TypeVar("S")
 T = TypeVar("T")
 
-AT_ONCE = 8  # questions of one kind
-ASK_AGAIN = 0.1
+AT_ONCE = 8  # most concurrent requests of one kind
+ASK_AGAIN = 0.1  # seconds before a request is repeated
 PROBE_WITHIN = 2.0
-MADE_WITHIN = 30.0  # of the first topic, a server that has just started thinks for seconds
-WORDS = 200  # characters of the server's own words in an error
+MADE_WITHIN = 30.0  # seconds; a server that has just started is slow to create its first topic
+WORDS = 200  # most characters of the server's own message in an error
 _STATS = {"perPartition": "true", "getPreciseBacklog": "true", "excludePublishers": "true"}
 
 
 class Admin:
-    """Raises AdminError, or httpx.HTTPError when nobody answers; ``errors.translate`` says what they
-    mean. Topics are named as the configuration names them."""
+    """Requests to the administration of one cluster. Topics are named as in the configuration.
+
+    Methods raise AdminError, or httpx.HTTPError if there is no answer. ``errors.translate`` returns what
+    they mean.
+    """
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
@@ -51,14 +57,18 @@ class Admin:
             await http.aclose()
 
     async def probe(self) -> None:
-        """A real answer, soon, about the namespace that we work in."""
+        """Ask about the namespace, and raise unless the answer comes within two seconds."""
         async with asyncio.timeout(PROBE_WITHIN):
             await self._ask("GET", f"/admin/v2/namespaces/{self._settings.namespace}")
 
     async def partitions(self, topic: str) -> int | None:
-        """How many the topic has; 0: it is not partitioned; None: it is not there. Makes none."""
+        """Return the number of partitions, 0 for a topic without partitions, or None if the topic does not
+        exist.
+
+        Never creates the topic.
+        """
         try:
-            count = await self._get(f"{self._path(topic)}/partitions", Count)
+            count = await self._get(f"{self._path(topic)}/partitions", PartitionCount)
         except AdminError as error:
             if error.status == httpx.codes.NOT_FOUND:
                 return None
@@ -66,15 +76,16 @@ class Admin:
         return count.partitions
 
     async def wires(self, topic: str) -> dict[int, str]:
-        """What the partitions of a topic are called on the wire, by their numbers. Raises AdminError
-        for a topic that is not there."""
+        """Return the full names of the topic's partitions, by number. Raise AdminError if the topic does
+        not exist."""
         wires = await self.wires_if_there(topic)
         if not wires:
             raise AdminError(httpx.codes.NOT_FOUND, f"topic {topic} not found")
         return wires
 
     async def wires_if_there(self, topic: str) -> dict[int, str]:
-        """The same, empty for a topic that is not there."""
+        """Return the full names of the topic's partitions, by number. Return nothing if the topic does not
+        exist."""
         count = await self.partitions(topic)
         if count is None:
             return {}
@@ -84,7 +95,7 @@ class Admin:
         return {number: wire_name(topic, namespace, number) for number in range(count)}
 
     async def topics(self) -> list[str]:
-        """Topics of our namespace, partitioned or not, in the order of their names."""
+        """Return all topics of the namespace, with or without partitions, sorted by name."""
         place = f"/admin/v2/persistent/{self._settings.namespace}"
         partitioned = await self._get(f"{place}/partitioned", list[str])
         every = await self._get(place, list[str])
@@ -93,15 +104,16 @@ class Admin:
         return sorted(name for name in names if not name.startswith("__"))
 
     async def ensure(self, topics: Collection[str]) -> None:
-        """Make those that are not there, where the settings allow it."""
+        """Create the topics that do not exist, if the settings allow it."""
         for topic in topics if self._settings.create_topics else ():
             if await self.partitions(topic) is None:
                 await self.create_topic(topic, self._settings.partitions)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Partitioned. No error when it is there already."""
+        """Create a topic with partitions, or do nothing if it exists. Return when its partitions can be
+        used."""
         await ask_until(lambda: self._create_topic(topic, partitions), MADE_WITHIN)
-        await ask_until(lambda: self._see_made(topic), MADE_WITHIN)
+        await ask_until(lambda: self._check_created(topic), MADE_WITHIN)
 
     async def _create_topic(self, topic: str, partitions: int) -> None:
         try:
@@ -110,17 +122,19 @@ class Admin:
             if error.status != httpx.codes.CONFLICT:
                 raise
 
-    async def _see_made(self, topic: str) -> None:
-        """A new topic is known a moment before its partitions are, and the broker may have to look for a
-        bookie that will hold them."""
+    async def _check_created(self, topic: str) -> None:
+        """Raise AdminError unless all partitions of a new topic are known.
+
+        A topic is known before its partitions, because the broker may first need a bookie for them.
+        """
         wires = await self.wires_if_there(topic)
         held = await ask_each(self.internal_if_there, wires.values())
         if not held or None in held:
-            words = f"topic {topic} was not created"
-            raise AdminError(httpx.codes.GATEWAY_TIMEOUT, words)
+            message = f"topic {topic} was not created"
+            raise AdminError(httpx.codes.GATEWAY_TIMEOUT, message)
 
     async def stats(self, topic: str) -> Mapping[str, PartitionStats]:
-        """Owners and backlogs of every partition, by its name on the wire."""
+        """Return owners and backlogs of every partition, by the full name of the partition."""
         try:
             found = await self._get(
                 f"{self._path(topic)}/partitioned-stats", PartitionedStats, _STATS
@@ -129,7 +143,7 @@ class Admin:
             if error.status != httpx.codes.NOT_FOUND:
                 raise
             if await self.partitions(topic):
-                return {}  # they are only planned yet
+                return {}  # the partitions are not created yet
             alone = await self._get(f"{self._path(topic)}/stats", PartitionStats, _STATS)
             return {wire_name(topic, self._settings.namespace, None): alone}
         return found.partitions
@@ -138,7 +152,7 @@ class Admin:
         return await self._get(f"{_path_of(wire)}/internalStats", Internal)
 
     async def internal_if_there(self, wire: str) -> Internal | None:
-        """None for a partition that is planned and not made yet."""
+        """Return the ledgers and cursors of a partition, or None if the partition is not created yet."""
         try:
             return await self.internal(wire)
         except AdminError as error:
@@ -147,15 +161,22 @@ class Admin:
             return None
 
     async def place_at(self, wire: str, time_ms: int) -> Position:
-        """Of the first message stored at or after a time; beyond the last one when there is none."""
-        found = await self._get(f"{_path_of(wire)}/messageid/{time_ms}", MessageId)
+        """Return the position of the first message stored at ``time_ms`` or later.
+
+        Return a position after the last message if there is no such message.
+        """
+        found = await self._get(f"{_path_of(wire)}/messageid/{time_ms}", MessageIdAnswer)
         return Position(found.ledger_id, found.entry_id, found.batch_index)
 
     async def create_subscription(
         self, wire: str, group: str, place: Position, properties: Mapping[str, str] | None = None
     ) -> bool:
-        """At a place, that message included; ``properties`` are stored in the same step. The broker
-        makes it at the latest message first and moves it then. False: it is there already."""
+        """Create a subscription that begins with the message at ``place``. Return False if it exists
+        already.
+
+        The broker creates it at the latest message, and then moves it. ``properties`` are stored together
+        with its creation.
+        """
         body = _at(place) | ({"properties": properties} if properties else {})
         try:
             await self._ask("PUT", _subscription(wire, group), body)
@@ -166,30 +187,30 @@ class Admin:
         return True
 
     async def move(self, wire: str, group: str, place: Position) -> None:
-        """A subscription to a place, that message included."""
+        """Move a subscription so that it continues with the message at ``place``."""
         body = _at(place) | {"isExcluded": False}
         await self._ask("POST", f"{_subscription(wire, group)}/resetcursor", body)
 
-    async def note(self, wire: str, group: str, properties: Mapping[str, str]) -> None:
-        """These, and no others, are the properties of a subscription from now on."""
+    async def set_properties(self, wire: str, group: str, properties: Mapping[str, str]) -> None:
+        """Replace all properties of a subscription."""
         await self._ask("PUT", f"{_subscription(wire, group)}/properties", properties)
 
     async def leader(self, wire: str) -> str | None:
-        """The broker that serves a partition; None while it has none."""
+        """Return the address of the broker that serves the partition, or None if no broker serves it."""
         path = f"/lookup/v2/topic/persistent/{wire.removeprefix('persistent://')}"
         try:
-            found = await self._get(path, Lookup)
+            found = await self._get(path, BrokerLookup)
         except AdminError:
             return None
         return found.broker_url or found.broker_url_tls or found.native_url or None
 
     async def retains(self, topic: str) -> bool:
-        """Whether anything would keep what is published: a subscription, or a retention (rule 10)."""
+        """Return True if published messages would be kept, by a subscription or a retention."""
         for stats in (await self.stats(topic)).values():
             if stats.subscriptions:
                 return True
         path = f"{self._path(topic)}/retention"
-        found = await self._get(path, Retention | None, {"applied": "true"})  # type: ignore[arg-type]
+        found = await self._get(path, RetentionPolicy | None, {"applied": "true"})  # type: ignore[arg-type]
         return bool(found and found.retention_time_in_minutes and found.retention_size_in_mb)
 
     def _path(self, topic: str) -> str:
@@ -212,7 +233,7 @@ class Admin:
         )
         if answer.is_success:
             return answer.content
-        raise AdminError(answer.status_code, _words(answer))
+        raise AdminError(answer.status_code, _message_of(answer))
 
     def _client(self) -> httpx.AsyncClient:
         if self._http is None:
@@ -223,7 +244,7 @@ class Admin:
                 auth=authentication(settings),
                 verify=settings.ssl_context() if secure or settings.oauth2 else False,
                 timeout=httpx.Timeout(settings.operation_timeout, connect=settings.connect_timeout),
-                follow_redirects=True,  # a broker sends on to the one that owns the topic
+                follow_redirects=True,  # a broker redirects to the one that serves the topic
                 trust_env=False,
             )
         return self._http
@@ -243,16 +264,17 @@ def _path_of(name: str) -> str:
     return f"/admin/v2/persistent/{quote(name.removeprefix('persistent://'))}"
 
 
-def _words(answer: httpx.Response) -> str:
+def _message_of(answer: httpx.Response) -> str:
     try:
-        words = msgspec.json.decode(answer.content, type=Words).reason
+        words = msgspec.json.decode(answer.content, type=ErrorReason).reason
     except msgspec.MsgspecError:
         words = answer.text
     return " ".join((words or answer.reason_phrase).split())[:WORDS]
 
 
 async def ask_each(question: Callable[[S], Awaitable[T]], subjects: Iterable[S]) -> list[T]:
-    """The answers, in the order of the subjects. The first error ends it, and is raised."""
+    """Return the answers for all subjects, in their order. Raise the first error and cancel the other
+    requests."""
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def ask(subject: S) -> T:
@@ -268,13 +290,16 @@ async def ask_each(question: Callable[[S], Awaitable[T]], subjects: Iterable[S])
 
 
 async def ask_until(question: Callable[[], Awaitable[T]], within: float) -> T:
-    """The answer, however often the broker lacks something for it meanwhile; a question that changes something
-    must bear to be asked again. Raises the last AdminError when ``within`` seconds are over."""
+    """Return the answer, repeating the request while the broker answers with a temporary error.
+
+    A request that changes something must be safe to repeat. Raise the last AdminError after ``within``
+    seconds.
+    """
     deadline = asyncio.get_running_loop().time() + within
     while True:
         try:
             return await question()
         except AdminError as error:
-            if not error.passing or asyncio.get_running_loop().time() > deadline:
+            if not error.is_temporary or asyncio.get_running_loop().time() > deadline:
                 raise
         await asyncio.sleep(ASK_AGAIN)

@@ -1,4 +1,4 @@
-"""What the administration answers, as far as it is of use here."""
+"""The answers of Pulsar's administration, with the fields that Skybridge uses."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import msgspec
 from app.brokers.pulsar.positions import Position
 
 
-class Subscription(msgspec.Struct, rename="camel"):
-    """``active_consumer_name``: who owns the partition; empty for nobody."""
+class SubscriptionStats(msgspec.Struct, rename="camel"):
+    """The state of a subscription in one partition. ``active_consumer_name`` is the owner; it is empty if
+    there is none."""
 
     msg_backlog: int = 0
     active_consumer_name: str | None = None
@@ -18,23 +19,33 @@ class Subscription(msgspec.Struct, rename="camel"):
 
 
 class PartitionStats(msgspec.Struct):
-    subscriptions: dict[str, Subscription] = {}
+    """The statistics of one partition, by subscription."""
+
+    subscriptions: dict[str, SubscriptionStats] = {}
 
 
 class PartitionedStats(msgspec.Struct):
+    """The statistics of a topic, by the full name of the partition."""
+
     partitions: dict[str, PartitionStats] = {}
 
 
-class Count(msgspec.Struct):
+class PartitionCount(msgspec.Struct):
+    """The number of partitions of a topic; 0 for a topic without partitions."""
+
     partitions: int
 
 
 class LedgerSize(msgspec.Struct, rename="camel"):
+    """A ledger of a partition. ``entries`` is not counted for the open ledger."""
+
     ledger_id: int
     entries: int = 0
 
 
-class Cursor(msgspec.Struct, rename="camel"):
+class SubscriptionCursor(msgspec.Struct, rename="camel"):
+    """The position of a subscription: the last entry before which all messages are acknowledged."""
+
     mark_delete_position: str = ""
 
 
@@ -43,7 +54,7 @@ class Internal(msgspec.Struct, rename="camel"):
 
     last_confirmed_entry: str
     ledgers: list[LedgerSize] = []
-    cursors: dict[str, Cursor] = {}
+    cursors: dict[str, SubscriptionCursor] = {}
 
     @property
     def earliest(self) -> Position:
@@ -51,17 +62,18 @@ class Internal(msgspec.Struct, rename="camel"):
 
     @property
     def last(self) -> Position:
-        """Of the newest entry; its number is -1 where the newest ledger is empty."""
+        """Return the position of the newest entry. Its entry number is -1 if the newest ledger is empty."""
         ledger, _, entry = self.last_confirmed_entry.partition(":")
         return Position(int(ledger), int(entry))
 
     @property
     def latest(self) -> Position:
-        """Where the next message will be, should it be in the same ledger."""
+        """Return the position of the next message, if it is stored in the same ledger."""
         return self.last.next
 
     def committed(self, group: str) -> Position | None:
-        """The lowest place that ``group`` has not finished, as the broker counts it."""
+        """Return the lowest position that ``group`` has not finished, or None if the group has no
+        subscription."""
         cursor = self.cursors.get(quote(group, safe=""), self.cursors.get(group))
         if cursor is None:
             return None
@@ -69,22 +81,30 @@ class Internal(msgspec.Struct, rename="camel"):
         return Position(int(ledger), int(entry)).next
 
 
-class MessageId(msgspec.Struct, rename="camel"):
+class MessageIdAnswer(msgspec.Struct, rename="camel"):
+    """The id of a message. ``batch_index`` is -1 outside a batch."""
+
     ledger_id: int
     entry_id: int
     batch_index: int = -1
 
 
-class Lookup(msgspec.Struct, rename="camel"):
+class BrokerLookup(msgspec.Struct, rename="camel"):
+    """The addresses of the broker that serves a partition."""
+
     broker_url: str = ""
     broker_url_tls: str = ""
     native_url: str = ""
 
 
-class Retention(msgspec.Struct, rename="camel"):
+class RetentionPolicy(msgspec.Struct, rename="camel"):
+    """The time and size up to which a topic is kept after all subscriptions have acknowledged its messages."""
+
     retention_time_in_minutes: int = 0
     retention_size_in_mb: int = msgspec.field(default=0, name="retentionSizeInMB")
 
 
-class Words(msgspec.Struct):
+class ErrorReason(msgspec.Struct):
+    """The body of an error answer."""
+
     reason: str = ""

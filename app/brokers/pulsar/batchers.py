@@ -1,4 +1,4 @@
-"""The partitions of a topic as a publisher sees them: what waits for a producer, what is with it."""
+"""The publishing state of a topic's partitions: records that wait for a producer, and records in flight."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from app.routing.partitions import partition_of
 UNKNOWN = PublishUnknown("the connection was lost before Pulsar answered")
 
 
-class Entry:
-    """A record, and where its fate goes. ``tried``: a client had it once, so that it may be stored.
-    ``failed``: that client did not publish it. ``gone``: another entry stands for it now."""
+class QueuedRecord:
+    """A record to publish, with its submission and the index in it.
+
+    Attributes:
+        batcher: The batcher of the partition.
+        tried: True once a client had the record, so that it may be stored.
+        failed: True if that client did not publish the record.
+        gone: True if the entry has a result, or another entry replaces it. Later answers for it are
+            ignored.
+    """
 
     __slots__ = ("batcher", "failed", "gone", "index", "record", "submission", "tried")
 
@@ -35,69 +42,77 @@ class Entry:
     def resolve(self, result: Receipt | BrokerError) -> None:
         self.submission.resolve(self.index, result)
 
-    def give_up(self, error: BrokerError) -> None:
-        """The same as ``error`` says, unless it may be stored."""
+    def fail(self, error: BrokerError) -> None:
+        """Resolve the record with ``error``, or with "unknown" if it may be stored."""
         self.resolve(UNKNOWN if self.tried else error)
 
-    def again(self) -> Entry:
-        """The same record for the next client; late news of the last one are for nobody."""
+    def copy_for_retry(self) -> QueuedRecord:
+        """Return a new entry of the same record for the next client. Answers of the last client are then
+        ignored."""
         self.gone = True
-        entry = Entry(self.batcher, self.submission, self.index, self.record)
+        entry = QueuedRecord(self.batcher, self.submission, self.index, self.record)
         entry.tried = True
         return entry
 
 
 class Batcher:
-    """One partition. ``aboard`` is in the order of sending, which is the order of answers."""
+    """The publishing state of one partition. ``in_flight`` has the order of sending, which is the order of
+    answers."""
 
-    __slots__ = ("aboard", "cause", "number", "opening", "producer", "queue", "topic", "wire")
+    __slots__ = ("cause", "in_flight", "number", "opening", "producer", "queue", "topic", "wire")
 
-    def __init__(self, topic: Topic, number: int, wire: str) -> None:
+    def __init__(self, topic: TopicBatchers, number: int, wire: str) -> None:
         self.topic = topic
         self.number = number
         self.wire = wire
         self.producer: Any = None
         self.opening = False
         self.cause = ""  # why there is no producer
-        self.queue: deque[Entry] = deque()
-        self.aboard: deque[Entry] = deque()
+        self.queue: deque[QueuedRecord] = deque()
+        self.in_flight: deque[QueuedRecord] = deque()
 
     def connected(self) -> bool:
         return self.producer is not None and bool(self.producer.is_connected())
 
-    def answered_aboard(self) -> bool:
-        """Whether the client holds a record whose caller has had his answer."""
-        return bool(self.aboard) and self.aboard[0].submission.done()
+    def holds_answered(self) -> bool:
+        """Return True if the client still holds a record whose caller has an answer already."""
+        return bool(self.in_flight) and self.in_flight[0].submission.done()
 
-    def landed(self, entry: Entry, receipt: Receipt) -> None:
-        """Stored. An earlier one that failed may not follow it any more: that would turn their order
-        round, and whether it is stored nobody knows."""
-        aboard = self.aboard
-        while (first := aboard.popleft()) is not entry:
+    def succeed(self, entry: QueuedRecord, receipt: Receipt) -> None:
+        """Resolve a record as stored.
+
+        Earlier records of the partition that failed must not be sent any more, because that would change
+        their order. Their result is unknown.
+        """
+        in_flight = self.in_flight
+        while (first := in_flight.popleft()) is not entry:
             first.gone = True
             first.resolve(UNKNOWN)
         entry.resolve(receipt)
 
-    def refused(self, entry: Entry, error: BrokerError) -> None:
-        self.aboard.remove(entry)
+    def fail(self, entry: QueuedRecord, error: BrokerError) -> None:
+        """Resolve one record in flight with ``error``."""
+        self.in_flight.remove(entry)
         entry.resolve(error)
 
     def recall(self) -> None:
-        """The client is given up: what it had and is still unanswered goes back to the head of the
-        queue, in its order (rule 9: what was answered is dropped)."""
-        aboard, self.aboard, self.producer = self.aboard, deque(), None
-        waiting = [entry.again() for entry in _unanswered(aboard)]
+        """Take the records in flight back from the client, which is replaced.
+
+        Unanswered records return to the head of the queue in their order. Answered records are dropped.
+        """
+        in_flight, self.in_flight, self.producer = self.in_flight, deque(), None
+        waiting = [entry.copy_for_retry() for entry in _unanswered(in_flight)]
         self.queue.extendleft(reversed(waiting))
 
-    def give_up(self, error: BrokerError) -> None:
-        """The same fate for all that is queued."""
+    def fail_queued(self, error: BrokerError) -> None:
+        """Resolve all queued records with ``error``, or with "unknown" if they may be stored."""
         queue, self.queue = self.queue, deque()
         for entry in _unanswered(queue):
-            entry.give_up(error)
+            entry.fail(error)
 
 
-def _unanswered(entries: Iterable[Entry]) -> list[Entry]:
-    kept: list[Entry] = []
+def _unanswered(entries: Iterable[QueuedRecord]) -> list[QueuedRecord]:
+    kept: list[QueuedRecord] = []
     for entry in entries:
         if entry.submission.done():
             entry.gone = True
@@ -107,8 +122,8 @@ def _unanswered(entries: Iterable[Entry]) -> list[Entry]:
     return kept
 
 
-class Topic:
-    """Its batchers, and which of them a record joins."""
+class TopicBatchers:
+    """The batchers of one topic."""
 
     def __init__(self, name: str, wires: Iterable[str]) -> None:
         self.name = name
@@ -117,13 +132,13 @@ class Topic:
         self.grow(wires)
 
     def grow(self, wires: Iterable[str]) -> None:
-        """``wires``: all partitions, those known included."""
+        """Add batchers for new partitions. ``wires`` are the full names of all partitions."""
         for number, wire in enumerate(wires):
             if number >= len(self.batchers):
                 self.batchers.append(Batcher(self, number, wire))
 
     def batcher(self, key: bytes | None) -> Batcher:
-        """Where the key belongs; without one, each in turn."""
+        """Return the batcher for a key. Records without a key use all partitions in turn."""
         batchers = self.batchers
         if key is None:
             self._turn = turn = (self._turn + 1) % len(batchers)

@@ -1,8 +1,8 @@
-"""Between threads and the event loop: calls of the client in bundles, and our calls of it that block.
+"""Connect the threads of Pulsar's client with the event loop, in both directions.
 
-The C++ client calls back on threads that know nothing of the loop (reliability 5.3, #184). Such a
-call does nothing but append here, so that it holds the interpreter for a moment only, and many of
-them share one wake-up of the loop.
+The C++ client calls back on its own threads, which know nothing of the loop (pulsar-client issue 184). A
+callback only appends to a queue here, so it holds the interpreter briefly, and many callbacks share one
+wake-up of the loop. Blocking calls of the client run in threads.
 """
 
 from __future__ import annotations
@@ -21,39 +21,43 @@ from app.brokers.pulsar.errors import client_error
 
 log = logging.getLogger(__name__)
 
-_LOOK = 0.01  # seconds
+_CHECK_EVERY = 0.01  # seconds between checks for running threads
 
 
 class Bridge:
-    """One a loop. ``post`` may be called from any thread; everything else on the loop."""
+    """The bridge of one event loop. ``post`` may be called from any thread, the other methods on the loop
+    only."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
-        self._threads: set[threading.Thread] = set()  # calls under way
+        self._threads: set[threading.Thread] = set()  # threads with a blocking call in progress
 
     def post(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Have ``call`` made on the loop. Order is kept."""
+        """Schedule ``call`` on the event loop. Calls run in the order of posting."""
         self._calls.append((call, arguments))
         if not self._woken:
             self._woken = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # a closed loop has no waiting caller
                 self._loop.call_soon_threadsafe(self._run)
 
     def _run(self) -> None:
-        self._woken = False  # first: what is appended from here on wakes the loop again
+        self._woken = False  # first, so that a call appended from now on wakes the loop again
         calls = self._calls
         while calls:
             call, arguments = calls.popleft()
             try:
                 call(*arguments)
             except Exception:
-                log.exception("a call from Pulsar's client failed")
+                log.exception("a callback of Pulsar's client failed")
 
     async def ask(self, call: Callable[..., Any], *arguments: Any, within: float) -> Any:
-        """Return what a call of the library returns that blocks, for the rare calls: each has a thread of its own. A
-        handle that comes too late is closed again. Raises ClientError or TimeoutError."""
+        """Run a blocking call of the library in a thread of its own, and return its result.
+
+        A handle that is returned after the time limit of ``within`` seconds is closed. Raises ClientError
+        or TimeoutError.
+        """
         answer: asyncio.Future[Any] = self._loop.create_future()
         thread = threading.Thread(
             target=self._call, args=(answer, call, arguments), name="pulsar-ask", daemon=True
@@ -63,34 +67,38 @@ class Bridge:
         async with asyncio.timeout(within):
             return await answer
 
-    def begin(self, call: Callable[[], Any]) -> None:
-        """Make a call that blocks, whose outcome changes nothing."""
-        thread = threading.Thread(target=self._ignore, args=(call,), name="pulsar-end", daemon=True)
+    def run_in_background(self, call: Callable[[], Any]) -> None:
+        """Run a blocking call in a thread, and ignore its result and errors."""
+        thread = threading.Thread(
+            target=self._run_and_ignore, args=(call,), name="pulsar-end", daemon=True
+        )
         self._threads.add(thread)
         thread.start()
 
-    async def rest(self, within: float) -> None:
-        """Wait until no call is under way, at most ``within`` seconds: a thread that comes back when the interpreter
-        ends would end the process by a signal."""
+    async def wait_for_threads(self, within: float) -> None:
+        """Wait until no blocking call is in progress, for at most ``within`` seconds.
+
+        A thread that returns from the library while the interpreter ends would crash the process.
+        """
         end = self._loop.time() + within
         while self._threads and self._loop.time() < end:  # noqa: ASYNC110 - threads set no event
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_CHECK_EVERY)
 
     def _call(
         self, answer: asyncio.Future[Any], call: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> None:
-        """On a thread of its own."""
+        """Run a blocking call in this thread, and post its result to the loop."""
         try:
             value = call(*arguments)
         except pulsar.PulsarException as error:
             self.post(_fail, answer, client_error(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the asker raises it
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             self.post(_fail, answer, error)
         else:
             self.post(self._conclude, answer, value)
         self._threads.discard(threading.current_thread())
 
-    def _ignore(self, call: Callable[[], Any]) -> None:
+    def _run_and_ignore(self, call: Callable[[], Any]) -> None:
         with contextlib.suppress(pulsar.PulsarException):
             call()
         self._threads.discard(threading.current_thread())
@@ -99,7 +107,7 @@ class Bridge:
         if not answer.done():
             answer.set_result(value)
         elif hasattr(value, "close"):
-            self.begin(value.close)
+            self.run_in_background(value.close)
 
 
 def _fail(answer: asyncio.Future[Any], error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""The guide's Metadata and Offset answers, put together from what the administration says."""
+"""Metadata and positions of Pulsar topics, computed from answers of the administration."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMe
 async def describe(
     admin: Admin, broker: str, topics: Sequence[str] | None, groups: Sequence[str]
 ) -> LogMetadata:
-    """Topics that are there, in the order of their names; an unknown one is left out.
+    """Return metadata of the existing topics, sorted by name, and the lag of the groups. None means all
+    topics.
 
-    The broker that serves a partition counts as its leader and its only replica: brokers hold no
-    data, and the bookies that do are not told. Brokers have no numbers, so they are numbered by
-    their addresses in this answer. A lag counts entries: a batch of a foreign producer is one.
+    The broker that serves a partition counts as its leader and only replica. Brokers hold no data, and
+    Pulsar does not report the bookies that do. Brokers have no numbers, so this answer numbers them by
+    address. A lag counts entries; a batch of another producer is one entry.
     """
     asked = sorted(topics) if topics is not None else await admin.topics()
     partitioned = zip(asked, await ask_each(admin.wires_if_there, asked), strict=True)
@@ -81,7 +82,7 @@ def _lags(
 
 
 async def position_at(admin: Admin, partition: Partition, time_ms: int) -> str:
-    """Of the first message stored at a time or later; the next one to come where there is none."""
+    """Return the position of the first message stored at ``time_ms`` or later, or the end if there is none."""
     wire = await wire_of(admin, partition)
     place = await admin.place_at(wire, time_ms)
     held = await admin.internal(wire)
@@ -89,15 +90,15 @@ async def position_at(admin: Admin, partition: Partition, time_ms: int) -> str:
 
 
 async def position_back(admin: Admin, partition: Partition, count: int) -> str:
-    """``count`` entries before the end: a batch of a foreign producer is one."""
-    return back(await admin.internal(await wire_of(admin, partition)), count).text
+    """Return the position ``count`` entries before the end. A batch of another producer is one entry."""
+    return before_end(await admin.internal(await wire_of(admin, partition)), count).text
 
 
-def back(held: Internal, count: int) -> Position:
-    """Ledger by ledger, from the newest one."""
+def before_end(held: Internal, count: int) -> Position:
+    """Return the position ``count`` entries before the end, counted by ledger from the newest one."""
     missing = count
     for ledger in reversed(held.ledgers):
-        is_open = ledger.ledger_id == held.last.ledger  # and not counted yet
+        is_open = ledger.ledger_id == held.last.ledger  # its ``entries`` is not counted yet
         entries = held.last.entry + 1 if is_open else ledger.entries
         if missing <= entries:
             return Position(ledger.ledger_id, entries - missing)

@@ -1,8 +1,8 @@
-"""One client of the C++ library: made, asked, and given up within a bound.
+"""One client of Pulsar's C++ library, with time limits for its blocking calls and its close.
 
-Its calls that block are made in threads (``bridge``), for they are rare; a publish and an acknowledgement do not.
-``pulsar.asyncio`` wakes the loop for each record (43 against 28 us of CPU a publish), and a callback of it that comes
-when its loop is closed raises on a thread of the library, which ends the process.
+Blocking calls are rare and run in threads (``bridge``); publishing and acknowledging do not block.
+``pulsar.asyncio`` is not used, because it wakes the loop for each record (43 instead of 28 us of CPU for a
+publish). After its loop is closed, a callback raises on a thread of the library, which ends the process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from app.tls import Copies, Pems
 
 log = logging.getLogger(__name__)
 
-CLOSE_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
+CLOSE_WITHIN = 2.0  # seconds; a close waits without end for a peer that does not read
 _COMPRESSIONS = {
     None: pulsar.CompressionType.NONE,
     "lz4": pulsar.CompressionType.LZ4,
@@ -36,8 +36,9 @@ _COMPRESSIONS = {
 }
 
 
-class Connection:
-    """A client and its connections. Made on the loop, never before a fork (reliability 5.3)."""
+class PulsarConnection:
+    """A client of the library and its connections. It must be created on the event loop, and never before a
+    fork."""
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._settings = settings
@@ -47,15 +48,18 @@ class Connection:
         self.closed = False
 
     async def producer(self, topic: str) -> Any:
-        """One a partition, so that the partition is ours to choose. No batches of the client: they need waiting,
-        save nothing (measured), and cross keys. Raises ClientError or TimeoutError."""
+        """Open a producer for one partition, so that Skybridge chooses the partition of a record.
+
+        The client's batching is off. It adds waits, saved no CPU when measured, and mixes keys in a batch.
+        Raises ClientError or TimeoutError.
+        """
         settings = self._settings
         return await self._ask(
             lambda client: client.create_producer(
                 topic,
                 send_timeout_millis=round(settings.send_timeout * 1000),
-                block_if_queue_full=False,  # it would block the loop
-                max_pending_messages=0,  # the bounds are the portable log's
+                block_if_queue_full=False,  # True would block the loop
+                max_pending_messages=0,  # no limit: the portable log has the bounds
                 max_pending_messages_across_partitions=0,
                 batching_enabled=False,
                 compression_type=_COMPRESSIONS[settings.compression],
@@ -65,9 +69,18 @@ class Connection:
     async def consumer(
         self, topic: str, group: str, name: str, listener: Callable[[Any, Any], None]
     ) -> Any:
-        """A member under Failover. ``listener`` gets the consumer and each message, on a thread of the
-        library, perhaps before we return. By a listener, not by ``receive``: a message that arrives while one is
-        asked for can stay behind and be overtaken by the next. Raises ClientError or TimeoutError."""
+        """Join a Failover subscription in one partition.
+
+        A listener is used, because a message that arrives during a ``receive`` can be overtaken by the next
+        one. Raises ClientError or TimeoutError.
+
+        Args:
+            topic: The full name of the partition.
+            group: The name of the subscription.
+            name: The name of this consumer, which the broker reports as owner.
+            listener: Called with the consumer and each message on a thread of the library, perhaps before
+                this method returns.
+        """
         return await self._ask(
             lambda client: client.subscribe(
                 topic,
@@ -77,29 +90,30 @@ class Connection:
                 receiver_queue_size=self._settings.receiver_queue,
                 message_listener=listener,
                 batch_index_ack_enabled=True,
-                # A partition that has no subscription yet is new: nothing before us may be passed over.
+                # Only a new partition has no subscription yet: no earlier message may be skipped.
                 initial_position=pulsar.InitialPosition.Earliest,
             )
         )
 
     async def reader(self, topic: str, start: Any) -> Any:
-        """From the message id ``start`` on, that message included. Raises ClientError."""
+        """Open a reader that begins with the message at the id ``start``. Raises ClientError."""
         return await self._ask(
             lambda client: client.create_reader(topic, start, start_message_id_inclusive=True)
         )
 
     async def probe(self, topic: str) -> None:
-        """A real answer of a broker about a topic that is there. Raises ClientError or TimeoutError."""
+        """Ask a broker about an existing topic. Raises ClientError or TimeoutError."""
         await self._ask(lambda client: client.get_topic_partitions(topic))
 
     async def close(self) -> None:
-        """Bounded; what a broker does not answer is closed in the background, within the client's own
-        bound, and what it holds is sent no more once its socket is shut.
+        """Close the client within a time limit. Pending records are not sent after its sockets are shut.
 
-        By the library's ``close`` in a thread of ours, for two reasons, both found by test. Its
-        ``shutdown`` waits for threads while it keeps the interpreter, which these threads may want for
-        a callback of ours: ten seconds in which nothing runs. And a callback of its asynchronous close runs
-        on a thread that nobody can wait for: if the interpreter ends meanwhile, the process aborts.
+        What a broker does not answer is closed in the background, within the client's own time limit.
+
+        The library's ``close`` runs in a thread here, for two reasons found by test. Its ``shutdown`` waits
+        for its threads while it holds the interpreter, which those threads may need for a callback: nothing
+        runs for ten seconds. And the callback of its asynchronous close runs on a thread that cannot be
+        waited for. If the interpreter ends meanwhile, the process aborts.
         """
         if self.closed:
             return
@@ -118,28 +132,39 @@ class Connection:
             async with asyncio.timeout(CLOSE_WITHIN):
                 await done.wait()
         except TimeoutError:
-            log.warning("a client of Pulsar %s did not close in time", self._settings.name)
+            log.warning("Pulsar %s: a client did not close in time", self._settings.name)
         else:
-            closing.join()  # it has nothing left to do
-        await self.bridge.rest(CLOSE_WITHIN)
+            closing.join()  # the thread is at its end
+        await self.bridge.wait_for_threads(CLOSE_WITHIN)
 
     async def _ask(self, call: Callable[[Any], Any]) -> Any:
-        within = self._settings.operation_timeout + 1.0  # the client's own bound comes first
+        within = self._settings.operation_timeout + 1.0  # longer than the client's own time limit
         return await self.bridge.ask(call, self._client, within=within)
 
 
 def _close(client: list[Any], bridge: Bridge, done: asyncio.Event, _copies: object) -> None:
-    """``client``: the only reference to it, so that it ends here and not on the loop. It may read ``_copies`` until then."""
+    """Close the client in a thread, and set ``done`` on the loop.
+
+    Args:
+        client: A list with the only reference to the client, so that the client is freed here and not on
+            the loop.
+        bridge: The bridge to the loop.
+        done: Set when the client is closed.
+        _copies: The TLS files, which must exist until the client is closed.
+    """
     try:
         client.pop().close()
-    except Exception as error:  # noqa: BLE001 - of whatever kind: nothing is left to be done
-        log.info("a client of Pulsar did not close cleanly: %s", error)
+    except Exception as error:  # noqa: BLE001 - no error needs handling at this point
+        log.info("a Pulsar client did not close cleanly: %s", error)
     bridge.post(done.set)
 
 
 def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
-    """``copies``: the library reads the files at each connection of its own, and would ask the terminal for the pass
-    phrase of a key that was encrypted meanwhile. They must last as long as the client."""
+    """Create a client of the library. ``copies`` of the TLS files must exist as long as the client.
+
+    The library reads the files at each connection. For a key that was encrypted meanwhile it would ask for
+    a pass phrase on the terminal.
+    """
     tls = Pems(setting="") if copies is None else copies.pems
     return pulsar.Client(
         settings.service_url,
@@ -149,10 +174,10 @@ def _client(settings: PulsarSettings, copies: Copies | None) -> Any:
         io_threads=1,
         message_listener_threads=1,
         stats_interval_in_seconds=0,
-        # Not to Python's logging: a line of the library would want the interpreter while it holds locks.
+        # Python's logging is not used, because the library would wait for the interpreter while it holds locks.
         logger=pulsar.FileLogger(pulsar.LoggerLevel.Warn, settings.client_log or os.devnull),
         tls_validate_hostname=settings.tls is None or settings.tls.verify_host,
-        # The library would take its own list of authorities for the system's.
+        # The library's default is its own list of authorities, not the system's.
         tls_trust_certs_file_path=_text(tls.ca) or ssl.get_default_verify_paths().cafile,
         tls_certificate_file_path=_text(tls.cert),
         tls_private_key_file_path=_text(tls.key),

@@ -1,8 +1,8 @@
-"""One member of a Failover subscription, at the pace of its caller.
+"""A member of a Failover subscription that its caller polls at its own pace.
 
-Each partition has a consumer of its own in the client library, so that it can be paused by itself.
-A message is acknowledged as soon as it is finished (rule 2); what is not comes again, to the next
-owner. Key_Shared is not used: one owner a partition, on every log.
+Each partition has a consumer of its own in the client library, so that one partition can be paused. A
+message is acknowledged as soon as it is finished; unfinished messages are delivered to the next owner.
+Key_Shared is not used, because a partition has one owner on every log.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from uuid import uuid4
 
-from app.brokers.driver import Joining
-from app.brokers.member import Change, Member, in_order
+from app.brokers.driver import JoinRequest
+from app.brokers.member import GroupMember, OwnershipChange, in_order
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.connection import CLOSE_WITHIN, Connection
+from app.brokers.pulsar.connection import CLOSE_WITHIN, PulsarConnection
 from app.brokers.pulsar.errors import ClientError, translate
-from app.brokers.pulsar.owned_partition import STANDBY, OwnedPartition
-from app.brokers.pulsar.ownership import Owners
+from app.brokers.pulsar.owned_partition import STANDBY, PulsarPartition
+from app.brokers.pulsar.ownership import OwnershipChecker
 from app.brokers.pulsar.positions import wire_name
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.pulsar.start_positions import prepare
@@ -29,19 +29,19 @@ from app.model.message import Assigned, Lost, Message, Partition, Revoked
 
 log = logging.getLogger(__name__)
 
-ACKS_LEAVE = 0.12  # seconds; the library sends acknowledgements in groups, ten times a second
+ACKS_LEAVE = 0.12  # seconds; the library sends acknowledgements ten times a second
 
 
-class PulsarConsumer(Member):
-    """A ``Consumer``."""
+class PulsarConsumer(GroupMember):
+    """A ``Consumer`` of Pulsar topics in a Failover subscription."""
 
     def __init__(
         self,
         settings: PulsarSettings,
         admin: Admin,
-        connection: Connection,
-        owners: Owners,
-        joining: Joining,
+        connection: PulsarConnection,
+        owners: OwnershipChecker,
+        joining: JoinRequest,
     ) -> None:
         super().__init__()
         self.topics: Sequence[str] = tuple(joining.topics)
@@ -52,21 +52,19 @@ class PulsarConsumer(Member):
         self._group = joining.group
         self._start = joining.start
         self._name = f"{joining.client_id or settings.client_id}-{uuid4().hex[:12]}"
-        self._owned: dict[str, OwnedPartition] = {}  # by the partition's name on the wire
-        self._by_partition: dict[Partition, OwnedPartition] = {}
-        self._epoch = secrets.randbits(62)  # and up: no other member counts there (rule 5)
+        self._owned: dict[str, PulsarPartition] = {}  # by the full name of the partition
+        self._by_partition: dict[Partition, PulsarPartition] = {}
+        self._epoch = secrets.randbits(62)  # random, so that members have different epochs
         self._turn = 0
-        self._returning: dict[
-            str, asyncio.Task[None]
-        ] = {}  # members that join again, by the same name
+        self._returning: dict[str, asyncio.Task[None]] = {}  # partitions that are being rejoined
 
     async def start(self) -> None:
-        """Join. Raises PositionOutOfRange for a start that the log does not hold, AdminError,
-        ClientError, or what httpx raises when nobody answers."""
+        """Join the subscription. Raises AdminError, ClientError or httpx.HTTPError, and PositionOutOfRange
+        for an invalid start."""
         try:
             await prepare(self._admin, self._group, self.topics, self._start)
             for topic in self.topics:
-                await self._sit(topic, await self._admin.wires(topic))
+                await self._join_partitions(topic, await self._admin.wires(topic))
         except BaseException:
             await self.close()
             raise
@@ -83,7 +81,8 @@ class PulsarConsumer(Member):
         return 0 if owned is None else owned.window
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """What was fetched ahead stays here, within the bound; ownership is kept."""
+        """Stop handing out messages of these partitions. Ownership and a bounded number of prefetched
+        messages are kept."""
         for owned in self._of(partitions):
             owned.paused = True
 
@@ -98,12 +97,15 @@ class PulsarConsumer(Member):
             owned is not None
             and owned.epoch == message.epoch
             and not owned.leaving
-            and time.monotonic() < owned.sure_until
+            and time.monotonic() < owned.lease_until
         )
 
     async def commit(self) -> None:
-        """Returns when the broker has counted what is settled: the group of acknowledgements has
-        left, and a question asked after it, on the same connection, has its answer."""
+        """Wait until the broker has received the acknowledgements of all settled messages.
+
+        The wait lets the library send them. Then an answer on the same connection proves that the broker
+        has them.
+        """
         owned_partitions = [
             owned for owned in self._owned.values() if owned.settled and owned.connected()
         ]
@@ -114,18 +116,19 @@ class PulsarConsumer(Member):
         await asyncio.sleep(ACKS_LEAVE)
         try:
             for owned in owned_partitions:
-                if owned.handle is None:  # replaced meanwhile; closing it sent them
+                if owned.handle is None:  # replaced meanwhile; its close sent the acknowledgements
                     continue
                 await self._connection.bridge.ask(
                     owned.handle.get_last_message_id, within=self._settings.operation_timeout
                 )
         except (ClientError, TimeoutError) as error:
-            log.warning("a commit of group %s failed and will be retried: %s", self._group, error)
+            log.warning("group %s: a commit failed and will be retried: %s", self._group, error)
             for owned in owned_partitions:
                 owned.settled = True
 
     async def close(self) -> None:
-        """Bounded. Closing a consumer of the library sends its acknowledgements first."""
+        """Leave the subscription within a time limit. Closing a consumer of the library sends its
+        acknowledgements first."""
         if self._closed:
             return
         self._end()
@@ -137,61 +140,78 @@ class PulsarConsumer(Member):
         handles = [owned.handle for owned in self._owned.values() if owned.handle is not None]
         for owned in self._owned.values():
             owned.handle = None
-            owned.let_go()
-        await asyncio.gather(*(self._hang_up(handle) for handle in handles))
+            owned.release()
+        await asyncio.gather(*(self._close_handle(handle) for handle in handles))
 
-    # What the one who asks for owners calls.
+    # The methods of ``ownership.GroupMember``.
 
     def busy(self, topic: str) -> bool:
-        """Something is handed out or waits, or nobody has said whose a partition is."""
+        """Return True if the topic has open or waiting messages, or a partition without a known owner."""
         return any(owned.busy for owned in self._owned.values() if owned.partition.topic == topic)
 
-    async def told(self, topic: str, stats: Mapping[str, PartitionStats], asked: float) -> bool:
-        """Ownership as the broker has it. Nobody at all is no news: it may be just starting."""
-        gained: list[OwnedPartition] = []
-        gone: list[OwnedPartition] = []
+    async def apply_ownership(
+        self, topic: str, stats: Mapping[str, PartitionStats], asked: float
+    ) -> bool:
+        """Apply the owners that the broker reported. Return True if anything has changed.
+
+        A partition without an owner is left as it is, because its owner may just be starting.
+
+        Args:
+            topic: The topic.
+            stats: Statistics by the full name of the partition.
+            asked: When the broker was asked, in seconds of the monotonic clock.
+        """
+        gained: list[PulsarPartition] = []
+        gone: list[PulsarPartition] = []
         for owned in [owned for owned in self._owned.values() if owned.partition.topic == topic]:
             active = self._active(stats.get(owned.wire))
             if active == self._name and owned.connected():
-                self._still_ours(owned, asked, gained)
+                self._confirm_own(owned, asked, gained)
             elif active and active != self._name:
-                self._somebody_elses(owned, asked, gone)
-        self._take_away(gone)
+                self._note_other_owner(owned, asked, gone)
+        self._revoke_partitions(gone)
         self._gain(gained)
         added = {
             number: wire for number, wire in self._numbered(topic, stats) if wire not in self._owned
         }
         if added and not self._closed:
             try:
-                await self._sit(topic, added)
+                await self._join_partitions(topic, added)
             except (ClientError, TimeoutError) as error:
-                log.warning("group %s: a new partition of %s: %s", self._group, topic, error)
+                log.warning(
+                    "group %s: a new partition of %s could not be joined: %s",
+                    self._group,
+                    topic,
+                    error,
+                )
         return bool(gained or gone or added)
 
     def _active(self, stats: PartitionStats | None) -> str | None:
         subscription = stats.subscriptions.get(self._group) if stats else None
         return subscription.active_consumer_name if subscription else None
 
-    def _still_ours(
-        self, owned: OwnedPartition, asked: float, gained: list[OwnedPartition]
+    def _confirm_own(
+        self, owned: PulsarPartition, asked: float, gained: list[PulsarPartition]
     ) -> None:
         if not owned.leaving:
-            owned.sure_until = asked + self._settings.lease
+            owned.lease_until = asked + self._settings.lease
         if owned.epoch == STANDBY:
             gained.append(owned)
 
-    def _somebody_elses(
-        self, owned: OwnedPartition, asked: float, gone: list[OwnedPartition]
+    def _note_other_owner(
+        self, owned: PulsarPartition, asked: float, gone: list[PulsarPartition]
     ) -> None:
         if owned.epoch == STANDBY:
             owned.belongs_to_another(asked)
         elif not owned.leaving:
             gone.append(owned)
 
-    async def look(self) -> None:
-        """A member without a connection may have lost the partition; one that does not get it back by
-        himself is helped: the library tries again once a minute only. Nobody waits for that here, else
-        one topic that is out of reach would let the leases of all others run out."""
+    async def check_connections(self) -> None:
+        """Give up partitions whose connection was lost, and rejoin those that do not recover.
+
+        The library retries only once a minute. The rejoin runs in a task of its own, so that one
+        unreachable topic does not let the leases of other topics expire.
+        """
         now = time.monotonic()
         for owned in list(self._owned.values()):
             if owned.connected():
@@ -204,48 +224,51 @@ class PulsarConsumer(Member):
             if overdue and owned.wire not in self._returning:
                 self._returning[owned.wire] = asyncio.create_task(self._open_again(owned))
 
-    def _gain(self, owned_partitions: Sequence[OwnedPartition]) -> None:
+    def _gain(self, owned_partitions: Sequence[PulsarPartition]) -> None:
         if not owned_partitions:
             return
         self._epoch += 1
         for owned in owned_partitions:
             owned.paused = False
             owned.own(self._epoch)
-        self._tell(Assigned(_partitions(owned_partitions), self._epoch))
+        self._enqueue(Assigned(_partitions(owned_partitions), self._epoch))
 
-    def _take_away(self, owned_partitions: Iterable[OwnedPartition]) -> None:
-        """The other one reads already, or soon: nothing new is sent, what is finished still counts."""
-        by_epoch: dict[int, list[OwnedPartition]] = {}
+    def _revoke_partitions(self, owned_partitions: Iterable[PulsarPartition]) -> None:
+        """Revoke partitions, because another member reads them now or soon. No new delivery starts;
+        finished ones still count."""
+        by_epoch: dict[int, list[PulsarPartition]] = {}
         for owned in owned_partitions:
             owned.leaving = True
             by_epoch.setdefault(owned.epoch, []).append(owned)
         for epoch, leaving in by_epoch.items():
-            self._tell(Revoked(_partitions(leaving), epoch))
+            self._enqueue(Revoked(_partitions(leaving), epoch))
 
-    def _lose(self, owned: OwnedPartition) -> None:
+    def _lose(self, owned: PulsarPartition) -> None:
         epoch = owned.epoch
-        owned.let_go()
-        self._tell(Lost((owned.partition,), epoch))
+        owned.release()
+        self._enqueue(Lost((owned.partition,), epoch))
 
-    def _rewound(self, owned: OwnedPartition) -> None:
-        """Somebody else owned it, unseen between two questions: begin again from what is unfinished."""
+    def _rewound(self, owned: PulsarPartition) -> None:
+        """Begin again with all unfinished messages, because another member owned the partition between two
+        checks."""
         self._lose(owned)
         self._gain([owned])
 
-    def _came(self, owned: OwnedPartition) -> None:
+    def _on_arrival(self, owned: PulsarPartition) -> None:
         if owned.epoch == STANDBY or owned.leaving:
             self._owners.ask_soon()
         self._news.set()
 
-    def _dealt_with(self, change: Change) -> None:
+    def _on_handled(self, change: OwnershipChange) -> None:
         if isinstance(change, Revoked):
             for owned in self._of(change.partitions):
                 if owned.leaving and owned.epoch == change.epoch:
-                    owned.let_go()
+                    owned.release()
             self._owners.ask_soon()
 
     async def _batch(self) -> tuple[Message, ...]:
-        """From every partition that is ours and not paused; each time another one comes first."""
+        """Return messages of all owned partitions that are not paused. The first partition differs each
+        time."""
         owned_partitions = [
             owned
             for owned in self._owned.values()
@@ -258,52 +281,57 @@ class PulsarConsumer(Member):
             messages += owned_partitions[(self._turn + number) % len(owned_partitions)].take(room)
         return tuple(messages)
 
-    async def _sit(self, topic: str, wires: Mapping[int, str]) -> None:
+    async def _join_partitions(self, topic: str, wires: Mapping[int, str]) -> None:
         owned_partitions = [
             self._owned_at(Partition(topic, number), wire) for number, wire in wires.items()
         ]
         await asyncio.gather(*(self._open(owned) for owned in owned_partitions))
 
-    def _owned_at(self, partition: Partition, wire: str) -> OwnedPartition:
-        owned = OwnedPartition(
+    def _owned_at(self, partition: Partition, wire: str) -> PulsarPartition:
+        owned = PulsarPartition(
             partition, wire, self._connection.bridge, ahead=self._settings.receiver_queue,
-            arrived=self._came, rewound=self._rewound,
+            arrived=self._on_arrival, rewound=self._rewound,
         )  # fmt: skip
         self._owned[wire] = self._by_partition[partition] = owned
         return owned
 
-    async def _open(self, owned: OwnedPartition) -> None:
+    async def _open(self, owned: PulsarPartition) -> None:
         listener = owned.new_listener()
         handle = await self._connection.consumer(owned.wire, self._group, self._name, listener)
         if self._closed:
-            self._connection.bridge.begin(handle.close)
+            self._connection.bridge.run_in_background(handle.close)
         else:
-            owned.take_place(handle)
+            owned.attach(handle)
 
-    async def _open_again(self, owned: OwnedPartition) -> None:
+    async def _open_again(self, owned: PulsarPartition) -> None:
         handle, owned.handle = owned.handle, None
         try:
             if handle is not None:
-                self._connection.bridge.begin(handle.close)
+                self._connection.bridge.run_in_background(handle.close)
             await self._open(owned)
-        except Exception as error:  # noqa: BLE001 - said here, for nobody waits; the next look tries again
+        except Exception as error:  # noqa: BLE001 - logged, because no caller waits; the next check tries again
             meaning = translate(error, self._settings.name) or repr(error)
-            log.warning("group %s cannot join %s: %s", self._group, owned.wire, meaning)
+            log.warning(
+                "group %s: partition %s cannot be joined: %s", self._group, owned.wire, meaning
+            )
         finally:
             del self._returning[owned.wire]
 
-    async def _hang_up(self, handle: object) -> None:
+    async def _close_handle(self, handle: object) -> None:
         try:
             await self._connection.bridge.ask(handle.close, within=CLOSE_WITHIN)  # type: ignore[attr-defined]
         except (ClientError, TimeoutError) as error:
             log.info("group %s: a consumer did not close cleanly: %s", self._group, error)
 
-    def _of(self, partitions: Collection[Partition]) -> list[OwnedPartition]:
+    def _of(self, partitions: Collection[Partition]) -> list[PulsarPartition]:
         return [self._by_partition[each] for each in partitions if each in self._by_partition]
 
     def _numbered(self, topic: str, stats: Mapping[str, PartitionStats]) -> list[tuple[int, str]]:
-        """The partitions that the broker speaks of, by number. It is silent about those that nobody made or
-        that were deleted, so their count says nothing."""
+        """Return number and full name of the partitions in ``stats``.
+
+        The broker leaves out partitions that do not exist yet or were deleted, so their count cannot be
+        used.
+        """
         alone = wire_name(topic, self._settings.namespace, None)
         found = []
         for wire in stats:
@@ -313,5 +341,5 @@ class PulsarConsumer(Member):
         return found
 
 
-def _partitions(owned_partitions: Iterable[OwnedPartition]) -> tuple[Partition, ...]:
+def _partitions(owned_partitions: Iterable[PulsarPartition]) -> tuple[Partition, ...]:
     return in_order(owned.partition for owned in owned_partitions)

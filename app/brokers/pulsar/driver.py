@@ -1,4 +1,4 @@
-"""Pulsar behind the portable log: who does what."""
+"""The Pulsar driver: one object that combines publishing, reading and administration."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 
 from msgspec import structs
 
-from app.brokers.driver import Joining, Submission
+from app.brokers.driver import JoinRequest, Submission
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.catalogue import describe, position_at, position_back
-from app.brokers.pulsar.connection import Connection
+from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.consumer import PulsarConsumer
 from app.brokers.pulsar.errors import translate
-from app.brokers.pulsar.ownership import Owners
-from app.brokers.pulsar.producer import Producer
+from app.brokers.pulsar.ownership import OwnershipChecker
+from app.brokers.pulsar.producer import PulsarPublisher
 from app.brokers.pulsar.reader import read
 from app.brokers.pulsar.settings import MAX_RECORD, PulsarSettings
 from app.errors import BrokerError, BrokerUnavailable
@@ -23,7 +23,7 @@ from app.model.message import Message, Partition
 from app.model.metadata import Health, LogMetadata
 
 CAPABILITIES = Capabilities(
-    replayable=True,  # where a retention is set: see ``Admin.retains``
+    replayable=True,  # if the topic has a retention
     partitions=True,
     seek_by_time=True,
     null_body=True,
@@ -36,8 +36,11 @@ CAPABILITIES = Capabilities(
 
 
 class PulsarDriver:
-    """One cluster. One client publishes, another one consumes and reads: giving the first up, which
-    an outage demands, must not disturb who consumes."""
+    """The ``Driver`` of one Pulsar cluster.
+
+    One client publishes, and another one consumes and reads. An outage makes the publishing client
+    unusable; replacing it must not disturb consumers.
+    """
 
     def __init__(self, settings: PulsarSettings) -> None:
         self.name = settings.name
@@ -45,9 +48,9 @@ class PulsarDriver:
         settings.check_files()
         self._settings = settings
         self._admin = Admin(settings)
-        self._producer = Producer(settings, self._admin)
-        self._owners = Owners(settings, self._admin)
-        self._consuming: Connection | None = None
+        self._producer = PulsarPublisher(settings, self._admin)
+        self._owners = OwnershipChecker(settings, self._admin)
+        self._consuming: PulsarConnection | None = None
         self._running = False
 
     async def start(self) -> None:
@@ -68,7 +71,7 @@ class PulsarDriver:
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(self, joining: Joining) -> Consumer:
+    async def subscribe(self, joining: JoinRequest) -> Consumer:
         consumer = PulsarConsumer(
             self._settings, self._admin, self._connection(), self._owners, joining
         )
@@ -93,8 +96,11 @@ class PulsarDriver:
         await self._admin.create_topic(topic, partitions)
 
     async def health(self) -> Health:
-        """Asks both faces of the cluster, so that an idle publisher knows too; and whether what we
-        publish would be kept (rule 10)."""
+        """Return the health of the cluster. Brokers and the administration are asked, so that an idle
+        publisher notices outages.
+
+        The cluster is unhealthy too if a topic in use would not keep what is published to it.
+        """
         health = self._producer.health()
         if not health.healthy:
             return health
@@ -108,17 +114,17 @@ class PulsarDriver:
         return health
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """Topics that are not there and that nobody makes, or where nothing would keep an event."""
+        """Return, for each topic that does not exist or would keep no event, the reason for an operator."""
         found = {topic: await self._unfit(topic) for topic in topics}
         return {topic: why for topic, why in found.items() if why}
 
     async def _unfit(self, topic: str) -> str:
         if await self._admin.wires_if_there(topic):
-            return await self.retains(topic)
+            return await self.why_not_retained(topic)
         return "" if self._settings.create_topics else "there is no such topic, and none is created"
 
-    async def retains(self, topic: str) -> str:
-        """Why nothing would keep what is published to ``topic``; empty where something would."""
+    async def why_not_retained(self, topic: str) -> str:
+        """Return the reason why the topic would not keep a published event, or an empty text."""
         return "" if await self._admin.retains(topic) else self.nothing_retains(topic)
 
     def nothing_retains(self, topic: str) -> str:
@@ -130,9 +136,9 @@ class PulsarDriver:
     def translate(self, error: Exception) -> BrokerError | None:
         return translate(error, self.name)
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> PulsarConnection:
         if not self._running:
             raise BrokerUnavailable(f"log {self.name} is not running", broker=self.name)
         if self._consuming is None:
-            self._consuming = Connection(self._settings)
+            self._consuming = PulsarConnection(self._settings)
         return self._consuming

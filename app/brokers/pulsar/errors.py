@@ -1,4 +1,5 @@
-"""What an answer of the client library or of the administration means, for a caller and for us."""
+"""The meaning of errors of Pulsar's client library and administration, for the caller and for the
+publisher."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from app.libraries.httpx_client import httpx
 
 
 class ClientError(Exception):
-    """The client library answered something else than Ok."""
+    """The client library returned a result other than Ok."""
 
     def __init__(self, result: Result, what: str = "") -> None:
         super().__init__(f"{result.name}{f': {what}' if what else ''}")
@@ -26,34 +27,35 @@ class ClientError(Exception):
 
 
 def client_error(error: pulsar.PulsarException) -> ClientError:
-    """Return what the library raises as the result that it stands for: its errors are named as its results are."""
+    """Return the error for an exception of the library. Its exceptions have the names of its results."""
     result = getattr(Result, type(error).__name__, Result.UnknownError)
     return ClientError(result)
 
 
 class AdminError(Exception):
-    """The administration answered with a status that is no success, and its words.
+    """The administration answered with an error status and a message.
 
-    ``passing``  the broker lacks something that it may have in a moment: a bookie, or who serves the topic.
+    ``is_temporary`` is True if the error may be temporary, such as a missing bookie or a topic that no broker
+    serves yet.
     """
 
     def __init__(self, status: int, words: str) -> None:
         super().__init__(f"status {status}: {words}")
         self.status = status
         lacking = status == httpx.codes.PRECONDITION_FAILED and words.startswith(_LACKING)
-        self.passing = lacking or status >= _SERVER_ERRORS
+        self.is_temporary = lacking or status >= _SERVER_ERRORS
 
 
-class Next(enum.Enum):
-    """What to do with a record that the client did not publish."""
+class FailureAction(enum.Enum):
+    """An action for a record that the client did not publish."""
 
-    AGAIN = "send what is still unanswered again, by a new client"
-    ANSWER = "tell the waiting callers"
+    AGAIN = "send the unanswered records again with a new client"
+    ANSWER = "fail the record"
 
 
 _AGAIN = {
-    Result.Timeout,  # the client forgets all that it holds at once, also what is still young
-    Result.AlreadyClosed,  # we gave the client up
+    Result.Timeout,  # the client drops all records at once, including recent ones
+    Result.AlreadyClosed,  # the client was replaced
     Result.NotConnected,
     Result.ConnectError,
     Result.Interrupted,
@@ -67,16 +69,16 @@ _NOT_AUTHORISED = {
 }
 _UNKNOWN_TOPIC = {Result.TopicNotFound, Result.InvalidTopicName}
 _FULL = {Result.ProducerQueueIsFull, Result.MemoryBufferIsFull}
-_FOR_GOOD = {  # with their cures
+_FOR_GOOD = {  # permanent errors with their cures
     Result.InvalidConfiguration: "correct the settings of the broker",
     Result.IncompatibleSchema: "publish to a topic without a schema, or set schemaValidationEnforced to false",
     Result.NotAllowedError: "look into the policies of the topic and its namespace",
     Result.OperationNotSupported: "look into the log of the broker",
-    Result.TopicTerminated: "delete the topic and make it again, or publish to another",
+    Result.TopicTerminated: "delete the topic and create it again, or publish to another",
     Result.UnsupportedVersionError: "use a version of Pulsar that the guide names",
 }
 _SERVER_ERRORS = 500
-# What else is 412 is a mistake in the question. The first one is a cursor that no bookie took (Pulsar 4.0).
+# Messages of temporary errors with status 412. The first one is a cursor that no bookie accepted (Pulsar 4.0).
 _LACKING = (
     "Unable to find position for position specified: unable to persist",
     "Failed for Subscription Busy",
@@ -85,13 +87,13 @@ _LACKING = (
 _KINDS = {401: "not-authorised", 403: "not-authorised", 404: "unknown-topic"}
 
 
-def judge(result: Result) -> Next:
-    """What becomes of a record whose sending ended in ``result``."""
-    return Next.AGAIN if result in _AGAIN else Next.ANSWER
+def judge(result: Result) -> FailureAction:
+    """Return what to do with a record whose send ended with ``result``."""
+    return FailureAction.AGAIN if result in _AGAIN else FailureAction.ANSWER
 
 
 def translate(error: BaseException, broker: str) -> BrokerError | None:
-    """What the caller is told; None: it is a bug of ours."""
+    """Return the error for the caller, or None if ``error`` is a bug of Skybridge."""
     if isinstance(error, BrokerError):
         return error
     message = f"Pulsar {broker} answered {error or type(error).__name__}"
@@ -129,6 +131,6 @@ def _of_status(error: AdminError, message: str, broker: str) -> BrokerError:
     kind = _KINDS.get(error.status)
     if kind is not None:
         return BrokerRefused(message, kind=kind, broker=broker)
-    if error.passing or error.status in {408, 409, 429}:
+    if error.is_temporary or error.status in {408, 409, 429}:
         return BrokerUnavailable(message, broker=broker)
     return BrokerRefused(message, broker=broker)

@@ -1,4 +1,4 @@
-"""Records as messages of the client, and back."""
+"""Convert records to messages of Pulsar's client, and back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.model.message import Message, Partition
 log = logging.getLogger(__name__)
 
 
-class Outgoing(NamedTuple):
-    """The arguments of a publish."""
+class PublishArguments(NamedTuple):
+    """The arguments of a publish call of the client."""
 
     content: bytes | None
     properties: dict[str, str] | None
@@ -22,14 +22,14 @@ class Outgoing(NamedTuple):
     event_timestamp: int | None
 
 
-def build(record: Record) -> Outgoing:
-    """Return the message of a record. Raises ValueError for text that is no UTF-8."""
+def build(record: Record) -> PublishArguments:
+    """Return the publish arguments for a record. Raises ValueError for text that is not UTF-8."""
     message = to_message(record)
     properties = message.properties
-    if record.key == b"":  # the client reads no key as an empty one, so the empty one is marked
+    if record.key == b"":  # the client cannot distinguish no key from an empty key
         properties = {**properties, KEY_ENCODING: "base64"}
     moment = message.event_time_ms
-    return Outgoing(
+    return PublishArguments(
         message.payload,
         dict(properties) or None,
         message.partition_key,
@@ -38,7 +38,7 @@ def build(record: Record) -> Outgoing:
 
 
 def message_of(raw: Any, place: Position, offset: int, partition: Partition, epoch: int) -> Message:
-    """What the client received."""
+    """Return the message that the client received, at this position of the partition."""
     return Message(
         record=record_of(raw),
         partition=partition,
@@ -50,11 +50,16 @@ def message_of(raw: Any, place: Position, offset: int, partition: Partition, epo
 
 
 def record_of(raw: Any) -> Record:
-    """One whose properties or key are no UTF-8 comes without them: it would stop all that stand behind it."""
+    """Return the record of a received message.
+
+    Properties and key are dropped if they are not UTF-8. Otherwise the message would block its partition.
+    """
     try:
         properties, key = raw.properties(), raw.partition_key()
     except UnicodeDecodeError as error:
-        log.warning("a message comes without properties and key, for they are no UTF-8: %s", error)
+        log.warning(
+            "a message is read without properties and key, because they are not UTF-8: %s", error
+        )
         properties, key = {}, ""
     payload = None if raw.has_null_value() else raw.data()
     return from_message(

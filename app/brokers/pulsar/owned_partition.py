@@ -1,9 +1,8 @@
-"""One partition of one member: what has arrived, what is open, and what is finished.
+"""One partition of one member: messages that have arrived, are open, or are finished.
 
-A broker that has a new owner, or a member that is back, sends everything unfinished again, in order.
-So whatever arrives is compared with what was taken under the same ownership, and a message is handed
-out once in it. That stands on the order of arrival, which the library keeps for a listener only: a
-message that arrives while a receive is asked for can stay behind and be overtaken by the next one.
+A broker sends all unfinished messages again, in order, to a new owner and to a member that reconnects. So
+arriving messages are compared with those taken under the same ownership, and each message is handed out
+once. This depends on the order of arrival, which the library keeps for listeners only.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from app.brokers.pulsar.positions import Position, place_of
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
-STANDBY = 0  # the epoch of a member that owns nothing
+STANDBY = 0  # the epoch of a partition that the member does not own
 
 
-class Counts:
-    """One consumer of the library: messages that its listener was given, and those that the loop saw."""
+class ListenerCounts:
+    """Counts of messages of one consumer of the library: given to its listener, and seen by the event loop."""
 
     __slots__ = ("given", "seen")
 
@@ -36,11 +35,18 @@ class Counts:
         self.seen = 0
 
 
-class OwnedPartition:
-    """A member's place at one partition; owned while ``epoch`` is not STANDBY.
+class PulsarPartition:
+    """A partition in which a member takes part. The member owns the partition while ``epoch`` is not
+    STANDBY.
 
-    ``arrived``  called for each message that came; ``rewound`` when the broker went back before the
-                 first one of this ownership: somebody else owned the partition in between.
+    Args:
+        partition: The partition.
+        wire: The full name of the partition.
+        bridge: The bridge between the library's threads and the event loop.
+        ahead: Most messages that are prefetched.
+        arrived: Called for each message that has arrived.
+        rewound: Called when the broker went back to before the first message of this ownership. Another
+            member owned the partition in between.
     """
 
     def __init__(
@@ -50,41 +56,44 @@ class OwnedPartition:
         bridge: Bridge,
         *,
         ahead: int,
-        arrived: Callable[[OwnedPartition], None],
-        rewound: Callable[[OwnedPartition], None],
+        arrived: Callable[[PulsarPartition], None],
+        rewound: Callable[[PulsarPartition], None],
     ) -> None:
         self.partition = partition
         self.wire = wire
         self.epoch = STANDBY
-        self.leaving = False  # told that it is revoked; settles still count
+        self.leaving = False  # revoked; messages can still be settled
         self.paused = False
-        self.sure_until = 0.0  # by the monotonic clock
+        self.lease_until = 0.0  # end of the lease, by the monotonic clock
         self.lost_since: float | None = None
-        self.settled = False  # since the last commit
+        self.settled = False  # whether messages were settled since the last commit
         self.handle: Any = None
         self._bridge = bridge
         self._ahead = ahead
         self._arrived = arrived
         self._rewound = rewound
-        self._counts = Counts()
-        self._early: list[tuple[float, Any]] = []  # when they came: nobody has said that we own it
-        self._offset = -1  # of the newest one handed out
+        self._counts = ListenerCounts()
+        self._early: list[
+            tuple[float, Any]
+        ] = []  # arrival times and messages, while the owner is not known
+        self._offset = -1  # of the newest message handed out
         self._forget()
 
     def new_listener(self) -> Callable[[Any, Any], None]:
-        """The listener for the next consumer of the library; what the last one still brings is void."""
-        self._counts = Counts()
+        """Return the listener for the next consumer of the library. Messages of the last consumer are
+        ignored from now on."""
+        self._counts = ListenerCounts()
         self._early.clear()
         self._forget()
-        return partial(self._given, self._counts)
+        return partial(self._on_listener, self._counts)
 
-    def take_place(self, handle: Any) -> None:
-        """The consumer with that listener stands for us."""
+    def attach(self, handle: Any) -> None:
+        """Use the library's consumer ``handle``, which was opened with the newest listener."""
         self.handle = handle
         self.lost_since = None
 
     def own(self, epoch: int) -> None:
-        """From now on ours; what came while nobody had told us is ours too."""
+        """Begin an ownership. Messages that arrived before it was known belong to it."""
         early, self._early = self._early, []
         self._forget()
         self.epoch, self.leaving = epoch, False
@@ -92,21 +101,24 @@ class OwnedPartition:
             self._accept(raw)
 
     def belongs_to_another(self, asked: float) -> None:
-        """As the answer to a question of then says. What came before it was sent to us as the owner
-        that we were once; what came after it may be sent to the owner that we are by now."""
-        self._early = [each for each in self._early if each[0] >= asked]
-        self._go_on()
+        """Note that another member owns the partition, by an answer to a question of the time ``asked``.
 
-    def let_go(self) -> None:
+        Messages that arrived earlier are dropped, because they belong to a past ownership. Later ones are
+        kept, because this member may own the partition by now.
+        """
+        self._early = [each for each in self._early if each[0] >= asked]
+        self._resume_if_room()
+
+    def release(self) -> None:
         self.epoch, self.leaving = STANDBY, False
         self._forget()
-        self._go_on()
+        self._resume_if_room()
 
     def connected(self) -> bool:
         return self.handle is not None and bool(self.handle.is_connected())
 
     def take(self, most: int) -> list[Message]:
-        """The next messages, in order."""
+        """Return and remove the next messages, in order, at most ``most``."""
         taken: list[Message] = []
         while self._waiting and len(taken) < most:
             place, raw = self._waiting.popleft()
@@ -117,11 +129,11 @@ class OwnedPartition:
             self._open[text] = self._sequence, raw.message_id()
             offset = self._offset = max(place.offset, self._offset + 1)
             taken.append(message_of(raw, place, offset, self.partition, self.epoch))
-        self._go_on()
+        self._resume_if_room()
         return taken
 
     def settle(self, message: Message) -> None:
-        """Finished: acknowledged by itself. Twice is once, and an older ownership is void."""
+        """Acknowledge one finished message. A repetition, or a message of an older ownership, is ignored."""
         if message.epoch != self.epoch:
             return
         sequence, message_id = self._open.pop(message.position, (0, None))
@@ -131,7 +143,8 @@ class OwnedPartition:
 
     @property
     def busy(self) -> bool:
-        """Whether it matters at once who owns the partition."""
+        """Return True if the owner of the partition should be checked soon, because messages or changes are
+        pending."""
         under_way = self._open or self._waiting or self._early
         return bool(under_way) or self.leaving or self.lost_since is not None
 
@@ -142,39 +155,41 @@ class OwnedPartition:
     def _forget(self) -> None:
         self._waiting: deque[tuple[Position, Any]] = deque()
         self._held: set[str] = set()  # positions of ``_waiting``
-        self._open: dict[str, tuple[int, Any]] = {}  # handed out: sequence and message id
+        self._open: dict[str, tuple[int, Any]] = {}  # messages handed out: sequence and message id
         self._runs = FinishedRuns(0)
         self._sequence = -1
         self._offset = -1
         self._first: Position | None = None
         self._newest: Position | None = None
 
-    def _given(self, counts: Counts, handle: Any, raw: Any) -> None:
-        """On a thread of the library. What is on its way to the loop counts for the bound of what is
-        fetched ahead, also while the loop is busy with something else."""
+    def _on_listener(self, counts: ListenerCounts, handle: Any, raw: Any) -> None:
+        """Pass a message to the event loop. Called on a thread of the library.
+
+        Messages on their way to the loop count as prefetched, even while the loop is busy.
+        """
         counts.given += 1
-        self._bridge.post(self._came, counts, raw)
-        if self._ahead_of_us(counts) >= self._ahead:
+        self._bridge.post(self._on_loop, counts, raw)
+        if self._prefetched(counts) >= self._ahead:
             handle.pause_message_listener()
-            if (
-                self._ahead_of_us(counts) <= self._ahead // 2
-            ):  # taken before we paused: nobody else resumes
+            # The messages may have been taken just before the pause, and then no other call resumes.
+            if self._prefetched(counts) <= self._ahead // 2:
                 handle.resume_message_listener()
 
-    def _ahead_of_us(self, counts: Counts) -> int:
+    def _prefetched(self, counts: ListenerCounts) -> int:
         return counts.given - counts.seen + len(self._waiting) + len(self._early)
 
-    def _go_on(self) -> None:
-        """There may be room again; it costs nothing where nobody has paused."""
-        if self.handle is not None and self._ahead_of_us(self._counts) <= self._ahead // 2:
+    def _resume_if_room(self) -> None:
+        """Resume the listener if at most half of the prefetch limit is used. This has no effect unless it
+        is paused."""
+        if self.handle is not None and self._prefetched(self._counts) <= self._ahead // 2:
             self.handle.resume_message_listener()
 
-    def _came(self, counts: Counts, raw: Any) -> None:
+    def _on_loop(self, counts: ListenerCounts, raw: Any) -> None:
         counts.seen += 1
         if counts is self._counts:
-            self._take_in(raw)
+            self._receive(raw)
 
-    def _take_in(self, raw: Any) -> None:
+    def _receive(self, raw: Any) -> None:
         if self.epoch == STANDBY or self.leaving:
             self._early.append((time.monotonic(), raw))
         else:
@@ -192,12 +207,13 @@ class OwnedPartition:
             return
         text = place.text
         if text not in self._held and text not in self._open:
-            self._acknowledge(raw.message_id())  # finished, and the broker has not heard of it
-        self._go_on()
+            self._acknowledge(
+                raw.message_id()
+            )  # finished, but the broker has not received the acknowledgement
+        self._resume_if_room()
 
     def _acknowledge(self, message_id: Any) -> None:
         self.settled = True
-        with contextlib.suppress(
-            pulsar.PulsarException
-        ):  # a consumer that is closed: it comes again
+        # A closed consumer raises; the broker then sends the message again.
+        with contextlib.suppress(pulsar.PulsarException):
             self.handle.acknowledge(message_id)

@@ -1,13 +1,15 @@
-"""The owner of each partition, as the broker says.
+"""Find the owner of each partition by asking the broker.
 
-The broker chooses the owner among the consumers of a Failover subscription and tells each of them,
-but the client library hands that news to nobody. So the administration is asked, twice a second, once
-a topic for all members; and at once when a member joins, or a message arrives at one that owns
-nothing. A topic where nothing is open or changing is asked for every two seconds only: a member that has
-nothing to deliver cannot deliver beside a new owner, and a message that arrives is itself news.
-What follows from that: an owner learns of its loss up to ``ownership_check`` late, within
-the second that the broker lets pass before the next owner reads; beyond that second (the
-administration is slow, or we were stopped) two owners may overlap, until the lease is over.
+The broker chooses the owner among the consumers of a Failover subscription. It notifies them, but the
+client library does not pass that on. So the administration is asked twice a second, once for each topic on
+behalf of all members. It is asked at once when a member joins, or when a message arrives at a member that
+owns no partition. A topic with no open message and no recent change is asked about every two seconds only.
+There, a member without messages cannot deliver beyond its ownership, and an arriving message triggers a
+check.
+
+So an owner learns of its loss up to ``ownership_check`` seconds late. The broker waits one second before
+the next owner reads. If the answer takes longer, because the administration is slow or this process was
+stopped, two owners may overlap until the lease ends.
 """
 
 from __future__ import annotations
@@ -27,43 +29,51 @@ from app.telemetry.tasks import keep
 log = logging.getLogger(__name__)
 
 
-class Member(Protocol):
-    """A consumer, as the one who asks sees it."""
+class OwnershipListener(Protocol):
+    """A consumer that needs to know the owners of its partitions."""
 
     topics: Sequence[str]
 
     def busy(self, topic: str) -> bool:
-        """Whether it matters at once who owns what of a topic."""
+        """Return True if the owners of the topic's partitions should be checked at once."""
 
-    async def told(self, topic: str, stats: Mapping[str, PartitionStats], asked: float) -> bool:
-        """What the broker said of a topic to a question that left at ``asked``, monotonic. Whether it
-        is news."""
+    async def apply_ownership(
+        self, topic: str, stats: Mapping[str, PartitionStats], asked: float
+    ) -> bool:
+        """Apply the owners that the broker reported. Return True if anything has changed.
 
-    async def look(self) -> None:
-        """Once a round, whether anybody answers or not."""
+        Args:
+            topic: The topic.
+            stats: Statistics by the full name of the partition.
+            asked: When the broker was asked, in seconds of the monotonic clock.
+        """
+
+    async def check_connections(self) -> None:
+        """Check the connections of the member. Called once in each round, even if the broker does not
+        answer."""
 
 
-class Owners:
-    """Asks for all members of one process."""
+class OwnershipChecker:
+    """Asks for the owners of partitions on behalf of all members of one process."""
 
     def __init__(self, settings: PulsarSettings, admin: Admin) -> None:
         self._settings = settings
         self._admin = admin
-        self._members: list[Member] = []
+        self._members: list[OwnershipListener] = []
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._asked: dict[str, float] = {}  # when a topic was asked for, monotonic
-        self._moving: dict[str, float] = {}  # until when a topic may change further
+        self._asked: dict[str, float] = {}  # last question about a topic, by the monotonic clock
+        self._moving: dict[str, float] = {}  # until when a topic is asked about often
 
-    def join(self, member: Member) -> None:
+    def join(self, member: OwnershipListener) -> None:
         self._members.append(member)
         for topic in member.topics:
-            self._news(topic)
+            self._expect_changes(topic)
         self.ask_soon()
         if self._task is None or self._task.done():
             self._task = keep("pulsar-owners", self._run, of=self._settings.name)
 
-    async def leave(self, member: Member) -> None:
+    async def leave(self, member: OwnershipListener) -> None:
         if member in self._members:
             self._members.remove(member)
         if not self._members:
@@ -90,7 +100,7 @@ class Owners:
 
     async def _round(self) -> None:
         for member in list(self._members):
-            await member.look()
+            await member.check_connections()
         topics = {topic for member in self._members for topic in member.topics}
         await ask_each(self._ask, sorted(topic for topic in topics if self._is_due(topic)))
 
@@ -110,11 +120,12 @@ class Owners:
             if translate(error, self._settings.name) is None:
                 raise
             self._asked.pop(topic)
-            return  # nobody knows: leases run out by themselves
+            return  # without an answer the leases expire
         for member in list(self._members):
-            if topic in member.topics and await member.told(topic, stats, asked):
-                self._news(topic)
+            if topic in member.topics and await member.apply_ownership(topic, stats, asked):
+                self._expect_changes(topic)
 
-    def _news(self, topic: str) -> None:
-        """One change seldom comes alone: members join one after the other."""
+    def _expect_changes(self, topic: str) -> None:
+        """Ask about the topic often for a while. Changes come in series, because members join one after the
+        other."""
         self._moving[topic] = time.monotonic() + self._settings.lease

@@ -1,4 +1,4 @@
-"""Positions of Pulsar, and the names of partitions on the wire."""
+"""Positions of Pulsar messages, and the full names of partitions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from pulsar import MessageId
 from app.errors import PositionOutOfRange
 from app.model.position import LEDGER_ENTRY
 
-_LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = 31, 20, 12  # 63 together: a signed integer of a database
+_LEDGER_BITS, _ENTRY_BITS, _BATCH_BITS = (
+    31,
+    20,
+    12,
+)  # 63 bits together fit a signed integer of a database
 NOT_BATCHED = -1
 
 
 class Position(NamedTuple):
-    """Where a message is. Places of one partition are ordered as these tuples are."""
+    """The position of a message. Positions of one partition have the order of these tuples."""
 
     ledger: int
     entry: int
@@ -22,14 +26,17 @@ class Position(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The opaque position: ``ledger:entry``, with the place in the batch where it was in one."""
+        """Return the position as text: ``ledger:entry``, with the index in the batch if there is one."""
         suffix = "" if self.batch == NOT_BATCHED else f":{self.batch}"
         return f"{self.ledger}:{self.entry}{suffix}"
 
     @property
     def offset(self) -> int:
-        """The place as one number: it grows with the place as long as a ledger has less than 2**20
-        entries (a broker's default is 50,000), and a batch less than 4,095 messages."""
+        """Return the position as one number.
+
+        The number grows with the position if a ledger has less than 2**20 entries, and a batch less than
+        4,095 messages. A broker's default is 50,000 entries.
+        """
         entry = min(self.entry, (1 << _ENTRY_BITS) - 1)
         batch = min(self.batch + 1, (1 << _BATCH_BITS) - 1)
         ledger = self.ledger & ((1 << _LEDGER_BITS) - 1)
@@ -37,7 +44,7 @@ class Position(NamedTuple):
 
     @property
     def next(self) -> Position:
-        """The first place of the entry after this one, should it be in the same ledger."""
+        """Return the position of the next entry, if it is in the same ledger."""
         return Position(self.ledger, self.entry + 1)
 
     def message_id(self) -> Any:
@@ -45,7 +52,7 @@ class Position(NamedTuple):
 
 
 BEGINNING = Position(-1, -1)
-"""Before whatever a partition holds."""
+"""The position before all messages of a partition."""
 
 
 def place_of(message_id: Any) -> Position:
@@ -53,7 +60,7 @@ def place_of(message_id: Any) -> Position:
 
 
 def read_position(text: str) -> Position:
-    """Raises PositionOutOfRange: text that no message ever had is outside of every log."""
+    """Parse the text of a position. Raise PositionOutOfRange for any other text."""
     match = LEDGER_ENTRY.fullmatch(text)
     if match is None:
         raise PositionOutOfRange(f"{text!r} is not a position of Pulsar: ledger:entry, or :batch")
@@ -62,12 +69,12 @@ def read_position(text: str) -> Position:
 
 
 def full_name(topic: str, namespace: str) -> str:
-    """``tenant/namespace/topic`` of a name that may lack the first two, or begin ``persistent://``."""
+    """Return ``tenant/namespace/topic`` for a topic name, which may lack the first two parts."""
     name = topic.removeprefix("persistent://")
     return name if name.count("/") == 2 else f"{namespace}/{name}"  # noqa: PLR2004
 
 
 def wire_name(topic: str, namespace: str, partition: int | None) -> str:
-    """What the client calls a partition; None: the topic has no partitions, and is one itself."""
+    """Return the full name of a partition, or that of a topic without partitions if ``partition`` is None."""
     suffix = "" if partition is None else f"-partition-{partition}"
     return f"persistent://{full_name(topic, namespace)}{suffix}"

@@ -1,9 +1,10 @@
-"""Records in, fates out: which batcher a record joins, which client has it, and what became of it.
+"""Publish records to Pulsar: choose the batcher of each record, send it with the current client, and
+resolve its result.
 
-One client at a time publishes. A client that loses its connection holds its records and sends them
-when it is back, which may be after their callers have been answered (against rule 9), and it tries
-again once a minute only. So it is watched, and replaced: all its sockets are shut, and the next one
-gets what is still unanswered. What was on the wire already may be stored twice.
+One client at a time publishes. A client that loses its connection keeps its records and sends them after
+reconnecting. By then their callers may have an answer, and the client retries once a minute only. So the
+client is watched and replaced: its sockets are closed, and the next client gets the unanswered records. A
+record that was on the wire may then be stored twice.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from pulsar import Result
 
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.batchers import Batcher, Entry, Topic
-from app.brokers.pulsar.connection import Connection
-from app.brokers.pulsar.errors import ClientError, Next, judge, translate
+from app.brokers.pulsar.batchers import Batcher, QueuedRecord, TopicBatchers
+from app.brokers.pulsar.connection import PulsarConnection
+from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
 from app.brokers.pulsar.messages import build
 from app.brokers.pulsar.positions import place_of
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.pulsar.topics import Topics
+from app.brokers.pulsar.topics import KnownTopics
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from app.model.metadata import Health
 from app.model.receipt import Receipt
@@ -33,33 +34,34 @@ from app.telemetry.tasks import keep
 log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to open a producer
-WATCH = 0.25
+WATCH = 0.25  # seconds between checks of the client
 OK = Result.Ok
 
 
-class Producer:
-    """Publishes through one client after another. All on the event loop."""
+class PulsarPublisher:
+    """Publishes records through one client after another. All methods run on the event loop."""
 
     def __init__(self, settings: PulsarSettings, admin: Admin) -> None:
         self.settings = settings
         self.name = settings.name
-        self.topics = Topics(settings, admin, self._open_all, self._join)
+        self.topics = KnownTopics(settings, admin, self._open_all, self._join)
         self._admin = admin
-        self._connection: Connection | None = None
-        self._tainted = ""  # why the client is to be replaced
+        self._connection: PulsarConnection | None = None
+        self._tainted = ""  # why the client must be replaced; empty if it is good
         self._opening: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns at once: a batcher is opened by the first record that needs it, and heals by itself."""
-        self._connection = Connection(self.settings)
+        """Start publishing without waiting for a connection. The first record of a partition opens its
+        producer."""
+        self._connection = PulsarConnection(self.settings)
         self._tasks = [
             keep("pulsar-producer", self._watch_connection, of=self.name),
             keep("pulsar-topics", self._refresh_topics, of=self.name),
         ]
 
     async def stop(self) -> None:
-        """What is queued is told that it was not sent, what a client has that nobody knows."""
+        """Stop publishing. Queued records fail as not sent, and records that a client has as unknown."""
         for task in [*self._tasks, *self._opening]:
             task.cancel()
         if self._tasks:
@@ -71,7 +73,7 @@ class Producer:
         stopped = BrokerUnavailable(f"log {self.name} has stopped", broker=self.name)
         for batcher in self._batchers():
             batcher.recall()
-            batcher.give_up(stopped)
+            batcher.fail_queued(stopped)
         self.topics.known.clear()
 
     def publish(self, submission: Submission) -> None:
@@ -82,7 +84,7 @@ class Producer:
             self._join(topic, submission)
 
     def health(self) -> Health:
-        """Of the topics in use, and their batchers."""
+        """Return the health of the topics in use and of their connections, without asking a broker."""
         if self.topics.trouble:
             return Health(healthy=False, cause=self.topics.trouble)
         for batcher in self._batchers():
@@ -96,7 +98,7 @@ class Producer:
         return Health(healthy=True)
 
     def connected_to(self) -> str | None:
-        """Any topic that a broker has let us write to."""
+        """Return the full name of any partition with a connected producer, or None."""
         return next((batcher.wire for batcher in self._batchers() if batcher.connected()), None)
 
     async def probe(self, wire: str) -> None:
@@ -106,10 +108,10 @@ class Producer:
     def _batchers(self) -> list[Batcher]:
         return [batcher for topic in self.topics.known.values() for batcher in topic.batchers]
 
-    def _join(self, topic: Topic, submission: Submission) -> None:
+    def _join(self, topic: TopicBatchers, submission: Submission) -> None:
         for index, record in enumerate(submission.records):
             batcher = topic.batcher(record.key)
-            entry = Entry(batcher, submission, index, record)
+            entry = QueuedRecord(batcher, submission, index, record)
             if batcher.producer is not None:
                 self._send(batcher, entry)
             elif batcher.cause:
@@ -118,20 +120,20 @@ class Producer:
                 batcher.queue.append(entry)
                 self._open(batcher)
 
-    def _send(self, batcher: Batcher, entry: Entry) -> None:
-        """To the client, which pipelines. Rule 9: not when its caller has had his answer."""
+    def _send(self, batcher: Batcher, entry: QueuedRecord) -> None:
+        """Pass a record to the client, unless its caller has an answer already."""
         if entry.submission.done():
             entry.resolve(DROPPED)
             return
         try:
             message = build(entry.record)
-        except (TypeError, ValueError) as error:  # nothing of it was sent
+        except (TypeError, ValueError) as error:  # the client sent nothing of the record
             entry.resolve(self._unwritable(error))
             return
-        assert self._connection is not None  # noqa: S101 - a batcher has a producer of it
+        assert self._connection is not None  # noqa: S101 - the batcher has a producer of this connection
         entry.tried = True
-        batcher.aboard.append(entry)
-        sent = partial(self._connection.bridge.post, self._sent, entry)
+        batcher.in_flight.append(entry)
+        sent = partial(self._connection.bridge.post, self._on_answer, entry)
         try:
             batcher.producer.send_async(
                 message.content,
@@ -140,30 +142,32 @@ class Producer:
                 partition_key=message.partition_key,
                 event_timestamp=message.event_timestamp,
             )
-        except (TypeError, ValueError) as error:  # likewise
-            batcher.refused(entry, self._unwritable(error))
+        except (TypeError, ValueError) as error:  # the client sent nothing here either
+            batcher.fail(entry, self._unwritable(error))
 
     def _unwritable(self, error: Exception) -> BrokerRefused:
-        return BrokerRefused(f"no Pulsar message: {error}", kind="unwritable", broker=self.name)
+        return BrokerRefused(
+            f"the record cannot be written: {error}", kind="unwritable", broker=self.name
+        )
 
-    def _sent(self, entry: Entry, result: Result, message_id: Any) -> None:
+    def _on_answer(self, entry: QueuedRecord, result: Result, message_id: Any) -> None:
         if entry.gone:
             return
         batcher = entry.batcher
         if result == OK:
             position = place_of(message_id).text
-            batcher.landed(entry, Receipt(self.name, batcher.topic.name, batcher.number, position))
-        elif judge(result) is Next.AGAIN:
+            batcher.succeed(entry, Receipt(self.name, batcher.topic.name, batcher.number, position))
+        elif judge(result) is FailureAction.AGAIN:
             entry.failed = True
             self._taint(f"{batcher.wire}: {result.name}")
         else:
             error = ClientError(result, batcher.wire)
-            batcher.refused(entry, self._meaning(error))
+            batcher.fail(entry, self._meaning(error))
 
     def _meaning(self, error: BaseException) -> BrokerError:
         return translate(error, self.name) or BrokerUnavailable(repr(error), broker=self.name)
 
-    def _open_all(self, topic: Topic) -> None:
+    def _open_all(self, topic: TopicBatchers) -> None:
         for batcher in topic.batchers:
             self._open(batcher)
 
@@ -176,8 +180,8 @@ class Producer:
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)
 
-    async def _open_soon(self, batcher: Batcher, connection: Connection) -> None:
-        """Until it has a producer, is refused, or the client is given up."""
+    async def _open_soon(self, batcher: Batcher, connection: PulsarConnection) -> None:
+        """Open the producer of a partition. Retry until the topic is rejected or the client is replaced."""
         delay = FIRST_DELAY
         known = self.topics.known
         while connection is self._connection and known.get(batcher.topic.name) is batcher.topic:
@@ -200,13 +204,11 @@ class Producer:
             self._send(batcher, batcher.queue.popleft())
 
     def _not_opened(self, batcher: Batcher, error: BaseException) -> None:
-        """Waiting records are answered at once, and so are later ones: not only after the publish time-out."""
+        """Fail waiting and later records at once, instead of after the publish time-out."""
         if isinstance(error, ClientError):
             error = ClientError(error.result, batcher.wire)
         meaning = self._meaning(error)
-        if isinstance(
-            meaning, BrokerRefused
-        ):  # also a topic that is terminated, or whose schema is enforced
+        if isinstance(meaning, BrokerRefused):  # such as a terminated topic, or an enforced schema
             self.topics.refuse(batcher.topic.name, meaning)
             return
         cause, batcher.cause = (
@@ -215,11 +217,11 @@ class Producer:
         )
         if not cause:
             log.warning("Pulsar %s: %s: %s", self.name, batcher.wire, batcher.cause)
-        batcher.give_up(BrokerUnavailable(batcher.cause, broker=self.name))
+        batcher.fail_queued(BrokerUnavailable(batcher.cause, broker=self.name))
 
     def _taint(self, why: str) -> None:
         if not self._tainted:
-            log.warning("replacing the client for Pulsar %s: %s", self.name, why)
+            log.warning("Pulsar %s: the client is replaced: %s", self.name, why)
             self._tainted = why
 
     async def _watch_connection(self) -> None:
@@ -230,17 +232,18 @@ class Producer:
             lost = any(batcher.producer and not batcher.connected() for batcher in self._batchers())
             lost_since = (lost_since or clock()) if lost else None
             if lost_since is not None and clock() - lost_since > self.settings.reconnect_within:
-                self._taint("its connection did not come back")
-            if any(batcher.answered_aboard() for batcher in self._batchers()):
-                self._taint("a record that it holds has been answered")
+                self._taint("a lost connection did not recover")
+            if any(batcher.holds_answered() for batcher in self._batchers()):
+                self._taint("the client holds a record whose caller has an answer")
             if self._tainted:
                 await self._replace()
                 lost_since = None
 
     async def _replace(self) -> None:
-        """Nothing leaves any more, and what lands meanwhile has landed; then what is still unanswered
-        is for the next client. Begun again where it failed in the middle, it finds batchers without a
-        producer whose records nobody has called back."""
+        """Close the client, and pass its unanswered records to a new one.
+
+        This can be repeated after an error in the middle: batchers without a producer keep their records.
+        """
         used = [
             batcher
             for batcher in self._batchers()
@@ -254,7 +257,7 @@ class Producer:
             await old.close()
         for batcher in self._batchers():
             batcher.recall()
-        self._connection, self._tainted = Connection(self.settings), ""
+        self._connection, self._tainted = PulsarConnection(self.settings), ""
         for batcher in {*used, *(batcher for batcher in self._batchers() if batcher.queue)}:
             self._open(batcher)
 

@@ -1,4 +1,4 @@
-"""Reading without a group: for peek, tail, replay and pull."""
+"""Read a partition without a subscription, for peek, tail, replay and pull."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pulsar
 from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import Internal
-from app.brokers.pulsar.connection import Connection
+from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.errors import AdminError, client_error
 from app.brokers.pulsar.messages import message_of
 from app.brokers.pulsar.positions import Position, place_of, read_position
@@ -19,14 +19,17 @@ from app.errors import PositionOutOfRange
 from app.libraries.httpx_client import httpx
 from app.model.message import Message, Partition
 
-READ_WITHIN = 10.0  # seconds for a message that the broker says it has
-BUNDLE = 100  # messages of one turn in a thread
+READ_WITHIN = 10.0  # seconds to wait for a message that the broker has announced
+BUNDLE = 100  # most messages that one call in a thread reads
 
 
 async def read(
-    admin: Admin, connection: Connection, partition: Partition, start: str, until: str | None
+    admin: Admin, connection: PulsarConnection, partition: Partition, start: str, until: str | None
 ) -> AsyncGenerator[Message, None]:
-    """From ``start`` up to but not including ``until``, or the end as it is now."""
+    """Yield messages from ``start`` up to but not including ``until``.
+
+    Without ``until``, reading ends at the current end of the partition.
+    """
     wire = await wire_of(admin, partition)
     held = await admin.internal(wire)
     first = read_position(start)
@@ -46,9 +49,9 @@ async def read(
 
 
 async def _messages(
-    connection: Connection, reader: Any, first: Position
+    connection: PulsarConnection, reader: Any, first: Position
 ) -> AsyncGenerator[tuple[Position, Any], None]:
-    """What there is, also in a batch of which only a part was asked for."""
+    """Yield the available messages from ``first`` on, also if ``first`` is inside a batch."""
     while await connection.bridge.ask(reader.has_message_available, within=READ_WITHIN):
         for raw in await asyncio.to_thread(_at_hand, reader):
             place = place_of(raw.message_id())
@@ -57,8 +60,10 @@ async def _messages(
 
 
 def _at_hand(reader: Any) -> list[Any]:
-    """In a thread, by calls that block: those that do not can turn messages round.
-    Raises ClientError, or TimeoutError when the first one does not come."""
+    """Read available messages by blocking calls, in a thread. Calls that do not block can change the order.
+
+    Raises ClientError, or TimeoutError if the first message does not arrive.
+    """
     found: list[Any] = []
     wait = round(READ_WITHIN * 1000)
     try:
@@ -66,7 +71,7 @@ def _at_hand(reader: Any) -> list[Any]:
             found.append(reader.read_next(wait))
             wait = 0
     except pulsar.Timeout as late:
-        if not found:  # else no more is at hand
+        if not found:  # otherwise all available messages were read
             raise TimeoutError from late
     except pulsar.PulsarException as error:
         raise client_error(error) from error
@@ -74,7 +79,7 @@ def _at_hand(reader: Any) -> list[Any]:
 
 
 async def wire_of(admin: Admin, partition: Partition) -> str:
-    """What a partition is called. Raises PositionOutOfRange where there is none."""
+    """Return the full name of a partition. Raise PositionOutOfRange if there is no such partition."""
     try:
         wires = await admin.wires(partition.topic)
     except AdminError as error:

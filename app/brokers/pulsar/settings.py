@@ -1,4 +1,4 @@
-"""How to reach a cluster, and how to behave towards it."""
+"""Settings of the Pulsar driver: how to reach a cluster, time limits and sizes."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ MAX_RECORD = 4 << 20
 
 
 class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster. Times in seconds, sizes in bytes.
+    """The settings of one Pulsar cluster. Times are in seconds, sizes in bytes.
 
-    ``service_url``      ``pulsar://`` or ``pulsar+ssl://``; several brokers separated by commas.
-    ``admin_url``        ``http://`` or ``https://``: topics, starts and owners are asked for there.
-    ``namespace``        of topics that name none.
-    ``create_topics``    make topics that are not there, with ``partitions``; otherwise they are
-                         refused at once.
-    ``send_timeout``     after which the client itself forgets a record. Not above the publish
-                         time-out: what was answered must not be sent any more (rule 9).
-    ``operation_timeout`` for one answer of the client or of the administration.
-    ``reconnect_within`` how long a lost connection may heal by itself. The client waits up to a
-                         minute between its attempts; beyond this we make a new one.
-    ``ownership_check``  how often it is asked who owns which partition. Below the broker's own
-                         delay before a new owner reads (1 s), so that two owners do not overlap.
-    ``quiet_check``      the same for a topic where nothing is open or changing. Below ``lease``.
-    ``lease``            how long an answer to that counts, by the monotonic clock (rule 5).
-    ``receiver_queue``   messages of one partition that the client fetches ahead.
-    ``client_log``       a file for what the client library says about itself; None: nowhere.
+    Attributes:
+        service_url: ``pulsar://`` or ``pulsar+ssl://``, with several brokers separated by commas.
+        admin_url: ``http://`` or ``https://`` of the administration, for topics, start positions and
+            owners.
+        namespace: The namespace of topics that name none.
+        create_topics: Whether missing topics are created, with ``partitions``. Otherwise publishing to them
+            fails.
+        send_timeout: The time after which the client drops a record. It must not exceed the publish
+            time-out, because an answered record must not be sent.
+        operation_timeout: The time limit of one answer of the client or the administration.
+        reconnect_within: The time in which a lost connection may recover. Then the client is replaced,
+            because it waits up to a minute between attempts.
+        ownership_check: The time between two questions about owners. It must be less than the broker's
+            delay before a new owner reads (1 s), so that two owners do not overlap.
+        quiet_check: The same time for a topic without open messages or changes. It must be less than
+            ``lease``.
+        lease: How long an answer about owners is valid, by the monotonic clock.
+        receiver_queue: Most messages of one partition that the client prefetches.
+        client_log: The log file of the client library. None discards its log.
     """
 
     name: str
@@ -63,10 +66,11 @@ class PulsarSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"PulsarSettings(name={self.name!r}, service_url={self.service_url!r})"
 
     def check_files(self) -> None:
-        """Raises SetupError for files of TLS that cannot be used, before anything is connected."""
+        """Raise SetupError if a TLS file cannot be used. Called before any connection."""
         if self.tls is not None:
             self.tls.context(self.name)
 
     def ssl_context(self) -> ssl.SSLContext:
-        """For the administration; the client library takes copies of the files."""
+        """Return the TLS context for the administration. The client library uses copies of the files
+        instead."""
         return (self.tls or ClientTls()).context(self.name)

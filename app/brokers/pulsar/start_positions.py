@@ -1,12 +1,13 @@
-"""Where a group without a position begins (rule 10), decided before anything is handed out.
+"""Create the subscription of a group at its start position, before any message is handed out.
 
-A subscription of Pulsar is its own position, so the start is committed by making it, through the
-administration, before any member joins. Two deaths could spoil that. Ours, between two partitions:
-who comes next would take the rest for new ones. And the broker's: it makes a subscription at the
-latest message, and only then moves it, which no bookie may be at hand for. So all places are written
-down first, as a property of the first partition's subscription, which is stored in the same step that
-makes it; a member that finds the property there finishes the work, and only then removes it. That may be
-we ourselves, when the broker answers that it could not do all of it.
+A Pulsar subscription holds its own position. So the start is committed by creating the subscription through
+the administration, before any member joins. Two crashes could spoil this. If this process dies between two
+partitions, the next member would take the remaining ones for new partitions. And a broker creates a
+subscription at the latest message before it moves it, so it may die in between, or find no bookie.
+
+So all start positions are first stored as a property of the subscription in the first partition, together
+with its creation. A member that finds this property completes the work and then removes the property. That
+may be the same process, after the broker has reported a partial failure.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 
 from app.brokers.positions import out_of_range
 from app.brokers.pulsar.admin import MADE_WITHIN, Admin, ask_each, ask_until
-from app.brokers.pulsar.answers import Subscription
+from app.brokers.pulsar.answers import SubscriptionStats
 from app.brokers.pulsar.errors import AdminError
 from app.brokers.pulsar.positions import BEGINNING, Position, read_position
 from app.libraries.httpx_client import httpx
@@ -29,11 +30,11 @@ from app.model.start import StartAt
 log = logging.getLogger(__name__)
 
 INTENT = "skybridge-start"
-OTHERS_WITHIN = 5.0  # seconds for another member to finish what it has begun; longer: it died
-LOOK_AGAIN = 0.2
+OTHERS_WITHIN = 5.0  # seconds after which another member that began the work is taken for dead
+LOOK_AGAIN = 0.2  # seconds between checks of its progress
 
 Places = dict[int, Position]
-"""Where each partition begins, that message included."""
+"""The position of the first message, by number of the partition."""
 
 
 async def prepare(
@@ -43,9 +44,11 @@ async def prepare(
     start: StartAt,
     patience: float = OTHERS_WITHIN,
 ) -> None:
-    """Make the subscription ``group`` in each topic of which it has no partition, beginning at ``start``. In one
-    of which it has some, the others are new partitions: the member that joins there makes it, at earliest, in one
-    step. Raises PositionOutOfRange, or AdminError, when the broker lacks for too long what it needs.
+    """Create the subscription ``group`` in each topic where no partition has it, beginning at ``start``.
+
+    If some partitions have it, the other ones are new. A member creates the subscription there by joining,
+    at the earliest message. Raises PositionOutOfRange, or AdminError if a temporary error of the broker
+    lasts too long.
     """
 
     async def begin() -> None:
@@ -58,30 +61,33 @@ async def prepare(
 
 async def _prepare(admin: Admin, group: str, topic: str, start: StartAt, patience: float) -> None:
     wires = await admin.wires(topic)
-    there = await _there(admin, group, topic, wires)
+    there = await _existing(admin, group, topic, wires)
     if not there:
         places = await _resolve(admin, topic, wires, start)
         intent = {INTENT: msgspec.json.encode(places).decode()}
-        # The member that makes the first partition's decides for all of them.
+        # The member that creates the first partition's subscription decides for all partitions.
         if await admin.create_subscription(wires[0], group, places[0], intent):
             await _finish(admin, group, wires, places, there)
             return
     there = await _when_others_are_done(admin, group, topic, wires, patience)
     left = _intent(there.get(wires[0]))
     if left is not None:
-        log.warning("group %s of %s: an unfinished start is completed now", group, topic)
+        log.warning("group %s of topic %s: an unfinished start is completed now", group, topic)
         await _finish(admin, group, wires, left, there)
 
 
-async def _there(
+async def _existing(
     admin: Admin, group: str, topic: str, wires: Mapping[int, str]
-) -> dict[str, Subscription]:
-    """What there is of the group, by the names of the partitions on the wire. The broker leaves out without a
-    word what it could not ask just then: to take that for new would pass over an unfinished start."""
+) -> dict[str, SubscriptionStats]:
+    """Return the subscriptions of the group, by the full name of the partition.
+
+    Raise AdminError if the broker left out a partition. Taking that partition for new would skip an
+    unfinished start.
+    """
     stats = await admin.stats(topic)
     for wire in wires.values():
         if wire not in stats and await admin.internal_if_there(wire) is not None:
-            raise AdminError(httpx.codes.SERVICE_UNAVAILABLE, f"nothing is told of {wire}")
+            raise AdminError(httpx.codes.SERVICE_UNAVAILABLE, f"the answer lacks partition {wire}")
     return {
         wire: partition.subscriptions[group]
         for wire, partition in stats.items()
@@ -91,17 +97,20 @@ async def _there(
 
 async def _when_others_are_done(
     admin: Admin, group: str, topic: str, wires: Mapping[int, str], patience: float
-) -> dict[str, Subscription]:
-    """Members that come at once: one of them decides, and the others wait for it."""
+) -> dict[str, SubscriptionStats]:
+    """Wait until another member that began the work has finished it, for at most ``patience`` seconds.
+
+    Return the subscriptions of the group, by the full name of the partition.
+    """
     until = asyncio.get_running_loop().time() + patience
     while True:
-        there = await _there(admin, group, topic, wires)
+        there = await _existing(admin, group, topic, wires)
         if _intent(there.get(wires[0])) is None or asyncio.get_running_loop().time() >= until:
             return there
         await asyncio.sleep(LOOK_AGAIN)
 
 
-def _intent(subscription: Subscription | None) -> Places | None:
+def _intent(subscription: SubscriptionStats | None) -> Places | None:
     text = subscription.subscription_properties.get(INTENT) if subscription is not None else None
     return None if text is None else msgspec.json.decode(text, type=Places)
 
@@ -111,15 +120,18 @@ async def _finish(
     group: str,
     wires: Mapping[int, str],
     places: Places,
-    there: Mapping[str, Subscription],
+    there: Mapping[str, SubscriptionStats],
 ) -> None:
-    """``there``: begun by somebody who died, and perhaps never moved; so is what comes to be there
-    meanwhile."""
+    """Create or move all subscriptions to their start positions, then remove the property with those
+    positions.
+
+    ``there`` are subscriptions that exist already. Another member began them and perhaps never moved them.
+    """
 
     async def begin(number: int) -> None:
         wire, place = wires[number], places.get(number, BEGINNING)
         if wire not in there and not number:
-            return  # the caller made it just now
+            return  # the caller has just created it
         if wire in there or not await admin.create_subscription(wire, group, place):
             await admin.move(wire, group, place)
 
@@ -127,12 +139,14 @@ async def _finish(
     first = there.get(wires[0])
     kept = dict(first.subscription_properties) if first is not None else {}
     kept.pop(INTENT, None)
-    await admin.note(wires[0], group, kept)
+    await admin.set_properties(wires[0], group, kept)
 
 
 async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: StartAt) -> Places:
-    """All of them before the first is made: a start that is out of range leaves nothing behind, and
-    a member that finishes it later begins where it was meant at the time."""
+    """Return the start positions of all partitions, before any subscription is created.
+
+    So an invalid start changes nothing, and another member can complete the work with the same positions.
+    """
 
     async def place(number: int) -> Position:
         return await _resolved(admin, Partition(topic, number), wires[number], start)
@@ -141,7 +155,8 @@ async def _resolve(admin: Admin, topic: str, wires: Mapping[int, str], start: St
 
 
 async def _resolved(admin: Admin, partition: Partition, wire: str, start: StartAt) -> Position:
-    """A partition that a start by position does not name begins at earliest."""
+    """Return the start position of one partition. A partition that ``start`` does not name begins at the
+    earliest message."""
     text = start.positions.get(partition.number)
     if start.kind == "earliest" or (start.kind == "position" and text is None):
         return BEGINNING

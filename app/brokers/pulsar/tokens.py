@@ -1,4 +1,4 @@
-"""The credentials for the administration."""
+"""Credentials for Pulsar's administration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Issuer(msgspec.Struct):
 
 
 class BearerToken(httpx.Auth):
-    """A token of the configuration."""
+    """Authentication with a fixed token of the configuration."""
 
     def __init__(self, token: str) -> None:
         self._header = f"Bearer {token}"
@@ -42,9 +42,12 @@ class BearerToken(httpx.Auth):
         yield request
 
 
-class ClientCredentials(httpx.Auth):
-    """OAuth2 as the client library does it: the issuer names its token endpoint, which grants a token
-    for the client's id and secret. Kept until shortly before it ends."""
+class ClientCredentialsAuth(httpx.Auth):
+    """OAuth 2 client credentials, as Pulsar's client library uses them.
+
+    The issuer names its token endpoint, which returns a token for the client's id and secret. The token is
+    used until shortly before it expires.
+    """
 
     def __init__(self, settings: OAuth2) -> None:
         self._settings = settings
@@ -55,12 +58,15 @@ class ClientCredentials(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        """Callers wait meanwhile for the token that is asked for. Raises AdminError with the words
-        of an issuer that refuses."""
+        """Add a token to the request, after fetching one if needed. Concurrent requests wait for the same
+        token.
+
+        Raises AdminError with the issuer's message if the issuer rejects the credentials.
+        """
         async with self._asking:
             if time.monotonic() >= self._until:
-                issuer = await self._answer(_Issuer, (yield self._where()))
-                granted = await self._answer(TokenGrant, (yield self._asking_for(issuer)))
+                issuer = await self._answer(_Issuer, (yield self._discovery_request()))
+                granted = await self._answer(TokenGrant, (yield self._token_request(issuer)))
                 self._token = granted.access_token
                 self._until = time.monotonic() + granted.expires_in - RENEW_BEFORE
         request.headers["authorization"] = f"Bearer {self._token}"
@@ -72,19 +78,19 @@ class ClientCredentials(httpx.Auth):
         if answer.is_server_error:
             answer.raise_for_status()
         if not answer.is_success:
-            words = f"the issuer {issuer} refused the credentials: {_words(answer)}"
-            raise AdminError(httpx.codes.UNAUTHORIZED, words)
+            message = f"the issuer {issuer} rejected the credentials: {_message_of(answer)}"
+            raise AdminError(httpx.codes.UNAUTHORIZED, message)
         try:
             return msgspec.json.decode(answer.content, type=kind)
         except msgspec.MsgspecError as error:
-            words = f"the answer of the issuer {issuer} is invalid: {error}"
-            raise AdminError(httpx.codes.BAD_GATEWAY, words) from error
+            message = f"the answer of the issuer {issuer} is invalid: {error}"
+            raise AdminError(httpx.codes.BAD_GATEWAY, message) from error
 
-    def _where(self) -> httpx.Request:
+    def _discovery_request(self) -> httpx.Request:
         issuer = self._settings.issuer_url.rstrip("/")
         return httpx.Request("GET", f"{issuer}/.well-known/openid-configuration")
 
-    def _asking_for(self, issuer: _Issuer) -> httpx.Request:
+    def _token_request(self, issuer: _Issuer) -> httpx.Request:
         credentials = _read(self._settings.credentials)
         form = {
             "grant_type": "client_credentials",
@@ -101,17 +107,17 @@ def authentication(settings: PulsarSettings) -> httpx.Auth | None:
     if settings.token is not None:
         return BearerToken(settings.token)
     if settings.oauth2 is not None:
-        return ClientCredentials(settings.oauth2)
+        return ClientCredentialsAuth(settings.oauth2)
     return None
 
 
-def _words(answer: httpx.Response) -> str:
+def _message_of(answer: httpx.Response) -> str:
     try:
         refusal = msgspec.json.decode(answer.content, type=TokenRefusal)
     except msgspec.MsgspecError:
         refusal = TokenRefusal()
-    words = f"{answer.status_code} {refusal.error} {refusal.error_description}"
-    return " ".join(words.split())[:WORDS]
+    text = f"{answer.status_code} {refusal.error} {refusal.error_description}"
+    return " ".join(text.split())[:WORDS]
 
 
 def _read(path: Path) -> _Credentials:

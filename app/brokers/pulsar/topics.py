@@ -1,51 +1,59 @@
-"""Which topics there are: asked of the administration once, then again from time to time."""
+"""The topics that the publisher uses: looked up in the administration, then refreshed periodically."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 
-from app.brokers.asking import Asking, Made, unknown_topic
 from app.brokers.portable import Submission
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.batchers import Topic
+from app.brokers.pulsar.batchers import TopicBatchers
 from app.brokers.pulsar.errors import translate
 from app.brokers.pulsar.settings import PulsarSettings
+from app.brokers.topic_resolver import CreatedTopics, TopicResolver, unknown_topic
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 
 ASK_AGAIN, ASK_AGAIN_LONGEST = 0.1, 1.0
 
 
-class Topics(Asking[Topic]):
-    """Finds topics, makes them where the settings say so, and remembers refusals for a moment.
+class KnownTopics(TopicResolver[TopicBatchers]):
+    """The known topics of one cluster.
 
-    A topic that could not be asked for is asked for again until it is found or refused, so that an
-    outage at the first event ends by itself, and ``trouble`` tells of it meanwhile.
+    Unknown topics are looked up, created if the settings allow it, and rejected for a moment after a
+    failure. A failed look-up is repeated until the topic is found or rejected, so that an outage ends by
+    itself. ``trouble`` reports the failure meanwhile.
     """
 
     def __init__(
         self,
         settings: PulsarSettings,
         admin: Admin,
-        found: Callable[[Topic], None],
-        join: Callable[[Topic, Submission], None],
+        found: Callable[[TopicBatchers], None],
+        join: Callable[[TopicBatchers, Submission], None],
     ) -> None:
-        """``found`` gets each topic once, ``join`` the submissions that waited for it."""
+        """Create the topics of one cluster, without any request.
+
+        Args:
+            settings: Whether and how topics are created.
+            admin: The administration of the cluster.
+            found: Called once with each topic that was found.
+            join: Publishes a waiting submission to its topic.
+        """
         super().__init__(settings.name, self._find, join, translate)
-        self.known: dict[str, Topic] = {}
+        self.known: dict[str, TopicBatchers] = {}
         self._settings = settings
         self._admin = admin
         self._found = found
-        self._made = Made(settings.name)
+        self._made = CreatedTopics(settings.name)
         self._failing: dict[str, BrokerError] = {}
 
     @property
     def trouble(self) -> str:
-        """Why a topic that somebody publishes to could not be asked for; empty when all could."""
+        """Return why a topic in use could not be looked up, or an empty text."""
         return next((str(error) for error in self._failing.values()), "")
 
     def ask(self, submission: Submission) -> None:
-        """The topic is not known yet; the submission waits for the answer."""
+        """Queue the submission until its topic is found. Fail it at once if the look-up keeps failing."""
         failure = self._failing.get(submission.topic)
         if failure is not None:
             submission.fail(failure)
@@ -53,15 +61,16 @@ class Topics(Asking[Topic]):
             super().ask(submission)
 
     def refuse(self, name: str, error: BrokerError) -> None:
-        """Do not bother the broker with this topic for a moment."""
+        """Fail the waiting submissions of a topic, and new ones for the next two seconds. Forget the topic."""
         super().refuse(name, error)
         topic = self.known.pop(name, None)
         for batcher in topic.batchers if topic else ():
             batcher.recall()
-            batcher.give_up(error)
+            batcher.fail_queued(error)
 
     async def refresh(self) -> None:
-        """Partitions may have been added, topics deleted. A failed question changes nothing."""
+        """Look all topics up again, because partitions may have been added and topics deleted. A failed
+        look-up changes nothing."""
         for name, topic in list(self.known.items()):
             try:
                 wires = await self._admin.wires(name)
@@ -74,18 +83,18 @@ class Topics(Asking[Topic]):
             else:
                 self._resize(name, topic, wires)
 
-    def _resize(self, name: str, topic: Topic, wires: Mapping[int, str]) -> None:
+    def _resize(self, name: str, topic: TopicBatchers, wires: Mapping[int, str]) -> None:
         if len(wires) < len(topic.batchers):
-            words = f"topic {name} was made again, with {len(wires)} partitions"
-            self.refuse(name, BrokerUnavailable(words, broker=self._settings.name))
+            message = f"topic {name} was created again, with {len(wires)} partitions"
+            self.refuse(name, BrokerUnavailable(message, broker=self._settings.name))
         else:
             topic.grow(wires.values())
 
-    async def _find(self, name: str) -> Topic:
-        """Until it is found or refused. Waiting callers are told of the first failure."""
+    async def _find(self, name: str) -> TopicBatchers:
+        """Look the topic up until it is found or rejected. The first failure fails the waiting submissions."""
         delay = ASK_AGAIN
         try:
-            while not isinstance(found := await self._try(name), Topic):
+            while not isinstance(found := await self._try(name), TopicBatchers):
                 if isinstance(found, BrokerRefused | BoundReached):
                     raise found
                 self._failing[name] = found
@@ -96,9 +105,9 @@ class Topics(Asking[Topic]):
         finally:
             self._failing.pop(name, None)
 
-    async def _try(self, name: str) -> Topic | BrokerError:
+    async def _try(self, name: str) -> TopicBatchers | BrokerError:
         try:
-            topic = Topic(name, await self._wires(name))
+            topic = TopicBatchers(name, await self._wires(name))
         except Exception as raised:
             meaning = translate(raised, self._settings.name)
             if meaning is None:
@@ -108,7 +117,7 @@ class Topics(Asking[Topic]):
             return meaning
         trouble = self._failing.get(name)
         for batcher in topic.batchers:
-            batcher.cause = "" if trouble is None else str(trouble)  # until it is open
+            batcher.cause = "" if trouble is None else str(trouble)  # until its producer is open
         self.known[name] = topic
         self._found(topic)
         return topic

@@ -1,14 +1,15 @@
 """Shell. The RabbitMQ driver, on aio-pika.
 
-``settings`` how to reach a cluster · ``connection`` a connection · ``aiormq_adapter`` what lies
-below aio-pika, for the hot path · ``topology``, ``layout``, ``declarations`` what a topic is there,
-which of its queues are, how they are declared · ``frames`` a record as the
-bytes of a publish · ``targets``, ``outbox``, ``unconfirmed``, ``failed_publish``, ``producer`` what is asked
-for, on the wire, confirmed, at fault · ``owned_partition``, ``group_roster``,
-``group_queues``, ``queue_ownership``, ``consumer`` one member of a group · ``stream``,
-``stream_ends``, ``stream_places`` the same for queues that keep
-what was read · ``admin`` depths and topics · ``errors`` what the client's errors mean ·
-``driver`` all of it behind the portable log.
+- Access: ``settings`` describes how to reach a cluster. ``connection`` is one connection, and ``aiormq_adapter`` and
+  ``frames`` are the fast path below aio-pika.
+- Topics: ``topology``, ``layout`` and ``declarations`` name, count and declare exchanges and queues.
+- Publishing: ``producer``, ``targets``, ``publish_queue``, ``unconfirmed`` and ``failed_publish`` send records and
+  resolve results.
+- Groups: ``group_roster``, ``group_queues``, ``queue_ownership``, ``owned_partition`` and ``consumer`` share queues
+  among members.
+- Streams: ``stream``, ``stream_ends`` and ``stream_positions`` do the same for queues that keep messages.
+- Administration: ``admin`` returns metadata and depths, and creates topics.
+- ``errors`` defines what errors mean. ``driver`` combines all modules for the portable log.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ __all__ = [
 def open_log(
     *, bounds: Bounds | None = None, offsets: OffsetStore | None = None, **settings: Any
 ) -> PortableLog:
-    """A cluster as a ``Log``, by the fields of ``RabbitSettings``. Nothing is connected yet.
+    """Return the ``Log`` of a RabbitMQ cluster. Nothing is connected yet.
 
-    ``offsets``  where the groups of streams are, with ``kind="stream"``.
+    Args:
+        bounds: The limits of publishing.
+        offsets: The store of group positions, for ``kind="stream"``.
+        settings: The fields of ``RabbitSettings``.
     """
     return PortableLog(RabbitDriver(RabbitSettings(**settings), offsets), bounds)

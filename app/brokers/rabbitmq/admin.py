@@ -1,6 +1,6 @@
-"""What the cluster says about itself over AMQP: queues, their depth, their consumers.
+"""Administrative requests to a RabbitMQ cluster over AMQP: queues, their depth and their consumers.
 
-Each question has its own connection: they are rare, and nothing needs watching in between.
+Each request opens a connection of its own, because requests are rare.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 
-from app.brokers.rabbitmq.connection import Wire, connect
+from app.brokers.rabbitmq.connection import RabbitConnection, connect
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.stream import read
-from app.brokers.rabbitmq.stream_ends import Ends, ends_of, offset_at
+from app.brokers.rabbitmq.stream_ends import StreamEnds, ends_of, offset_at
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerRefused, PositionOutOfRange
 from app.interfaces import Commit, OffsetStore
@@ -20,14 +20,15 @@ from app.model.message import Message, Partition
 from app.model.metadata import GroupLag, LogMetadata, PartitionMetadata, TopicMetadata
 
 THE_CLUSTER = 0
-"""AMQP numbers no nodes: the one that answers speaks for the cluster."""
+"""The node number in metadata. AMQP does not number nodes, so one number represents the whole cluster."""
 
 Unsettled = Callable[[str, Partition], int]
-"""Messages of a group's partition that members in this process have and have not settled."""
+"""Return the number of messages that members in this process have received and not settled, by group and partition."""
 
 
-class Admin:
-    """Raises BrokerRefused, or what ``errors.EXPECTED`` names."""
+class RabbitAdmin:
+    """Administrative requests to one cluster. Methods raise BrokerRefused, or the errors in
+    ``errors.EXPECTED``."""
 
     def __init__(
         self,
@@ -36,72 +37,73 @@ class Admin:
         unsettled: Unsettled,
         offsets: OffsetStore | None,
     ) -> None:
-        self._offsets = offsets  # of streams
+        self._offsets = offsets  # positions of groups in streams
         self._settings = settings
         self._topology = topology
         self._unsettled = unsettled
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """No error when it is there already."""
-        async with self._wire() as wire:
-            await self._topology.create(wire, topic, partitions)
+        """Create a topic, or do nothing if it exists."""
+        async with self._connection() as connection:
+            await self._topology.create(connection, topic, partitions)
 
     async def read(
         self, partition: Partition, start: str, until: str | None
     ) -> AsyncGenerator[Message, None]:
-        """A partition of a stream, as ``stream.read``."""
-        wire = await connect(self._settings)
+        """Yield messages of a stream from ``start`` up to but not including ``until``."""
+        connection = await connect(self._settings)
         try:
-            queue = await self._place(wire, partition)
-            async for message in read(wire, self._settings, queue, partition, start, until):
+            queue = await self._place(connection, partition)
+            async for message in read(connection, self._settings, queue, partition, start, until):
                 yield message
         finally:
-            await wire.hang_up()
+            await connection.hang_up()
 
     async def position_at(self, partition: Partition, time_ms: int) -> str:
-        """In a partition of a stream, as ``stream.offset_at``."""
-        async with self._wire() as wire:
-            queue = await self._place(wire, partition)
-            return str(await offset_at(wire, queue, time_ms))
+        """Return the offset of the first message of a stream stored at ``time_ms`` or later, or up to a
+        second before."""
+        async with self._connection() as connection:
+            queue = await self._place(connection, partition)
+            return str(await offset_at(connection, queue, time_ms))
 
     async def position_back(self, partition: Partition, count: int) -> str:
-        """In a partition of a stream."""
-        async with self._wire() as wire:
-            ends = await ends_of(wire, await self._place(wire, partition))
+        """Return the offset ``count`` before the end of a stream, or the first offset if it is later."""
+        async with self._connection() as connection:
+            ends = await ends_of(connection, await self._place(connection, partition))
         return str(max(ends.earliest, ends.latest - count))
 
-    async def _place(self, wire: Wire, partition: Partition) -> str:
-        layout = await self._topology.layout(wire, partition.topic)
+    async def _place(self, connection: RabbitConnection, partition: Partition) -> str:
+        layout = await self._topology.layout(connection, partition.topic)
         if partition.number not in layout.there:
             raise PositionOutOfRange(f"there is no partition {partition}")
         return self._topology.queue(partition.topic, partition.number, "")
 
     async def check_targets(self, topics: Collection[str]) -> Mapping[str, str]:
-        """What is missing, by topic."""
-        async with self._wire() as wire:
-            found = {topic: await self._topology.lacks(wire, topic) for topic in topics}
+        """Return, for each topic that lacks a queue or exchange, what is missing."""
+        async with self._connection() as connection:
+            found = {topic: await self._topology.missing_for(connection, topic) for topic in topics}
         return {topic: lacking for topic, lacking in found.items() if lacking}
 
     async def inspect(self, topics: Collection[str]) -> tuple[str, ...]:
-        """Of queues that others made and that keep less than we promise."""
+        """Return warnings about queues that other clients declared with weaker guarantees."""
         looked_at: list[str] = []
-        async with self._wire() as wire:
+        async with self._connection() as connection:
             for topic in topics:
-                queues = await self._topology.queues_there(wire, topic)
-                await self._topology.declared.inspect(wire, topic, queues)
+                queues = await self._topology.queues_there(connection, topic)
+                await self._topology.declared.inspect(connection, topic, queues)
                 looked_at += queues
         warnings = self._topology.declared.warnings
         return tuple(warnings[queue] for queue in looked_at if queue in warnings)
 
     async def metadata(self, topics: Sequence[str], groups: Sequence[str]) -> LogMetadata:
-        """Topics that are there, and the lag of ``groups`` in them."""
-        async with self._wire() as wire:
-            found = {topic: await self._ends(wire, topic, "") for topic in topics}
+        """Return metadata of the existing topics, and the lag of the groups in them."""
+        async with self._connection() as connection:
+            found = {topic: await self._ends(connection, topic, "") for topic in topics}
             lags: list[GroupLag] = []
             for group in groups:
                 for topic, shared in found.items():
                     own = self._topology.by_group(topic) and shared is not None
-                    ends = await self._ends(wire, topic, group) if own else shared
+                    ends = await self._ends(connection, topic, group) if own else shared
                     lags += await self._lags(group, topic, ends or {})
         known = tuple(
             TopicMetadata(topic, tuple(_partition(n, each) for n, each in ends.items()))
@@ -110,36 +112,45 @@ class Admin:
         )
         return LogMetadata(self._settings.name, known, tuple(lags))
 
-    async def _ends(self, wire: Wire, topic: str, group: str) -> dict[int, Ends] | None:
-        """Return those of each queue, by its number; None for a topic that is not there. Without a group,
-        topics whose queues belong to groups have none to ask about. In a queue that is no stream positions
-        count from its head: the latest is its depth."""
+    async def _ends(
+        self, connection: RabbitConnection, topic: str, group: str
+    ) -> dict[int, StreamEnds] | None:
+        """Return the first and next offset of each queue by its number, or None if the topic does not
+        exist.
+
+        In a queue that is no stream, the offsets count from the head, so the next offset is the depth. If
+        each group has its own queues and no group is given, the answer has zeros.
+        """
         age = self._settings.metadata_age
         try:
-            layout = await self._topology.layout(wire, topic, group, age=age)
+            layout = await self._topology.layout(connection, topic, group, age=age)
         except BrokerRefused as error:
             if error.kind != "unknown-topic":
                 raise
             return None
         if self._topology.by_group(topic) and not group:
-            return dict.fromkeys(layout.there, Ends(0, 0))
+            return dict.fromkeys(layout.there, StreamEnds(0, 0))
         found = {}
         for number in layout.there:
             try:
                 found[number] = await self._ends_of(
-                    wire, self._topology.queue(topic, number, group)
+                    connection, self._topology.queue(topic, number, group)
                 )
-            except BrokerRefused as error:  # it has gone since
+            except BrokerRefused as error:  # the queue was deleted meanwhile
                 if error.kind != "unknown-topic":
                     raise
                 self._topology.expire(topic, group)
         return found
 
-    async def _ends_of(self, wire: Wire, queue: str) -> Ends:
-        ready, _ = await self._topology.depth(wire, queue)
-        return await ends_of(wire, queue) if self._settings.kind == "stream" else Ends(0, ready)
+    async def _ends_of(self, connection: RabbitConnection, queue: str) -> StreamEnds:
+        ready, _ = await self._topology.depth(connection, queue)
+        return (
+            await ends_of(connection, queue)
+            if self._settings.kind == "stream"
+            else StreamEnds(0, ready)
+        )
 
-    async def _lags(self, group: str, topic: str, ends: Mapping[int, Ends]) -> list[GroupLag]:
+    async def _lags(self, group: str, topic: str, ends: Mapping[int, StreamEnds]) -> list[GroupLag]:
         places = {Partition(topic, number): each for number, each in ends.items()}
         if self._settings.kind == "quorum":
             return [
@@ -159,19 +170,20 @@ class Admin:
         ]
 
     @contextlib.asynccontextmanager
-    async def _wire(self) -> AsyncIterator[Wire]:
-        wire = await connect(self._settings)
+    async def _connection(self) -> AsyncIterator[RabbitConnection]:
+        connection = await connect(self._settings)
         try:
             async with asyncio.timeout(self._settings.request_timeout):
-                yield wire
+                yield connection
         finally:
-            await wire.hang_up()
+            await connection.hang_up()
 
 
 def _lag(
-    group: str, place: Partition, commit: Commit | None, ends: Ends, *, begun: bool
+    group: str, place: Partition, commit: Commit | None, ends: StreamEnds, *, begun: bool
 ) -> GroupLag:
-    """A partition that came after the group had ``begun`` its topic is read from its first message."""
+    """Return the lag of a group. If the group has begun the topic, a partition without a commit counts from
+    its first message."""
     if commit is None:
         lag = ends.latest - ends.earliest if begun else None
         return GroupLag(group, place.topic, place.number, None, lag)
@@ -179,7 +191,7 @@ def _lag(
     return GroupLag(group, place.topic, place.number, str(commit.offset), lag)
 
 
-def _partition(number: int, ends: Ends) -> PartitionMetadata:
+def _partition(number: int, ends: StreamEnds) -> PartitionMetadata:
     return PartitionMetadata(
         number=number,
         leader=THE_CLUSTER,

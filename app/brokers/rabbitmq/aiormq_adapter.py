@@ -1,10 +1,13 @@
-"""The hot path beside aio-pika and aiormq: frames of publishes and deliveries are read here.
+"""The fast path below aio-pika and aiormq, which handles frames of publishing and consuming channels
+itself.
 
-aio-pika gives a task to every delivery, walks all open confirms for each one that covers many, and drops what comes
-back without a message id. aiormq waits three times for each frame, and does not say why a broker refuses a virtual
-host or blocks its publishers. So a connection reads through ``Incoming``, which the library takes as its stream:
-confirms, returns and deliveries of the hot channels end there, and the library sees all other frames. Only public
-names are used: a transport factory, and channels that the library opens (ADR 0046).
+aio-pika creates a task for each delivery and walks all open confirms for a confirm of many. It drops
+returned messages without an id. aiormq awaits three times for each frame, and hides why a broker rejects a
+virtual host or blocks publishers.
+
+So a connection reads through ``FrameReader``, which the library uses as its stream. Confirms, returns and
+deliveries of fast channels end there, and the library gets all other frames. Only public names are used: a
+transport factory, and channels that the library opens (ADR 0046).
 """
 
 from __future__ import annotations
@@ -34,11 +37,11 @@ __all__ = [
     "URL",
     "AbstractChannel",
     "AbstractConnection",
+    "ConfirmChannel",
     "Confirmed",
-    "Confirms",
     "DeliveredMessage",
-    "Deliveries",
-    "HotChannel",
+    "DeliveryChannel",
+    "FastChannel",
     "Transport",
     "amqp",
     "encode_table_value",
@@ -46,49 +49,47 @@ __all__ = [
 ]
 
 _LOGIN_REFUSED = 403
-GUARD = "guard"  # the consumer tag at a queue that nobody writes to
-GOODBYE_WITHIN = (
-    1.0  # seconds for the end of a TLS session, which asyncio would wait for half a minute
+GUARD = "guard"  # the consumer tag at a guard queue, which is always empty
+TLS_SHUTDOWN_WITHIN = (
+    1.0  # seconds for the TLS shutdown, for which asyncio would wait half a minute
 )
-READ = 64 * 1024  # bytes of one read
-ALIVE = (
-    1.0  # seconds between heartbeats to the library, while it sees no frame of a busy connection
-)
+READ = 64 * 1024  # most bytes of one read
+ALIVE = 1.0  # seconds between heartbeats that the library gets while it gets no frame of a busy connection
 
 _HEAD = Struct(">BHI")  # of a frame: kind, channel, bytes of its payload (AMQP 0-9-1, 4.2.3)
 _CONFIRM = Struct(">BHIHHQBB")  # a whole basic.ack: head, class, method, tag, multiple, end
 _SIZED = Struct(">HHQ")  # of a content header: class, weight, bytes of the body (4.2.6.1)
 _ACK = (60, 80)
 _METHOD, _CONTENT, _END = 1, 2, 0xCE
-_GREETING = b"AMQP"  # of a server that speaks another version, in place of a frame (4.2.2)
+_GREETING = b"AMQP"  # sent instead of a frame by a server of another version (4.2.2)
 _HEARTBEAT = marshal(Heartbeat(), 0)
 
 _log = logging.getLogger(__name__)
 
 Delivered = Callable[[DeliveredMessage], None]
 Confirmed = Callable[[int, bool, bool], None]
-"""Delivery tag; whether all up to it are meant; whether they are stored."""
+"""Called with the delivery tag, whether all earlier tags are included, and whether the records are stored."""
 
 
 def _methods(*frames: Any) -> frozenset[bytes]:
     return frozenset(each.index.to_bytes(4, "big") for each in frames)
 
 
-class HotChannel(abc.ABC):
-    """What is read here of one channel: methods of one kind, and the content behind them."""
+class FastChannel(abc.ABC):
+    """A channel whose frequent methods, and the content that follows them, are handled here."""
 
     methods: frozenset[bytes]
-    """Class and method, as they stand in a frame."""
+    """The class and method ids of the handled methods, as a frame has them."""
 
     def __init__(self) -> None:
         self.channel: AbstractChannel | None = None
-        self._method: Any = None  # whose content is being received
+        self._method: Any = None  # the method whose content is being received
         self._header: ContentHeader | None = None
         self._body: list[bytes] = []
-        self._left = 0  # bytes of the body
+        self._left = 0  # bytes of the body that are still to come
 
     def take(self, raw: bytes) -> bool:
-        """Handle a whole frame of the channel; return False for one that is the library's."""
+        """Handle a complete frame of the channel. Return False if the library must handle it."""
         if raw[0] == _METHOD:
             if raw[_HEAD.size : _HEAD.size + 4] not in self.methods:
                 return False
@@ -101,11 +102,11 @@ class HotChannel(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, method: Any) -> None:
-        """Handle a method, or expect its content."""
+        """Handle a method without content, or call ``expect`` for a method with content."""
 
     @abc.abstractmethod
     def complete(self, message: DeliveredMessage) -> None:
-        """Handle a method with its content."""
+        """Handle a method together with its content."""
 
     def expect(self, method: Any) -> None:
         self._method, self._header = method, None
@@ -129,8 +130,8 @@ class HotChannel(abc.ABC):
         self.complete(message)
 
 
-class Confirms(HotChannel):
-    """A channel that publishes: each confirm, and each message that comes back."""
+class ConfirmChannel(FastChannel):
+    """A publishing channel. Confirms and returned messages are passed to two callbacks."""
 
     methods = _methods(spec.Basic.Ack, spec.Basic.Nack, spec.Basic.Return)
 
@@ -150,8 +151,8 @@ class Confirms(HotChannel):
         self._returned(message)
 
 
-class Deliveries(HotChannel):
-    """A channel that consumes one queue, and its guard."""
+class DeliveryChannel(FastChannel):
+    """A channel that consumes one queue and its guard. Deliveries are passed to a callback."""
 
     methods = _methods(spec.Basic.Deliver)
 
@@ -167,32 +168,34 @@ class Deliveries(HotChannel):
             self._delivered(message)
 
 
-class Incoming:
-    """The stream that the library reads: all frames but those of the hot channels, which end here in their order.
+class FrameReader:
+    """The stream that the library reads: all frames except those that fast channels handle, in their order.
 
-    Duck type of ``asyncio.StreamReader``, as far as the library's receiver uses one.
+    It has the methods of ``asyncio.StreamReader`` that the library uses.
     """
 
     def __init__(
         self, reader: asyncio.StreamReader, noticed: Callable[[Any], bool] = lambda _: False
     ) -> None:
-        """``noticed``: gets each method of the connection itself; True keeps it from the library."""
-        self.hot: dict[int, HotChannel] = {}
+        """Read from ``reader``. ``noticed`` gets each method of the connection itself, and returns True to
+        hide it from the library."""
+        self.hot: dict[int, FastChannel] = {}
         self._reader = reader
         self._noticed = noticed
-        self._rest = b""  # of the socket, less than a frame
-        self._out = b""  # for the library
+        self._rest = b""  # bytes from the socket, an incomplete frame
+        self._out = b""  # bytes for the library
         self._at = 0
-        self._fault: Exception | None = None  # of what stands behind ``_out``
+        self._fault: Exception | None = None  # error to raise after ``_out`` was read
         self._greeted = False
-        self._passed = asyncio.get_running_loop().time()  # when the library got a frame last
+        self._passed = asyncio.get_running_loop().time()  # time of the last frame for the library
 
     def at_eof(self) -> bool:
-        """Return False: the end of a connection is an error, which ``readexactly`` raises."""
+        """Return False always. ``readexactly`` raises at the end of the connection instead."""
         return False
 
     async def readexactly(self, size: int) -> bytes:
-        """Raise IncompleteReadError when the connection ends, InvalidFrameError for what is no frame."""
+        """Return the next ``size`` bytes. Raise IncompleteReadError at the end, and InvalidFrameError for
+        an invalid frame."""
         while len(self._out) - self._at < size:
             await self._fill(size)
         begin, self._at = self._at, self._at + size
@@ -248,7 +251,7 @@ class Incoming:
 
 
 def _frame(raw: bytes) -> Any:
-    """One whole frame. Most are confirms, and the library takes 5 us for each."""
+    """Return the decoded frame. Confirms are decoded here, because the library takes 5 us for each."""
     if len(raw) == _CONFIRM.size:
         kind, _, _, group, method, tag, multiple, end = _CONFIRM.unpack(raw)
         if kind == _METHOD and (group, method) == _ACK and end == _END:
@@ -257,7 +260,7 @@ def _frame(raw: bytes) -> Any:
         return unmarshal(raw)[2]
     except (PAMQPException, RecursionError) as error:
         if raw[0] == _CONTENT and len(raw) >= _HEAD.size + _SIZED.size and raw[-1] == _END:
-            return _unread(raw, error)
+            return _without_properties(raw, error)
         raise amqp.InvalidFrameError(str(error)) from error
 
 
@@ -269,49 +272,55 @@ def _is_readable(raw: bytes) -> bool:
     return True
 
 
-def _unread(raw: bytes, error: Exception) -> ContentHeader:
-    """A message whose properties the library cannot read (a time in the year 57868, a name that is no UTF-8,
-    a table in a table five hundred times over) comes without them. The broker would deliver it again for ever to a connection that ends."""
-    _log.warning("a message comes without its properties, for they cannot be read: %s", error)
+def _without_properties(raw: bytes, error: Exception) -> ContentHeader:
+    """Return a content header without properties, because the library cannot decode them.
+
+    Examples are a time in the year 57868, a name that is not UTF-8, and tables nested 500 deep. Otherwise
+    the connection would end, and the broker would deliver the message again without end.
+    """
+    _log.warning(
+        "a message is read without its properties, because they cannot be decoded: %s", error
+    )
     size = _SIZED.unpack_from(raw, _HEAD.size)[2]
     return ContentHeader(0, size, spec.Basic.Properties())
 
 
 class Transport(TransportFactory):
-    """The socket of one connection: read through ``Incoming``, and written to between frames of the library."""
+    """The socket of one connection. It is read through ``FrameReader``, and written to between frames of the
+    library."""
 
     def __init__(
         self, context: ssl.SSLContext | None, changed: Callable[[], None] = lambda: None
     ) -> None:
-        """``changed``: called when ``blocked`` does."""
-        self.blocked = ""  # the broker's reason
+        """Create the transport without connecting it. ``changed`` is called when ``blocked`` changes."""
+        self.blocked = ""  # why the broker blocks publishers; empty if it does not
         self._context = context
         self._changed = changed
-        self._incoming: Incoming | None = None
+        self._incoming: FrameReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._farewell: spec.Connection.Close | None = None
+        self._close_method: spec.Connection.Close | None = None
 
     async def create(self, url: URL, **_options: Any) -> tuple[Any, asyncio.StreamWriter]:
-        goodbye = None if self._context is None else GOODBYE_WITHIN
+        tls_shutdown = None if self._context is None else TLS_SHUTDOWN_WITHIN
         reader, self._writer = await asyncio.open_connection(
-            url.host, url.port, ssl=self._context, ssl_shutdown_timeout=goodbye
+            url.host, url.port, ssl=self._context, ssl_shutdown_timeout=tls_shutdown
         )
-        self._incoming = Incoming(reader, self._notice)
+        self._incoming = FrameReader(reader, self._notice)
         return self._incoming, self._writer
 
     def write(self, frames: bytes) -> None:
-        """Whole frames, now; does not wait. Dropped when the connection is gone."""
+        """Write complete frames without waiting. They are dropped if the connection is closed."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames)
 
     def abort(self) -> None:
-        """Hang up; what is not yet with the operating system is never sent."""
+        """Close the socket at once. Data that is still buffered is not sent."""
         if self._writer is not None:
             self._writer.transport.abort()
 
     def refusal(self) -> Exception | None:
-        """Return why the broker ended the login, which the library does not say for a virtual host."""
-        frame = self._farewell
+        """Return why the broker ended the login, or None. The library hides this for a virtual host."""
+        frame = self._close_method
         if frame is None:
             return None
         if frame.reply_code == _LOGIN_REFUSED:
@@ -319,9 +328,9 @@ class Transport(TransportFactory):
         return amqp.ConnectionClosed(frame.reply_code, frame.reply_text)
 
     async def open(
-        self, connection: AbstractConnection, hot: HotChannel, *, confirms: bool = False
+        self, connection: AbstractConnection, hot: FastChannel, *, confirms: bool = False
     ) -> AbstractChannel:
-        """Open a channel whose frames ``hot`` takes."""
+        """Open a channel whose frames ``hot`` handles."""
         incoming = self._incoming
         if incoming is None:
             raise ConnectionError("the connection is closed")
@@ -331,14 +340,17 @@ class Transport(TransportFactory):
         channel.closing.add_done_callback(lambda _: self._forget(channel.number, hot))
         return channel
 
-    def _forget(self, number: int, hot: HotChannel) -> None:
+    def _forget(self, number: int, hot: FastChannel) -> None:
         if self._incoming is not None and self._incoming.hot.get(number) is hot:
             del self._incoming.hot[number]
 
     def _notice(self, method: Any) -> bool:
-        """The library would open no channel while publishers are blocked: it is not told of that."""
+        """Note close and block methods of the connection. Return True to hide a block from the library.
+
+        The library would not open channels while publishers are blocked.
+        """
         if isinstance(method, spec.Connection.Close):
-            self._farewell = method
+            self._close_method = method
         elif isinstance(method, spec.Connection.Blocked):
             self.blocked = str(method.reason) or "no reason given"
             self._changed()

@@ -1,7 +1,7 @@
-"""One connection of aio-pika to one node.
+"""One aio-pika connection to one node.
 
-Plain, not robust: when to connect again, and what goes out again then, is decided by the producer and by each
-member of a group. Questions and declarations go through channels of aio-pika; records and deliveries through
+The connection does not reconnect by itself. The publisher and each group member decide when to connect
+again and what to send again. Requests and declarations use channels of aio-pika; records and deliveries use
 those of ``aiormq_adapter``.
 """
 
@@ -20,14 +20,14 @@ from app.brokers.rabbitmq.aiormq_adapter import (
     URL,
     AbstractChannel,
     AbstractConnection,
-    HotChannel,
+    FastChannel,
     Transport,
     amqp,
 )
 from app.brokers.rabbitmq.errors import EXPECTED
 from app.brokers.rabbitmq.settings import RabbitSettings
 
-CLOSE_WITHIN = 2.0  # seconds; a peer that does not read would let a close wait for ever
+CLOSE_WITHIN = 2.0  # seconds; a close waits without end for a peer that does not read
 PROBE_WITHIN = 2.0
 
 _numbers = itertools.count(1)
@@ -37,8 +37,8 @@ def _same(transport: Any) -> Any:
     return transport
 
 
-class Wire(aio_pika.Connection):
-    """Connected once; lost for good when it is lost."""
+class RabbitConnection(aio_pika.Connection):
+    """A connection to one node. It connects once, and a lost connection stays lost."""
 
     PARAMETERS = (
         *aio_pika.Connection.PARAMETERS,
@@ -46,11 +46,11 @@ class Wire(aio_pika.Connection):
     )
 
     def __init__(self, url: URL, settings: RabbitSettings, changed: Callable[[], None]) -> None:
-        """``changed``: called when ``blocked`` does."""
-        self.number = next(_numbers)  # no other of this process has it
-        self.wire = Transport(settings.ssl_context(), changed)
-        super().__init__(url, transport_factory=self.wire)
-        self._core: AbstractConnection | None = None
+        """Create the connection without connecting it. ``changed`` is called when ``blocked`` changes."""
+        self.number = next(_numbers)  # unique in this process
+        self.socket = Transport(settings.ssl_context(), changed)
+        super().__init__(url, transport_factory=self.socket)
+        self._aiormq_connection: AbstractConnection | None = None
         self._control: aio_pika.abc.AbstractChannel | None = None
 
     async def connect(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the library's own
@@ -58,55 +58,60 @@ class Wire(aio_pika.Connection):
             async with asyncio.timeout(timeout):
                 await super().connect()
         except amqp.AMQPError as error:
-            raise self.wire.refusal() or error from error
+            raise self.socket.refusal() or error from error
         if self.transport is not None:
-            self._core = self.transport.connection
+            self._aiormq_connection = self.transport.connection
 
     @property
     def is_closed(self) -> bool:
-        """Also when it was lost: the library's own tells only of a close that was asked for."""
-        return super().is_closed if self._core is None else self._core.is_closed
+        """Return True if the connection was closed or lost. The library's own property does not report a
+        loss."""
+        return (
+            super().is_closed
+            if self._aiormq_connection is None
+            else self._aiormq_connection.is_closed
+        )
 
     @property
-    def core(self) -> AbstractConnection:
-        """Return the connection of aiormq, which may be closed by now. Raises ConnectionError if it was not opened."""
-        if self._core is None:
+    def aiormq_connection(self) -> AbstractConnection:
+        """Return the connection of aiormq, which may be closed. Raise ConnectionError if it was not opened."""
+        if self._aiormq_connection is None:
             raise ConnectionError("the connection was not opened")
-        return self._core
+        return self._aiormq_connection
 
     @property
     def closing(self) -> asyncio.Future[None]:
-        """Done when the connection is lost or closed, with why."""
-        return self.core.closing
+        """Return a future that is done when the connection is lost or closed, with the cause."""
+        return self.aiormq_connection.closing
 
     @property
     def blocked(self) -> str:
-        """Why the broker takes no publishes; empty when it does."""
-        return self.wire.blocked
+        """Return why the broker blocks publishers, or an empty text if it does not."""
+        return self.socket.blocked
 
     @property
     def frame_max(self) -> int:
-        return int(self.core.connection_tune.frame_max or 131_072)
+        return int(self.aiormq_connection.connection_tune.frame_max or 131_072)
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the server; () for one that does not say."""
-        found = (self.core.server_properties or {}).get("version", "")
+        """Return the version of the server, or () if it does not report one."""
+        found = (self.aiormq_connection.server_properties or {}).get("version", "")
         words = str(found).partition("-")[0].partition("+")[0].split(".")
         return tuple(int(word) for word in words if word.isdecimal())
 
     def write(self, frames: bytes) -> None:
-        """Whole frames, now; does not wait. Dropped when the connection is gone."""
-        self.wire.write(frames)
+        """Write complete frames without waiting. They are dropped if the connection is closed."""
+        self.socket.write(frames)
 
-    async def open_channel(self, hot: HotChannel, *, confirms: bool = False) -> AbstractChannel:
-        """Open a channel of the hot path."""
+    async def open_channel(self, hot: FastChannel, *, confirms: bool = False) -> AbstractChannel:
+        """Open a channel of the fast path, whose frames ``hot`` handles."""
         self._still_open()
-        return await self.wire.open(self.core, hot, confirms=confirms)
+        return await self.socket.open(self.aiormq_connection, hot, confirms=confirms)
 
     @contextlib.asynccontextmanager
-    async def throwaway(self) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
-        """For questions whose answer may be that the channel is closed."""
+    async def temporary_channel(self) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
+        """Yield a new channel, for requests that may make the broker close the channel."""
         channel = await self.open_plain()
         try:
             yield channel
@@ -114,7 +119,7 @@ class Wire(aio_pika.Connection):
             await close_channel(channel)
 
     async def control(self) -> aio_pika.abc.AbstractChannel:
-        """For questions that do not close it."""
+        """Return the shared channel for requests that do not close the channel."""
         if self._control is None or self._control.is_closed:
             self._control = await self.open_plain()
         return self._control
@@ -130,41 +135,42 @@ class Wire(aio_pika.Connection):
             raise ConnectionError("the connection is closed")
 
     async def probe(self) -> None:
-        """A real answer of the broker, soon. Raises what ``errors.EXPECTED`` names."""
+        """Ask the broker for an answer within two seconds. Raises the errors in ``errors.EXPECTED``."""
         async with asyncio.timeout(PROBE_WITHIN):
             await (await self.control()).declare_exchange("amq.direct", passive=True)
 
     async def depth(self, queue: str) -> tuple[int, int]:
-        """Messages ready, and consumers. Raises ChannelNotFoundEntity."""
+        """Return the number of ready messages of a queue, and that of its consumers. Raises
+        ChannelNotFoundEntity."""
         return counts(await (await self.control()).declare_queue(queue, passive=True))
 
     async def hang_up(self) -> None:
-        """Bounded: politely where the peer listens, at once where it does not."""
+        """Close the connection within a time limit, and abort it if the peer does not answer."""
         closing = asyncio.create_task(self.close())
         await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
         if not closing.done():
-            self.wire.abort()
+            self.socket.abort()
             await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
         closing.cancel()
         await asyncio.wait({closing}, timeout=CLOSE_WITHIN)
-        self.wire.abort()
+        self.socket.abort()
         if closing.done() and not closing.cancelled():
-            closing.exception()  # seen, so that nobody warns of it
+            closing.exception()  # marks the exception as retrieved
 
     async def drop(self) -> None:
-        """Hang up without a word: nothing more of us shall arrive."""
-        self.wire.abort()
+        """Abort the connection at once, so that no buffered data is sent."""
+        self.socket.abort()
         await self.hang_up()
 
 
 def counts(queue: AbstractQueue) -> tuple[int, int]:
-    """Messages ready, and consumers, as the broker answered the declaration of a queue."""
+    """Return the numbers of ready messages and of consumers in the broker's answer to a declaration."""
     found = queue.declaration_result
     return found.message_count or 0, found.consumer_count or 0
 
 
 async def close_channel(channel: AbstractChannel | aio_pika.abc.AbstractChannel) -> None:
-    """Bounded; no error when it is closed already."""
+    """Close a channel within a time limit, without an error if it is closed already."""
     if channel.is_closed:
         return
     with contextlib.suppress(*EXPECTED):
@@ -174,22 +180,25 @@ async def close_channel(channel: AbstractChannel | aio_pika.abc.AbstractChannel)
 
 async def connect(
     settings: RabbitSettings, client_id: str = "", changed: Callable[[], None] = lambda: None
-) -> Wire:
-    """To the first node that accepts the connection. Raises the error of the last one tried. They share the time of
-    one request, so that a node that never answers cannot keep those behind it from being tried."""
+) -> RabbitConnection:
+    """Connect to the first node that accepts. Raise the error of the last node if none does.
+
+    The nodes share the time limit of one request, so that a node that does not answer cannot block the
+    others.
+    """
     last: BaseException = ConnectionError("no address is given")
     urls = settings.urls(client_id)
     for url in urls:
-        wire = Wire(url, settings, changed)
+        connection = RabbitConnection(url, settings, changed)
         try:
             async with asyncio.timeout(settings.request_timeout / len(urls)):
-                await wire.connect()
+                await connection.connect()
         except EXPECTED as error:
-            await wire.drop()
+            await connection.drop()
             last = error
         except BaseException:
-            await wire.drop()
+            await connection.drop()
             raise
         else:
-            return wire
+            return connection
     raise last

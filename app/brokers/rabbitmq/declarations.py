@@ -1,4 +1,4 @@
-"""Declare the exchange and the queues of a topic of ours, and find queues that others declared otherwise."""
+"""Declare the exchange and the queues of a topic, and find queues that other clients declared differently."""
 
 from __future__ import annotations
 
@@ -10,53 +10,60 @@ from aio_pika import ExchangeType
 from aio_pika.abc import AbstractChannel
 
 from app.brokers.rabbitmq.aiormq_adapter import amqp
-from app.brokers.rabbitmq.connection import Wire
+from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.errors import unequal_argument
 from app.brokers.rabbitmq.settings import RabbitSettings
 
 log = logging.getLogger(__name__)
 
 HASH = ExchangeType.X_CONSISTENT_HASH
-_NO_LIMIT_SINCE = (4, 0)  # before, no limit was the default and could not be said
+_NO_LIMIT_SINCE = (4, 0)  # older versions have no limit and reject the argument
 
 
 class Declarations:
-    """Declares what is not there; what is there stays as it is. Raises what aio-pika raises."""
+    """Declares exchanges and queues that do not exist. Existing ones stay as they are. Methods raise errors
+    of aio-pika."""
 
     def __init__(self, settings: RabbitSettings) -> None:
         self._settings = settings
-        self.warnings: dict[str, str] = {}  # by queue; for ``check`` and for the log
+        self.warnings: dict[str, str] = {}  # by queue, for ``check`` and for the log
 
-    async def exchanges(self, wire: Wire, topic: str) -> None:
-        """Declare all of a topic but its queues."""
-        async with wire.throwaway() as channel:
+    async def exchanges(self, connection: RabbitConnection, topic: str) -> None:
+        """Declare everything of a topic except its queues: exchanges and the dead-letter queue."""
+        async with connection.temporary_channel() as channel:
             await channel.declare_exchange(topic, ExchangeType.DIRECT, durable=True)
             if self._settings.kind == "quorum":
                 await self._dead_letter_queue(channel, topic)
             if self._settings.hash_exchange:
                 await self._hash_exchange(channel, topic)
 
-    async def queues(self, wire: Wire, topic: str, queues: Mapping[int, str]) -> None:
-        """Declare and bind the queues of these numbers."""
+    async def queues(
+        self, connection: RabbitConnection, topic: str, queues: Mapping[int, str]
+    ) -> None:
+        """Declare and bind queues. ``queues`` has their names by number."""
         for number, queue in queues.items():
-            await self._queue(wire, topic, queue)
-            async with wire.throwaway() as channel:
+            await self._queue(connection, topic, queue)
+            async with connection.temporary_channel() as channel:
                 bound = await channel.get_queue(queue, ensure=False)
                 await bound.bind(topic, str(number))
                 if self._settings.hash_exchange:
                     await bound.bind(f"{topic}.hash", "1")
 
-    async def inspect(self, wire: Wire, topic: str, queues: Sequence[str]) -> None:
-        """Warn of queues that others made and that do not keep our promises: only a declaration that
-        differs makes the broker tell how they were declared."""
+    async def inspect(
+        self, connection: RabbitConnection, topic: str, queues: Sequence[str]
+    ) -> None:
+        """Warn about queues that other clients declared with weaker guarantees.
+
+        Only a declaration that differs makes the broker return how a queue was declared.
+        """
         for queue in queues:
             try:
-                await self._queue(wire, topic, queue)
-            except amqp.ChannelAccessRefused:  # only its owner may ask
+                await self._queue(connection, topic, queue)
+            except amqp.ChannelAccessRefused:  # Skybridge may not configure the queue
                 return
 
-    def arguments(self, wire: Wire, topic: str) -> dict[str, Any]:
-        """Return those of a queue of ours: one active consumer, a dead-letter target, no delivery limit."""
+    def arguments(self, connection: RabbitConnection, topic: str) -> dict[str, Any]:
+        """Return the arguments of a queue: one active consumer, a dead-letter target, no delivery limit."""
         if self._settings.kind == "stream":
             return {"x-queue-type": "stream"}
         arguments: dict[str, Any] = {
@@ -65,14 +72,14 @@ class Declarations:
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": self._dead_letters(topic),
         }
-        if wire.version >= _NO_LIMIT_SINCE:
-            arguments["x-delivery-limit"] = -1  # from then on a limit is the default
+        if connection.version >= _NO_LIMIT_SINCE:
+            arguments["x-delivery-limit"] = -1  # these versions have a limit by default
         return arguments
 
-    async def _queue(self, wire: Wire, topic: str, queue: str) -> None:
+    async def _queue(self, connection: RabbitConnection, topic: str, queue: str) -> None:
         try:
-            async with wire.throwaway() as channel:
-                arguments = self.arguments(wire, topic)
+            async with connection.temporary_channel() as channel:
+                arguments = self.arguments(connection, topic)
                 await channel.declare_queue(queue, durable=True, arguments=arguments)
         except amqp.ChannelPreconditionFailed as error:
             argument = unequal_argument(error)

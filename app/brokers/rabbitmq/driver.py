@@ -1,4 +1,4 @@
-"""RabbitMQ behind the portable log: who does what."""
+"""The RabbitMQ driver: one object that combines publishing, reading and administration."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from weakref import WeakSet
 
 from msgspec import structs
 
-from app.brokers.driver import Joining, Submission, quieten
-from app.brokers.rabbitmq.admin import Admin
+from app.brokers.driver import JoinRequest, Submission, quieten
+from app.brokers.rabbitmq.admin import RabbitAdmin
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.errors import translate
-from app.brokers.rabbitmq.producer import Producer
+from app.brokers.rabbitmq.producer import RabbitPublisher
 from app.brokers.rabbitmq.settings import MAX_RECORD, RabbitSettings
 from app.brokers.rabbitmq.stream import StreamConsumer
 from app.brokers.rabbitmq.topology import Topology
@@ -42,22 +42,26 @@ STREAM_CAPABILITIES = structs.replace(
 
 
 class RabbitDriver:
-    """One cluster, its topics quorum queues or streams."""
+    """The ``Driver`` of one RabbitMQ cluster, whose topics are quorum queues or streams."""
 
     def __init__(self, settings: RabbitSettings, offsets: OffsetStore | None = None) -> None:
-        """``offsets``: where the groups of streams are kept; without it streams are only read."""
+        """Create the driver without connecting it. Raise SetupError for a wrong address or TLS file.
+
+        ``offsets`` stores the positions of groups in streams. Without it, streams can be read but not
+        consumed in a group.
+        """
         self.name = settings.name
         capabilities = STREAM_CAPABILITIES if settings.kind == "stream" else CAPABILITIES
         self.capabilities = structs.replace(capabilities, max_record=settings.max_record)
         self._offsets = offsets
-        settings.urls()  # addresses and files are looked at before anything is connected
+        settings.urls()  # checks the addresses before any connection
         settings.ssl_context()
         self._settings = settings
         self._topology = Topology(settings)
-        self._producer = Producer(settings, self._topology)
-        self._admin = Admin(settings, self._topology, self._unsettled, offsets)
+        self._producer = RabbitPublisher(settings, self._topology)
+        self._admin = RabbitAdmin(settings, self._topology, self._unsettled, offsets)
         self._consumers: WeakSet[RabbitConsumer] = WeakSet()
-        self._topics: dict[str, None] = {}  # in use here: AMQP lists none
+        self._topics: dict[str, None] = {}  # topics in use here, because AMQP cannot list topics
 
     async def start(self) -> None:
         quieten("aiormq")
@@ -69,8 +73,8 @@ class RabbitDriver:
     def publish(self, submission: Submission) -> None:
         self._producer.publish(submission)
 
-    async def subscribe(self, joining: Joining) -> Consumer:
-        self._refuse(joining.start)
+    async def subscribe(self, joining: JoinRequest) -> Consumer:
+        self._check_start(joining.start)
         consumer = self._member(joining)
         await consumer.start()
         self._consumers.add(consumer)
@@ -104,18 +108,18 @@ class RabbitDriver:
         return await self._admin.check_targets(topics)
 
     async def inspect(self, topics: Collection[str]) -> tuple[str, ...]:
-        """Warnings of the queues of topics that are there, before anybody consumes them."""
+        """Return warnings about the existing queues of these topics, before a member consumes them."""
         return await self._admin.inspect(topics)
 
     def warnings(self) -> tuple[str, ...]:
-        """What a person should know though it works: queues of others that promise less."""
+        """Return warnings about queues that other clients declared with weaker guarantees."""
         return tuple(self._topology.declared.warnings.values())
 
     def translate(self, error: Exception) -> BrokerError | None:
         return translate(error, self.name)
 
-    def _refuse(self, start: StartAt) -> None:
-        """A queue has no past to begin in: what is in it is to be done, and what was done is gone."""
+    def _check_start(self, start: StartAt) -> None:
+        """Raise BrokerRefused if a queue cannot begin at ``start``. A queue holds unfinished messages only."""
         if start.kind in {"time", "position"} and not self.capabilities.replayable:
             raise BrokerRefused(
                 f"RabbitMQ {self.name} cannot start at a {start.kind}: use earliest or latest",
@@ -123,7 +127,7 @@ class RabbitDriver:
                 broker=self.name,
             )
 
-    def _member(self, joining: Joining) -> RabbitConsumer:
+    def _member(self, joining: JoinRequest) -> RabbitConsumer:
         settings, topology = self._settings, self._topology
         if settings.kind == "quorum":
             return RabbitConsumer(settings, topology, joining)

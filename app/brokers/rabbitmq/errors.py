@@ -1,4 +1,4 @@
-"""What an error of aiormq means: for the caller, and for the channel that met it."""
+"""The meaning of errors of aiormq, for the caller and for the channel on which they occur."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPECTED = (
     TimeoutError,
     EOFError,
 )
-"""What talking to a broker may raise; anything else is a bug."""
+"""The errors that requests to a broker may raise. Any other error is a bug."""
 
 _LOGIN = (amqp.AuthenticationError, amqp.ProbableAuthenticationError)
 _CHANNEL_KINDS = (
@@ -31,27 +31,27 @@ _CHANNEL_KINDS = (
 )
 
 
-def words(error: BaseException) -> str:
-    """The broker's own words, or the nearest to them."""
+def error_text(error: BaseException) -> str:
+    """Return the broker's message, or the text of the error if there is none."""
     if isinstance(error, amqp.ConnectionClosed | amqp.ChannelClosed) and len(error.args) == 2:  # noqa: PLR2004 - code and text
         return str(error.args[1])
     return str(error) or type(error).__name__
 
 
 def missing_exchange(error: BaseException) -> str | None:
-    """The exchange that is not there, for which a publish closed its channel."""
+    """Return the exchange whose absence made a publish close its channel, or None."""
     return _first(_NO_EXCHANGE, error) if isinstance(error, amqp.ChannelNotFoundEntity) else None
 
 
 def refused_exchange(error: BaseException) -> str | None:
-    """The exchange that we may not write to, for which a publish closed its channel."""
+    """Return the exchange without write permission that made a publish close its channel, or None."""
     return (
         _first(_REFUSED_EXCHANGE, error) if isinstance(error, amqp.ChannelAccessRefused) else None
     )
 
 
 def largest_body(error: BaseException) -> int | None:
-    """The broker's bound of a body, where one that is above it closed the channel."""
+    """Return the broker's size limit in bytes if a larger body closed the channel, or None."""
     if not isinstance(error, amqp.ChannelPreconditionFailed):
         return None
     found = _first(_LARGER_THAN, error)
@@ -59,25 +59,25 @@ def largest_body(error: BaseException) -> int | None:
 
 
 def is_out_of_reach(error: BaseException) -> bool:
-    """Whether what was "not found" is there, on a node that is down or still starting: it comes back."""
-    return isinstance(error, amqp.ChannelNotFoundEntity) and _OUT_OF_REACH in words(error)
+    """Return True if a "not found" entity exists on a node that is down or starting, and will come back."""
+    return isinstance(error, amqp.ChannelNotFoundEntity) and _OUT_OF_REACH in error_text(error)
 
 
 def unequal_argument(error: BaseException) -> str | None:
-    """The argument in which a queue that is there differs from the one that we would declare."""
+    """Return the argument in which an existing queue differs from its declaration here, or None."""
     return _first(_UNEQUAL, error) if isinstance(error, amqp.ChannelPreconditionFailed) else None
 
 
 def _first(pattern: re.Pattern[str], error: BaseException) -> str | None:
-    found = pattern.search(words(error))
+    found = pattern.search(error_text(error))
     return found[1] if found else None
 
 
 def translate(error: BaseException, broker: str) -> BrokerError | None:
-    """What the caller is told; None: it is a bug of ours."""
+    """Return the error for the caller, or None if ``error`` is a bug of Skybridge."""
     if isinstance(error, BrokerError):
         return error
-    message = f"RabbitMQ {broker} answered: {words(error)}"
+    message = f"RabbitMQ {broker} answered: {error_text(error)}"
     if is_out_of_reach(error):
         return BrokerUnavailable(message, broker=broker)
     for classes, kind in _CHANNEL_KINDS:

@@ -1,7 +1,7 @@
-"""Which of the records in flight a publish that closed its channel was about.
+"""Find the records in flight that made the broker close a channel.
 
-The broker names the exchange, or the size, and never the message; everything else in flight fails with it
-though nothing is wrong with it (reliability 5.2).
+The broker names the exchange or the size, and never the record. All other records in flight fail too,
+although they are valid.
 """
 
 from __future__ import annotations
@@ -10,37 +10,43 @@ from collections.abc import Callable
 
 from app.brokers.rabbitmq.aiormq_adapter import amqp
 from app.brokers.rabbitmq.errors import (
+    error_text,
     largest_body,
     missing_exchange,
     refused_exchange,
     translate,
-    words,
 )
-from app.brokers.rabbitmq.targets import Targets
+from app.brokers.rabbitmq.targets import RabbitTargets
 from app.brokers.rabbitmq.unconfirmed import Entry
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
 Culprits = Callable[[Entry], BrokerError | None]
-"""Which of the records of a closed channel meet which fate."""
+"""Return the error of a record that was in flight on the closed channel, or None if the record is not at fault."""
 
 
 def rejects_a_record(error: BaseException) -> bool:
-    """Return True if the broker closed the channel for the content of a record that it does not name, such as a
-    header ``CC`` that is no list."""
+    """Return True if the broker closed the channel because of the content of a record that it does not
+    name.
+
+    An example is a header "CC" that is not a list.
+    """
     return isinstance(error, amqp.ChannelPreconditionFailed) and largest_body(error) is None
 
 
 def rejected(error: BaseException, broker: str, entry: Entry) -> BrokerRefused:
-    """Return the fate of a record that closed its channel while it was alone on it."""
+    """Return the error for a record that closed its channel while it was the only one in flight."""
     text = (
-        f"RabbitMQ {broker} refused a record for {entry[0].topic}: {words(error)}. Cure: change or leave out"
-        " the header that it names"
+        f"RabbitMQ {broker} rejected a record for {entry[0].topic}: {error_text(error)}. Cure: change or leave out"
+        " the header that RabbitMQ names"
     )
     return BrokerRefused(text, kind="rejected", broker=broker)
 
 
-def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culprits:
-    """Reads the broker's words, and lets ``targets`` know what is gone or refused."""
+def find_culprits(error: BaseException, broker: str, targets: RabbitTargets) -> Culprits:
+    """Return a function that finds the records at fault, from the broker's message.
+
+    Topics that are missing or forbidden are removed from ``targets``.
+    """
     meaning = translate(error, broker) or BrokerUnavailable(repr(error), broker=broker)
     missing, refused, bound = (
         missing_exchange(error),
@@ -49,7 +55,7 @@ def find_culprits(error: BaseException, broker: str, targets: Targets) -> Culpri
     )
     if missing is not None:
         targets.forget(missing)
-        unknown = PublishUnknown(str(meaning), broker=broker)  # those before it were stored
+        unknown = PublishUnknown(str(meaning), broker=broker)  # earlier records may be stored
         return _culprits(unknown, exchange=missing)
     if refused is not None:
         for name, batchers in list(targets.known.items()):

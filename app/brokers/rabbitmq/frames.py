@@ -1,7 +1,7 @@
-"""A record as the bytes of a publish: method, header and body frames of AMQP 0-9-1, section 4.2.
+"""Encode a record as the AMQP 0-9-1 frames of a publish: method, header and body (section 4.2). Pure.
 
-The client library builds a dozen objects a message for this, at 80 to 140 us of CPU; the bytes
-themselves cost a few. Pure.
+The client library creates a dozen objects for each message, at 80 to 140 us of CPU. Encoding the bytes
+directly costs a few.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAME = Struct(">BHI")
 _CONTENT = Struct(">HHQH")
 _METHOD, _HEADER, _BODY = 1, 2, 3
 _END = b"\xce"
-_OVERHEAD = 8  # bytes of a frame beside its payload
+_OVERHEAD = 8  # bytes of a frame without its payload
 _BASIC = 60
 _PUBLISH, _ACK = 40, 80
 _CONTENT_TYPE, _HEADERS, _DELIVERY_MODE, _MESSAGE_ID, _TIMESTAMP = (
@@ -30,20 +30,21 @@ _CONTENT_TYPE, _HEADERS, _DELIVERY_MODE, _MESSAGE_ID, _TIMESTAMP = (
 )
 _PERSISTENT = b"\x02"
 _MANDATORY = b"\x01"
-_SHORT = 255  # bytes of a short string
+_SHORT = 255  # most bytes of a short string
 _NULL = b"V"
 
 
-class Unwritable(ValueError):
-    """A record that no AMQP message can be."""
+class UnwritableRecord(ValueError):
+    """A record that cannot be written as an AMQP message."""
 
 
-class TooLarge(Unwritable):
-    """Its header does not fit one frame, as it must (4.2.6.1)."""
+class HeadersTooLarge(UnwritableRecord):
+    """A record whose headers do not fit into one frame, as AMQP requires (4.2.6.1)."""
 
 
 def publish_method(channel: int, exchange: str, routing_key: str) -> bytes:
-    """``basic.publish``, always mandatory: what nothing would keep comes back."""
+    """Return the frame of ``basic.publish``. The flag "mandatory" is always set, so that unroutable records
+    are returned."""
     payload = b"".join(
         (
             _BASIC.to_bytes(2, "big"),
@@ -58,7 +59,7 @@ def publish_method(channel: int, exchange: str, routing_key: str) -> bytes:
 
 
 def content(record: Record, channel: int, frame_max: int) -> bytes:
-    """The header and body frames of a record. Raises Unwritable."""
+    """Return the header and body frames of a record. Raise Unwritable if AMQP cannot hold it."""
     body = record.body or b""
     flags = _HEADERS | _DELIVERY_MODE
     parts: list[bytes] = [b""]
@@ -77,7 +78,7 @@ def content(record: Record, channel: int, frame_max: int) -> bytes:
     payload = b"".join(parts)
     room = frame_max - _OVERHEAD
     if len(payload) > room:
-        raise TooLarge(f"its headers take {len(payload)} bytes, and one frame has {room}")
+        raise HeadersTooLarge(f"the headers take {len(payload)} bytes, and one frame has {room}")
     header = frame(_HEADER, channel, payload)
     if len(body) <= room:
         return header + frame(_BODY, channel, body) if body else header
@@ -86,8 +87,11 @@ def content(record: Record, channel: int, frame_max: int) -> bytes:
 
 
 def header_table(record: Record) -> bytes:
-    """Strings as long strings, whatever their bytes; typed values as they came. A table holds a name
-    once, so of a repeated header the first is kept. The key is a header too."""
+    """Return the header table of a record. The key becomes a header too.
+
+    Text becomes long strings, whatever its bytes, and typed values keep their types. A table holds each
+    name once, so the first of repeated headers is kept.
+    """
     headers, natives = record.headers, record.natives
     if len(headers) > 1 and len({name for name, _ in headers}) < len(headers):
         kept = dict(reversed(headers))
@@ -109,17 +113,18 @@ def header_table(record: Record) -> bytes:
 
 
 def _typed(name: str, native: Native) -> bytes:
-    """Raises Unwritable for what AMQP has no bytes for: a time before 1970, a number of 65 bits."""
+    """Return the bytes of a typed value. Raise Unwritable for a value that AMQP cannot hold, such as a
+    65-bit number."""
     try:
         return encode_table_value(native)  # type: ignore[arg-type]
     except (struct.error, ValueError, TypeError, OverflowError) as error:
-        raise Unwritable(
+        raise UnwritableRecord(
             f"header {name[:40]!r} has a value that AMQP cannot hold: {error}"
         ) from error
 
 
 def ack(channel: int, tag: int, *, multiple: bool) -> bytes:
-    """``basic.ack`` of one delivery, or of all up to it."""
+    """Return the frame of ``basic.ack`` for one delivery, or for all deliveries up to the tag."""
     payload = _BASIC.to_bytes(2, "big") + _ACK.to_bytes(2, "big") + tag.to_bytes(8, "big")
     return frame(_METHOD, channel, payload + (b"\x01" if multiple else b"\x00"))
 
@@ -131,7 +136,9 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
 def short_string(text: str) -> bytes:
     raw = text.encode("utf-8", "surrogateescape")
     if len(raw) > _SHORT:
-        raise Unwritable(f"{text[:40]!r}... is longer than the {_SHORT} bytes that AMQP has for it")
+        raise UnwritableRecord(
+            f"{text[:40]!r}... is longer than the {_SHORT} bytes that AMQP has for it"
+        )
     return bytes((len(raw),)) + raw
 
 
@@ -146,6 +153,6 @@ def _name_of_text(name: str) -> bytes:
 
 
 def _message_id(text: str) -> bytes:
-    """Left out where AMQP has no room for it: the event itself has its id in full."""
+    """Return the message id, or nothing if it is too long. The event itself still has its complete id."""
     raw = text.encode("utf-8", "surrogateescape")
     return bytes((len(raw),)) + raw if len(raw) <= _SHORT else b""

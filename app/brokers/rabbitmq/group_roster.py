@@ -1,7 +1,7 @@
-"""The members of our group: a queue that nobody writes to, at which every member is a consumer.
+"""Count the members of a group by an empty queue, the roster, of which every member is a consumer.
 
-AMQP tells how many consumers a queue has, and nothing else about them; a count is all that sharing
-needs. The same question, answered, proves that the broker still knows us.
+AMQP reports how many consumers a queue has, and nothing more. The count is enough to share queues evenly.
+An answer also proves that the broker still knows this member.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from aio_pika.abc import AbstractChannel
 
 from app.brokers.rabbitmq.aiormq_adapter import amqp
-from app.brokers.rabbitmq.connection import Wire
+from app.brokers.rabbitmq.connection import RabbitConnection
 
 log = logging.getLogger(__name__)
 
-FORGOTTEN_MS = 86_400_000  # the broker deletes the roster of a group that is gone for a day
+FORGOTTEN_MS = 86_400_000  # the broker deletes a roster that was unused for a day
 
 
 class GroupRoster:
-    """Of one group, on one connection after another."""
+    """The roster of one group, as one member uses it on successive connections."""
 
     def __init__(
         self, group: str, heartbeat: float, monotonic: Callable[[], float] = time.monotonic
@@ -29,38 +29,45 @@ class GroupRoster:
         self._queue = f"skybridge.roll.{group}"
         self._heartbeat = heartbeat
         self._monotonic = monotonic
-        self._standing: tuple[Wire, AbstractChannel] | None = None
-        self._alone = False  # we may not make the roster: then nobody is counted
-        self._sure_until = 0.0
+        self._registration: tuple[RabbitConnection, AbstractChannel] | None = None
+        self._alone = False  # True if the roster cannot be created, so that members are not counted
+        self._lease_until = 0.0
 
-    async def members(self, wire: Wire) -> int:
-        """How many of us there are, at least 1. Raises what ``errors.EXPECTED`` names."""
+    async def members(self, connection: RabbitConnection) -> int:
+        """Return the number of members, at least 1, and renew the lease. Raises the errors in
+        ``errors.EXPECTED``."""
         asked = self._monotonic()
         count = 1
         if self._alone:
-            await wire.probe()
+            await connection.probe()
         else:
-            await self._stand(wire)
+            await self._register(connection)
             if not self._alone:
-                _, count = await wire.depth(self._queue)
-        self._sure_until = asked + self._heartbeat
+                _, count = await connection.depth(self._queue)
+        self._lease_until = asked + self._heartbeat
         return max(1, count)
 
     @property
     def counts(self) -> bool:
-        """Whether members are counted at all."""
+        """Return True if members can be counted."""
         return not self._alone
 
-    def sure(self) -> bool:
-        """Whether the broker cannot yet have given our queues to others, by our own clock (rule 5): it
-        waits for a heartbeat's time, counted from when it last heard of us."""
-        return self._monotonic() < self._sure_until
+    def has_lease(self) -> bool:
+        """Return True if the broker cannot yet have given this member's queues away, by the local clock.
 
-    async def _stand(self, wire: Wire) -> None:
-        standing = self._standing
-        if standing is not None and standing[0] is wire and not standing[1].is_closed:
+        The broker waits for the heartbeat time after it last heard of this member.
+        """
+        return self._monotonic() < self._lease_until
+
+    async def _register(self, connection: RabbitConnection) -> None:
+        registration = self._registration
+        if (
+            registration is not None
+            and registration[0] is connection
+            and not registration[1].is_closed
+        ):
             return
-        channel = await wire.open_plain()
+        channel = await connection.open_plain()
         try:
             queue = await channel.declare_queue(
                 self._queue,
@@ -68,13 +75,17 @@ class GroupRoster:
                 auto_delete=True,
                 arguments={"x-expires": FORGOTTEN_MS},
             )
-            await queue.consume(_nothing, no_ack=True)
+            await queue.consume(_ignore, no_ack=True)
         except amqp.ChannelAccessRefused as error:
             self._alone = True
-            log.warning("members of a group cannot share queues evenly: %s", error)
+            log.warning(
+                "queue %s cannot be created, so the group's members cannot share queues evenly: %s",
+                self._queue,
+                error,
+            )
             return
-        self._standing = wire, channel
+        self._registration = connection, channel
 
 
-async def _nothing(_message: object) -> None:
-    """Nobody writes to the roster."""
+async def _ignore(_message: object) -> None:
+    """Ignore a message. No client writes to the roster."""

@@ -1,6 +1,6 @@
-"""Count the queues of a topic, again and again while it is in use, for queues come and go (ADR 0013).
+"""Remember which queues a topic has, and count them again while the topic is in use (ADR 0013).
 
-Producer, members and admin of one process share what was seen, and one of them asks for all.
+Publisher, members and admin of one process share the answers, and one request serves all of them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.brokers.asking import BOUND
+from app.brokers.topic_resolver import BOUND
 from app.errors import BrokerRefused
 
 AHEAD = 16
-"""Numbers in a row that may lack a queue: one that follows more of them is not found."""
+"""The longest gap of numbers without a queue. A queue after a longer gap is not found."""
 WIDE = 6
-"""One of so many looks asks for all queues, and so far ahead. The others ask for what is missing, and for the
-next number alone: RabbitMQ logs each question for a queue that is not there."""
+"""Every sixth count asks for all queues and looks ``AHEAD``. The other counts ask only for missing queues and for the
+next number, because RabbitMQ logs each question for a queue that does not exist."""
 NEVER = float("-inf")
 
 Name = tuple[str, str]
-"""Topic, and the group whose queues they are; "" where groups share them."""
+"""The topic, and the group that owns the queues; "" if groups share the queues."""
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """Partitions 0 to ``count``, exclusive. Those in ``missing`` have no queue now."""
+class QueueLayout(msgspec.Struct, frozen=True):
+    """The partitions 0 to ``count`` - 1 of a topic. Those in ``missing`` have no queue now."""
 
     count: int
     missing: tuple[int, ...] = ()
@@ -37,8 +37,9 @@ class Layout(msgspec.Struct, frozen=True):
         return [number for number in range(self.count) if number not in self.missing]
 
 
-class Look(NamedTuple):
-    """The queues to ask for: numbers below ``least`` that are not ``there``, and ``ahead`` more after the last."""
+class QueueProbe(NamedTuple):
+    """The queues to ask for: numbers below ``least`` that are not in ``there``, and ``ahead`` more after
+    the last one found."""
 
     least: int = 0
     there: frozenset[int] = frozenset()
@@ -48,31 +49,37 @@ class Look(NamedTuple):
         return max(self.least, max(found, default=-1) + 1 + self.ahead)
 
 
-def look_after(known: Layout | None, *, wide: bool) -> Look:
+def next_probe(known: QueueLayout | None, *, wide: bool) -> QueueProbe:
     if known is None:
-        return Look()
-    return Look(known.count) if wide else Look(known.count, frozenset(known.there), 1)
+        return QueueProbe()
+    return QueueProbe(known.count) if wide else QueueProbe(known.count, frozenset(known.there), 1)
 
 
-class Seen:
-    """The last layout of one topic, and the time of it by the loop's clock."""
+class KnownLayout:
+    """The last known layout of one topic, with its time by the event loop's clock."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.layout: Layout | None = None
+        self.layout: QueueLayout | None = None
         self.at = self.wide_at = NEVER
 
 
-class Layouts:
-    """``age``: seconds between looks."""
+class LayoutCache:
+    """The known layouts of all topics. ``age`` is the time between counts, in seconds."""
 
     def __init__(self, age: float) -> None:
         self._age = age
-        self._seen: dict[Name, Seen] = {}
+        self._seen: dict[Name, KnownLayout] = {}
 
-    async def of(self, name: Name, age: float, ask: Callable[[Look], Awaitable[Layout]]) -> Layout:
-        """Return what was seen in the last ``age`` seconds, or ask; with 0 for all queues. A queue that was seen once is
-        counted until its whole topic is gone: its keys must not move when it vanishes."""
+    async def of(
+        self, name: Name, age: float, ask: Callable[[QueueProbe], Awaitable[QueueLayout]]
+    ) -> QueueLayout:
+        """Return the layout of a topic, if it was counted in the last ``age`` seconds, else count its
+        queues.
+
+        With age 0, all queues are counted. A queue that was seen once is counted until the whole topic is
+        gone, so that keys keep their partitions.
+        """
         seen = self._of(name)
         async with seen.lock:
             now = asyncio.get_running_loop().time()
@@ -81,7 +88,7 @@ class Layouts:
                 return known
             wide = not age or now - seen.wide_at >= WIDE * self._age
             try:
-                seen.layout = layout = await ask(look_after(known, wide=wide))
+                seen.layout = layout = await ask(next_probe(known, wide=wide))
             except BrokerRefused:
                 seen.layout = None
                 raise
@@ -90,9 +97,11 @@ class Layouts:
             return layout
 
     @contextlib.asynccontextmanager
-    async def changing(self, name: Name) -> AsyncIterator[Layout | None]:
-        """Keep others from counting while queues are made. What was seen before is given, and is old
-        from then on."""
+    async def changing(self, name: Name) -> AsyncIterator[QueueLayout | None]:
+        """Prevent counting while the caller creates queues, and expire the layout afterwards.
+
+        Yield the last known layout, if any.
+        """
         seen = self._of(name)
         async with seen.lock:
             try:
@@ -104,7 +113,9 @@ class Layouts:
         if (seen := self._seen.get(name)) is not None:
             seen.at = seen.wide_at = NEVER
 
-    def _of(self, name: Name) -> Seen:
-        if len(self._seen) >= BOUND and name not in self._seen:  # names come from templates
+    def _of(self, name: Name) -> KnownLayout:
+        if (
+            len(self._seen) >= BOUND and name not in self._seen
+        ):  # names come from templates, so producers choose them
             self._seen.clear()
-        return self._seen.setdefault(name, Seen())
+        return self._seen.setdefault(name, KnownLayout())

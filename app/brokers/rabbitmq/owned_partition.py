@@ -1,4 +1,4 @@
-"""One queue that this member owns: what came from it, what was handed out, what is settled."""
+"""A queue that this member owns: messages received, handed out and settled."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from msgspec import structs
 from app.bindings.amqp_table import Table, from_table
 from app.bindings.record import NO_NATIVES, Record
 from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage
-from app.brokers.rabbitmq.connection import Wire
+from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.frames import ack
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
 STREAM_OFFSET = "x-stream-offset"
 _OF_THE_BROKER = ("x-delivery-count", STREAM_OFFSET)
-"""Headers that the broker adds to a delivery; the record that was published has none of them."""
+"""Headers that the broker adds to a delivery. They are no part of the record."""
 
 
-class OwnedPartition:
-    """Lives and dies with its channel, whose closing gives back all that is not settled, in order.
+class OwnedQueue:
+    """A queue that this member owns, for as long as its channel is open.
 
-    Delivery tags are the offsets: they count from 1 in each channel. A position is unique in time, for
-    it has the epoch before the tag; a redelivery has another.
+    Closing the channel requeues all unsettled messages in their order. Offsets are delivery tags, which
+    count from 1 in each channel. A position is the epoch and the tag, so a redelivery has another position.
     """
 
-    def __init__(self, partition: Partition, wire: Wire, arrived: Callable[[], None]) -> None:
+    def __init__(
+        self, partition: Partition, connection: RabbitConnection, arrived: Callable[[], None]
+    ) -> None:
         self.partition = partition
-        self.epoch = 0  # until it is ours
+        self.epoch = 0  # set when the ownership begins
         self.revoking = False
         self.channel: AbstractChannel | None = None
-        self._wire = wire
+        self._connection = connection
         self._arrived = arrived
         self._buffer: deque[DeliveredMessage] = deque()
-        self._open: dict[int, None] = {}  # handed out and not settled, in order
+        self._open: dict[int, None] = {}  # tags of messages handed out and not settled, in order
         self._runs = FinishedRuns(1)
 
     def delivered(self, message: DeliveredMessage) -> None:
@@ -45,7 +47,7 @@ class OwnedPartition:
 
     @property
     def unsettled(self) -> int:
-        """Messages that the broker counts as with us."""
+        """Return the number of messages that were received and not settled."""
         return len(self._buffer) + len(self._open)
 
     @property
@@ -64,7 +66,7 @@ class OwnedPartition:
         return messages
 
     def settle(self, offsets: Iterable[int]) -> None:
-        """One frame for the finished ones at the head, one for each beyond a gap (rule 2)."""
+        """Acknowledge messages: one frame for those at the head, and one frame for each after a gap."""
         finished = {offset for offset in offsets if offset in self._open}
         if not finished or self.channel is None:
             return
@@ -80,11 +82,12 @@ class OwnedPartition:
         frames += [ack(number, tag, multiple=False) for tag in sorted(finished.difference(head))]
         for tag in finished:
             del self._open[tag]
-        self._wire.write(b"".join(frames))
+        self._connection.write(b"".join(frames))
 
 
 def record_of(delivered: DeliveredMessage) -> Record:
-    """With the publisher's headers alone. A long string that is no UTF-8 is a string all the same."""
+    """Return the record of a delivery, without the broker's own headers. Text that is not UTF-8 is kept as
+    text."""
     properties = delivered.header.properties
     table: Table = properties.headers or {}  # type: ignore[assignment]  # both list what AMQP has
     if any(name in table for name in _OF_THE_BROKER):
@@ -108,7 +111,7 @@ def record_of(delivered: DeliveredMessage) -> Record:
 def message_of(
     delivered: DeliveredMessage, partition: Partition, offset: int, position: str, epoch: int
 ) -> Message:
-    """RabbitMQ notes no time of its own: without the publisher's it is the time of arrival here."""
+    """Return the message of a delivery. Without a time of the publisher, the time is that of arrival here."""
     record = record_of(delivered)
     time_ms = time.time_ns() // 1_000_000 if record.time_ms is None else record.time_ms
     return Message(record, partition, position, offset, time_ms, epoch)

@@ -1,5 +1,7 @@
-"""Publishes to RabbitMQ: one connection after another, one channel with confirms, and a watchdog. Where a confirm does
-not come the connection is given up, and the next sends only what is unanswered.
+"""Publish records to RabbitMQ through one connection after another, each with one channel with confirms.
+
+A watchdog closes a connection whose confirms are overdue. The next connection sends only unanswered
+records.
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ from random import random
 
 from app.brokers.driver import Submission
 from app.brokers.member import pause_for
-from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, Confirms, DeliveredMessage, amqp
-from app.brokers.rabbitmq.connection import Wire, close_channel, connect
-from app.brokers.rabbitmq.errors import EXPECTED, words
-from app.brokers.rabbitmq.outbox import Outbox
+from app.brokers.rabbitmq.aiormq_adapter import (
+    AbstractChannel,
+    ConfirmChannel,
+    DeliveredMessage,
+    amqp,
+)
+from app.brokers.rabbitmq.connection import RabbitConnection, close_channel, connect
+from app.brokers.rabbitmq.errors import EXPECTED, error_text
+from app.brokers.rabbitmq.publish_queue import PublishQueue
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.targets import Batchers, Targets
+from app.brokers.rabbitmq.targets import RabbitTargets, TargetPartitions
 from app.brokers.rabbitmq.topology import Topology
-from app.brokers.rabbitmq.unconfirmed import Unconfirmed
+from app.brokers.rabbitmq.unconfirmed import UnconfirmedRecords
 from app.errors import BoundReached, BrokerError, BrokerUnavailable
 from app.model.metadata import Health
 from app.telemetry.tasks import keep
@@ -27,58 +34,60 @@ log = logging.getLogger(__name__)
 
 FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0  # seconds between attempts to connect
 START_WITHIN = 5.0
-RECOVERY = 10.0  # seconds that a broker which was away may take to have its queues back
-LOOKS = 8  # of the watchdog, within the time that a confirm may take
+RECOVERY = 10.0  # seconds that a restarted broker may need until its queues are available
+CHECKS = 8  # checks of the watchdog in the time that a confirm may take
 
 
-class Producer:
-    """Publishes through one connection after another. All on the event loop."""
+class RabbitPublisher:
+    """Publishes records through one connection after another. All methods run on the event loop."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
         self.settings = settings
         self.name = settings.name
-        self.outbox = Outbox(settings)
-        self.targets = Targets(settings, topology, self.outbox.join)
+        self.outbox = PublishQueue(settings)
+        self.targets = RabbitTargets(settings, topology, self.outbox.join)
         self._cause = ""  # why there is no connection
-        self._certain_from = 0.0  # of the loop's clock: from then on what has no route has none
+        self._certain_from = 0.0  # loop time from which an unroutable record is rejected for good
         self._tried = asyncio.Event()  # one attempt to connect has ended
         self._broken: asyncio.Future[BaseException] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Returns when the first attempt has ended, or soon: it heals by itself."""
+        """Start connecting. Return when the first attempt has ended, or after five seconds. Later attempts
+        follow by themselves."""
         self._task = keep("rabbitmq-producer", self._run, of=self.name)
         if not await pause_for(self._tried, START_WITHIN):
             self._cause = self._cause or "no answer yet"
 
     async def stop(self) -> None:
-        """What is queued is told that it was not sent, what is on the wire that nobody knows."""
+        """Stop publishing. Queued records fail as not sent, and records on the wire as unknown."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         await self.targets.stop()
-        self.outbox.put_back()
-        self.outbox.give_up(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
+        self.outbox.requeue_unconfirmed()
+        self.outbox.fail_all(BrokerUnavailable(f"log {self.name} has stopped", broker=self.name))
 
     def publish(self, submission: Submission) -> None:
-        wire, batchers = self.outbox.wire, self.targets.known.get(submission.topic)
-        if wire is None and self._cause:
+        connection, batchers = self.outbox.connection, self.targets.known.get(submission.topic)
+        if connection is None and self._cause:
             submission.fail(self._unavailable())
-        elif wire is not None and wire.blocked:
-            submission.fail(self._blocked(wire.blocked))
-        elif batchers is None or wire is None or batchers.found_on != wire.number:
+        elif connection is not None and connection.blocked:
+            submission.fail(self._blocked(connection.blocked))
+        elif batchers is None or connection is None or batchers.found_on != connection.number:
             self.targets.ask(submission)
         else:
             self.outbox.join(batchers, submission)
 
     async def health(self) -> Health:
-        """Asks the broker, so that an idle producer knows too."""
-        wire = self.outbox.wire
-        if wire is not None and wire.blocked:
-            return Health(healthy=False, cause=str(self._blocked(wire.blocked)))
-        if wire is not None and not self._cause:
+        """Return the health of the cluster. The broker is asked, so that an idle publisher notices an
+        outage too."""
+        connection = self.outbox.connection
+        if connection is not None and connection.blocked:
+            return Health(healthy=False, cause=str(self._blocked(connection.blocked)))
+        if connection is not None and not self._cause:
             try:
-                await wire.probe()
+                await connection.probe()
             except EXPECTED as error:
                 return Health(healthy=False, cause=self._away_text(error))
         return Health(healthy=not self._cause, cause=self._cause)
@@ -87,7 +96,7 @@ class Producer:
         delay = FIRST_DELAY
         while True:
             try:
-                wire = await connect(self.settings, changed=self._blocked_changed)
+                connection = await connect(self.settings, changed=self._blocked_changed)
             except Exception as error:
                 self._lose(error)
                 if not isinstance(error, EXPECTED):
@@ -96,64 +105,69 @@ class Producer:
                 delay = min(delay * 2, LONGEST_DELAY)
                 continue
             try:
-                await self._publish_through(wire)
+                await self._publish_through(connection)
             except EXPECTED as error:
                 self._cause = self._away_text(error)
-                log.warning("the connection to RabbitMQ %s is lost: %s", self.name, words(error))
+                log.warning(
+                    "RabbitMQ %s: the connection was lost: %s", self.name, error_text(error)
+                )
             finally:
-                self.outbox.wire = self.targets.wire = self.outbox.channel = None
-                self.outbox.put_back()
-                await wire.drop()
+                self.outbox.connection = self.targets.connection = self.outbox.channel = None
+                self.outbox.requeue_unconfirmed()
+                await connection.drop()
             delay = FIRST_DELAY
             await asyncio.sleep(FIRST_DELAY * random())  # noqa: S311 - spread, no secret
 
-    async def _publish_through(self, wire: Wire) -> None:
-        """One channel after another, until the connection is gone: then it raises why."""
+    async def _publish_through(self, connection: RabbitConnection) -> None:
+        """Publish through one channel after another, until the connection is lost. Then raise the cause."""
         while True:
             self._broken = asyncio.get_running_loop().create_future()
-            channel = await self._open(wire)
-            watching = keep("rabbitmq-confirms", partial(self._watch, wire), of=self.name)
+            channel = await self._open(connection)
+            watching = keep("rabbitmq-confirms", partial(self._watch, connection), of=self.name)
             try:
                 error = await self._broken
             finally:
                 watching.cancel()
                 self.outbox.channel = None
-            if wire.is_closed or not isinstance(error, amqp.ChannelClosed):
+            if connection.is_closed or not isinstance(error, amqp.ChannelClosed):
                 raise error
-            log.warning("RabbitMQ %s closed a channel: %s", self.name, words(error))
-            self.outbox.judge(error, self.targets)
+            log.warning("RabbitMQ %s closed a channel: %s", self.name, error_text(error))
+            self.outbox.on_channel_closed(error, self.targets)
             await close_channel(channel)
 
-    async def _open(self, wire: Wire) -> AbstractChannel:
-        hot = Confirms(self.outbox.confirmed, self._flight_returned)
+    async def _open(self, connection: RabbitConnection) -> AbstractChannel:
+        hot = ConfirmChannel(self.outbox.confirmed, self._on_returned)
         async with asyncio.timeout(self.settings.request_timeout):
-            channel = await wire.open_channel(hot, confirms=self.settings.confirms)
-        unconfirmed = Unconfirmed(
+            channel = await connection.open_channel(hot, confirms=self.settings.confirms)
+        unconfirmed = UnconfirmedRecords(
             self.name,
-            self._certain,
-            made=self.targets.is_made,
-            in_turn=self.settings.kind == "stream",
+            self._is_certain,
+            is_recreated=self.targets.is_recreated,
+            in_order=self.settings.kind == "stream",
         )
-        if wire is not self.outbox.wire and self._cause:
+        if connection is not self.outbox.connection and self._cause:
             self._certain_from = asyncio.get_running_loop().time() + RECOVERY
         channel.closing.add_done_callback(self._closed)
-        self.targets.wire = wire
+        self.targets.connection = connection
         self._cause = ""
         self._tried.set()
-        self.outbox.open(wire, channel, unconfirmed)
+        self.outbox.open(connection, channel, unconfirmed)
         return channel
 
-    def _certain(self, batchers: Batchers) -> bool:
-        """Whether what leads nowhere will lead nowhere. A node that starts accepts connections before its
-        streams have leaders, and until then it returns what goes there as if there were no queue."""
-        if self.outbox.wire is None or batchers.found_on != self.outbox.wire.number:
-            return False  # nobody has asked for its queues since
+    def _is_certain(self, batchers: TargetPartitions) -> bool:
+        """Return True if an unroutable record of this target would be unroutable again.
+
+        A starting node accepts connections before its streams have leaders. Until then it returns records
+        as if no queue existed.
+        """
+        if self.outbox.connection is None or batchers.found_on != self.outbox.connection.number:
+            return False  # its queues were not looked up on this connection yet
         now = asyncio.get_running_loop().time()
         return batchers.target.is_seen_whole or now >= self._certain_from
 
-    def _flight_returned(self, message: DeliveredMessage) -> None:
+    def _on_returned(self, message: DeliveredMessage) -> None:
         self.outbox.unconfirmed.returned(message)
-        self.targets.came_back(message.exchange or "")
+        self.targets.on_returned(message.exchange or "")
 
     def _closed(self, closing: asyncio.Future[None]) -> None:
         error = None if closing.cancelled() else closing.exception()
@@ -163,29 +177,31 @@ class Producer:
         if self._broken is not None and not self._broken.done():
             self._broken.set_result(error)
 
-    async def _watch(self, wire: Wire) -> None:
-        """A broker that has stopped to confirm is given up. One that blocks its publishers says so,
-        and goes on by itself: what it has of us by then it would store either way."""
+    async def _watch(self, connection: RabbitConnection) -> None:
+        """Close the connection if the broker has stopped to confirm.
+
+        A broker that blocks publishers is not closed. It reports the block and continues by itself.
+        """
         within = self.settings.request_timeout
         overtaken = 0
         while True:
-            await asyncio.sleep(within / LOOKS)
-            self.targets.look()
+            await asyncio.sleep(within / CHECKS)
+            self.targets.refresh_if_due()
             before, overtaken = overtaken, self.outbox.unconfirmed.overtaken()
             if overtaken and overtaken == before:
-                self._break(TimeoutError("a stream confirmed records out of their order"))
+                self._break(TimeoutError("a stream confirmed records in the wrong order"))
             waited = asyncio.get_running_loop().time() - self.outbox.progress
-            if self.outbox.unconfirmed and not wire.blocked and waited > within:
+            if self.outbox.unconfirmed and not connection.blocked and waited > within:
                 self._break(TimeoutError(f"no confirm for {waited:.1f} s"))
 
     def _blocked_changed(self) -> None:
-        wire = self.outbox.wire
-        if wire is None:
+        connection = self.outbox.connection
+        if connection is None:
             return
         self.outbox.progress = asyncio.get_running_loop().time()
-        if wire.blocked:
-            log.warning("%s", self._blocked(wire.blocked))
-            self.outbox.give_up(self._blocked(wire.blocked))
+        if connection.blocked:
+            log.warning("%s", self._blocked(connection.blocked))
+            self.outbox.fail_all(self._blocked(connection.blocked))
         else:
             log.warning("RabbitMQ %s accepts publishes again", self.name)
             self.outbox.schedule()
@@ -195,7 +211,7 @@ class Producer:
         if self._cause != cause:
             log.warning("%s", self._cause)
         self._tried.set()
-        self.outbox.give_up(self._unavailable())
+        self.outbox.fail_all(self._unavailable())
         self.targets.give_up(self._unavailable())
 
     def _unavailable(self) -> BrokerError:
@@ -209,6 +225,6 @@ class Producer:
 
     def _away_text(self, error: BaseException) -> str:
         return (
-            f"RabbitMQ {self.name} cannot be reached at {self.settings.addresses}: {words(error)}"
+            f"RabbitMQ {self.name} cannot be reached at {self.settings.addresses}: {error_text(error)}"
             " (is it running, and are address and credentials right?)"
         )

@@ -1,10 +1,11 @@
-"""How a queue becomes ours.
+"""Become the only consumer of a queue.
 
-The broker tells nobody which of several consumers of a queue is the active one, and counts that one
-alone. So each queue has a *guard*, an empty queue beside it: a member owns the queue while it is the only
-consumer of the guard, which the broker answers with certainty. A member looks, takes what is free, looks
-again, and steps back when somebody came at the same time; the single active consumer of the queue itself
-keeps two of them from ever both being given messages.
+The broker does not report which consumer of a queue is active, and counts only that one. So each queue has
+a *guard*, an empty queue. A member owns the queue while it is the only consumer of the guard, which the
+broker reports reliably.
+
+A member checks the guard, consumes it, checks again, and gives up if another member came at the same time.
+The queue's single active consumer ensures that two members never both receive messages.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from app.brokers.rabbitmq.aiormq_adapter import (
     GUARD,
     AbstractChannel,
     DeliveredMessage,
-    Deliveries,
+    DeliveryChannel,
     amqp,
 )
-from app.brokers.rabbitmq.connection import Wire, close_channel, counts
+from app.brokers.rabbitmq.connection import RabbitConnection, close_channel, counts
 from app.brokers.rabbitmq.group_roster import FORGOTTEN_MS
-from app.brokers.rabbitmq.owned_partition import OwnedPartition
+from app.brokers.rabbitmq.owned_partition import OwnedQueue
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.topology import Topology
 from app.errors import BrokerRefused
@@ -32,78 +33,91 @@ CONSUME_WITHIN = 2.0  # seconds
 
 
 class QueueOwnership:
-    """Of one member. Raises what ``errors.EXPECTED`` names, or BrokerRefused."""
+    """Takes queues for one member. Methods raise BrokerRefused, or the errors in ``errors.EXPECTED``."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology) -> None:
         self._settings = settings
         self._topology = topology
-        self._unguarded = False  # we may not make guards
+        self._unguarded = False  # True if guards cannot be created
 
-    async def take(self, wire: Wire, owned: OwnedPartition, queue: str) -> bool:
-        """Whether it is ours now; then it has its channel, and closing that gives it back."""
-        if await self._occupied(wire, queue):
+    async def take(self, connection: RabbitConnection, owned: OwnedQueue, queue: str) -> bool:
+        """Try to become the owner of a queue. Return True on success; ``owned`` then has a channel.
+
+        Closing this channel ends the ownership.
+        """
+        if await self._occupied(connection, queue):
             return False
-        guard = await self._free_guard(wire, queue)
+        guard = await self._free_guard(connection, queue)
         if guard is None and not self._unguarded:
             return False
-        channel = await wire.open_channel(Deliveries(owned.delivered))
-        if not await self._consume(wire, channel, guard, queue):
+        channel = await connection.open_channel(DeliveryChannel(owned.delivered))
+        if not await self._consume(connection, channel, guard, queue):
             await close_channel(channel)
             return False
         owned.channel = channel
         return True
 
-    async def lasts(self, wire: Wire, queue: str) -> bool:
-        """Return False if a queue that was ours has no consumer, or is gone."""
+    async def still_owned(self, connection: RabbitConnection, queue: str) -> bool:
+        """Return False if an owned queue has no consumer any more, or was deleted."""
         try:
-            return await self._occupied(wire, queue)
+            return await self._occupied(connection, queue)
         except BrokerRefused:
             return False
 
-    async def _occupied(self, wire: Wire, queue: str) -> bool:
-        """Whether somebody consumes the queue; of several the broker counts the active one alone."""
-        return (await self._topology.depth(wire, queue))[1] > 0
+    async def _occupied(self, connection: RabbitConnection, queue: str) -> bool:
+        """Return True if the queue has a consumer. The broker counts only the active one."""
+        return (await self._topology.depth(connection, queue))[1] > 0
 
-    async def _free_guard(self, wire: Wire, queue: str) -> str | None:
-        """The guard of a queue, where nobody stands at it. None also where we may not make one."""
+    async def _free_guard(self, connection: RabbitConnection, queue: str) -> str | None:
+        """Create the guard of a queue, and return its name if it has no consumer.
+
+        Return None also if Skybridge may not create guards.
+        """
         if self._unguarded:
             return None
         guard = f"skybridge.owner.{self._guarded(queue)}"
         try:
-            found = await (await wire.control()).declare_queue(
+            found = await (await connection.control()).declare_queue(
                 guard, durable=True, arguments={"x-expires": FORGOTTEN_MS}
             )
         except amqp.ChannelAccessRefused as error:
             self._unguarded = True
-            log.warning("queue %s is safe only with one member: %s", queue, error)
+            log.warning(
+                "queue %s has no guard, so only one member may consume it: %s", queue, error
+            )
             return None
         return None if counts(found)[1] else guard
 
     def _guarded(self, queue: str) -> str:
-        """What has one owner."""
+        """Return the name of what has one owner, which is the queue itself."""
         return queue
 
     async def _consume(
-        self, wire: Wire, channel: AbstractChannel, guard: str | None, queue: str
+        self, connection: RabbitConnection, channel: AbstractChannel, guard: str | None, queue: str
     ) -> bool:
-        """Whether the queue is ours now. One whose leader is just being elected may leave the request
-        unanswered for good: then it is made again, on another channel."""
+        """Consume the guard and the queue. Return True if this member is now the owner.
+
+        A queue that is electing a leader may never answer. Then the request times out, and the member tries
+        again on another channel.
+        """
         try:
             async with asyncio.timeout(CONSUME_WITHIN):
                 if guard is not None:
-                    await channel.basic_consume(guard, handed_on, consumer_tag=GUARD)
-                    if (await wire.depth(guard))[1] != 1:
+                    await channel.basic_consume(guard, ignored, consumer_tag=GUARD)
+                    if (await connection.depth(guard))[1] != 1:
                         return False
-                return await self._attach(wire, channel, queue)
+                return await self._attach(connection, channel, queue)
         except TimeoutError:
-            log.warning("queue %s does not answer yet", queue)
+            log.warning("queue %s does not answer yet; the member will try again", queue)
             return False
 
-    async def _attach(self, wire: Wire, channel: AbstractChannel, queue: str) -> bool:
+    async def _attach(
+        self, connection: RabbitConnection, channel: AbstractChannel, queue: str
+    ) -> bool:
         await channel.basic_qos(prefetch_count=self._settings.prefetch)
-        await channel.basic_consume(queue, handed_on)
-        return (await wire.depth(queue))[1] == 1
+        await channel.basic_consume(queue, ignored)
+        return (await connection.depth(queue))[1] == 1
 
 
-async def handed_on(_message: DeliveredMessage) -> None:
-    """Never called: ``Deliveries`` takes what comes."""
+async def ignored(_message: DeliveredMessage) -> None:
+    """Do nothing. The library requires this callback, but ``DeliveryChannel`` handles all messages."""

@@ -1,4 +1,4 @@
-"""How to reach a cluster, and how to behave towards it."""
+"""Settings of the RabbitMQ driver: how to reach a cluster, time limits and sizes."""
 
 from __future__ import annotations
 
@@ -19,31 +19,36 @@ MAX_RECORD = 16 << 20
 
 
 class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster. Times in seconds, sizes in bytes. The password appears in no text that this makes.
+    """The settings of one RabbitMQ cluster. Times are in seconds, sizes in bytes. ``repr`` hides the
+    password.
 
-    ``addresses``        ``host:port`` of one node or several, with commas; tried in turn.
-    ``auth``             ``external``: the client certificate says who we are.
-    ``create_topics``    make the exchange and the queues of a topic that is not there; otherwise it is
-                         refused at once.
-    ``queue``            the name of each queue of a topic. With ``{group}`` in it each group has queues
-                         of its own, made when it subscribes, and every group sees everything from
-                         then on; without, groups share the queues, and each message goes to one.
-    ``kind``             ``stream``: queues that keep what was read, and can be read again.
-    ``partitions``       queues of a topic that we make.
-    ``dead_letters``     the queue that takes what the broker gives up; ours never give up by themselves.
-    ``hash_exchange``    also make ``<topic>.hash``, which spreads by ``x-skybridge-key`` what others
-                         publish (needs the plugin rabbitmq_consistent_hash_exchange).
-    ``request_timeout``  for one answer of the broker, and the longest that a confirm may be missing.
-    ``window``           records, and ``window_bytes`` bytes, on the wire without a confirm.
-    ``prefetch``         messages of one queue that we have and have not settled.
-    ``handover``         how long a revocation waits for what is in work to be settled.
-    ``rest_interval``    how long a settled message of a stream may stay uncommitted when nothing is open;
-                         while others are open that is ``balance_interval``.
-    ``balance_interval`` how often a member looks whether queues are free, or owed to another.
-    ``metadata_age``     how often the queues of a topic in use are counted again.
-    ``give_back``        after so long a paused queue is given back with all that is not settled: the
-                         broker closes a channel with a message unsettled for 30 minutes.
-    ``confirms``         False is for control runs alone: then nothing is certain.
+    Attributes:
+        addresses: ``host:port`` of one or several nodes, separated by commas and tried in turn.
+        auth: With "external", the client certificate identifies Skybridge.
+        create_topics: Whether the exchange and queues of a missing topic are created. Otherwise publishing
+            to it fails.
+        queue: The name of each queue of a topic. With ``{group}``, each group has its own queues, created
+            when it subscribes, and gets all later messages. Without it, groups share the queues, and each
+            message goes to one group.
+        kind: With "stream", queues keep messages that were read, so that they can be read again.
+        partitions: The number of queues of a topic that Skybridge creates.
+        dead_letters: The queue for messages that the broker gives up. Queues of Skybridge never give up by
+            themselves.
+        hash_exchange: Whether ``<topic>.hash`` is created, which spreads records of other publishers by
+            ``x-skybridge-key``. It needs the plugin rabbitmq_consistent_hash_exchange.
+        request_timeout: The time limit of one answer, and of a confirm.
+        window: Most records without a confirm.
+        window_bytes: Most bytes without a confirm.
+        prefetch: Most messages of one queue that are received and not settled.
+        handover: The time in which a revocation waits until messages in work are settled.
+        rest_interval: The longest wait of a settled stream message for its commit when none is open.
+            Otherwise it is ``balance_interval``.
+        balance_interval: The time between checks for queues that are free, or due to another member.
+        metadata_age: The time between counts of the queues of a topic in use.
+        give_back: The time after which a paused queue is given back with all unsettled messages. The broker
+            closes a channel with a message unsettled for 30 minutes.
+        confirms: Whether records are confirmed. False is for control runs only, because stored records are
+            then unknown.
     """
 
     name: str
@@ -78,7 +83,7 @@ class RabbitSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"RabbitSettings(name={self.name!r}, addresses={self.addresses!r}, password=***)"
 
     def urls(self, client_id: str = "") -> list[URL]:
-        """One for each node. Raises SetupError for an address that is none."""
+        """Return one URL for each node. Raise SetupError for an invalid address."""
         texts = [text.strip() for text in self.addresses.split(",")]
         return [self._url(text, client_id or self.client_id) for text in texts]
 

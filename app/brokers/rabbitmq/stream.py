@@ -1,8 +1,8 @@
-"""Streams: queues that keep what was read. Their offsets are positions, their commits are kept by us.
+"""Consume and read streams, which are queues that keep messages after they were read.
 
-A group's place is no affair of the broker's here, nor is its owner: every consumer of a stream gets
-everything. So a member owns a partition through a guard, an empty queue of which it is the only
-consumer, and notes in an ``OffsetStore`` how far the group is.
+Offsets of a stream are positions. The broker stores no position or owner of a group: each consumer of a
+stream gets all messages. So a member owns a partition through a guard, an empty queue of which it is the
+only consumer. It stores the group's positions in an ``OffsetStore``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from app.brokers.driver import Joining
-from app.brokers.positions import checked, offset_of
-from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, Deliveries
-from app.brokers.rabbitmq.connection import Wire, close_channel
+from app.brokers.driver import JoinRequest
+from app.brokers.positions import checked_offset, offset_of
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel, DeliveredMessage, DeliveryChannel
+from app.brokers.rabbitmq.connection import RabbitConnection, close_channel
 from app.brokers.rabbitmq.consumer import RabbitConsumer
 from app.brokers.rabbitmq.frames import ack
-from app.brokers.rabbitmq.owned_partition import OwnedPartition, message_of
+from app.brokers.rabbitmq.owned_partition import OwnedQueue, message_of
 from app.brokers.rabbitmq.queue_ownership import QueueOwnership
 from app.brokers.rabbitmq.settings import RabbitSettings
 from app.brokers.rabbitmq.stream_ends import consume_from, ends_of, offset_in
-from app.brokers.rabbitmq.stream_places import StreamPlaces
+from app.brokers.rabbitmq.stream_positions import StreamPositions
 from app.brokers.rabbitmq.topology import Topology
 from app.delivery.offsets import FinishedRuns
 from app.errors import BrokerRefused, BrokerUnavailable, StaleOwner, StoreUnavailable
@@ -31,12 +31,15 @@ from app.model.message import Message, Partition
 log = logging.getLogger(__name__)
 
 
-class OwnedStream(OwnedPartition):
-    """A partition of a stream. What is handed out is acknowledged at once: that asks for more; how far
-    the group is stands in the commit."""
+class OwnedStream(OwnedQueue):
+    """A partition of a stream that this member owns.
+
+    Messages are acknowledged when they are handed out, which makes the broker send more. The commit holds
+    the group's position.
+    """
 
     newest: DeliveredMessage | None = None
-    """The last message that was handed out."""
+    """The last message that was handed out, if any."""
 
     def begin(self, commit: Commit) -> None:
         self._runs = FinishedRuns.restore(commit.offset, commit.metadata)
@@ -44,7 +47,7 @@ class OwnedStream(OwnedPartition):
 
     @property
     def open(self) -> bool:
-        """Whether a message that was handed out is not finished."""
+        """Return True if a message that was handed out is not finished."""
         return self._runs.open
 
     @property
@@ -63,7 +66,7 @@ class OwnedStream(OwnedPartition):
                 messages.append(message_of(delivered, self.partition, offset, position, self.epoch))
             self.newest = delivered
         if tag and self.channel is not None:
-            self._wire.write(ack(self.channel.number, tag, multiple=True))
+            self._connection.write(ack(self.channel.number, tag, multiple=True))
         return messages
 
     def settle(self, offsets: Collection[int]) -> None:  # type: ignore[override]
@@ -72,49 +75,61 @@ class OwnedStream(OwnedPartition):
 
 
 class StreamOwnership(QueueOwnership):
-    """A stream has an owner in each group."""
+    """Takes streams for one member. A stream has one owner in each group."""
 
     def __init__(self, settings: RabbitSettings, topology: Topology, group: str) -> None:
         super().__init__(settings, topology)
         self._group = group
 
-    async def lasts(self, wire: Wire, queue: str) -> bool:
-        """A stream counts no consumers, and always says that it ends."""
+    async def still_owned(self, connection: RabbitConnection, queue: str) -> bool:
+        """Return True if the stream exists. The broker does not count consumers of a stream, and always
+        reports its end."""
         try:
-            await self._topology.depth(wire, queue)
+            await self._topology.depth(connection, queue)
         except BrokerRefused:
             return False
         return True
 
-    async def _occupied(self, wire: Wire, queue: str) -> bool:
-        """Everybody may consume a stream, if it is there."""
-        await super()._occupied(wire, queue)
+    async def _occupied(self, connection: RabbitConnection, queue: str) -> bool:
+        """Return False if the stream exists, because a stream can have many consumers. Raise BrokerRefused
+        otherwise."""
+        await super()._occupied(connection, queue)
         return False
 
     def _guarded(self, queue: str) -> str:
         return f"{self._group}.{queue}"
 
-    async def _attach(self, wire: Wire, channel: AbstractChannel, queue: str) -> bool:  # noqa: ARG002 - a queue asks
-        """Later, when it is known where to begin."""
+    async def _attach(
+        self,
+        connection: RabbitConnection,  # noqa: ARG002 - the base class uses all three
+        channel: AbstractChannel,  # noqa: ARG002
+        queue: str,  # noqa: ARG002
+    ) -> bool:
+        """Return True. The stream is consumed later, when the start position is known."""
         return True
 
 
 class StreamConsumer(RabbitConsumer):
-    """A ``Consumer`` of streams."""
+    """A ``Consumer`` of streams in a group."""
 
     def __init__(
-        self, settings: RabbitSettings, topology: Topology, joining: Joining, offsets: OffsetStore
+        self,
+        settings: RabbitSettings,
+        topology: Topology,
+        joining: JoinRequest,
+        offsets: OffsetStore,
     ) -> None:
         super().__init__(settings, topology, joining)
         self._ownership = StreamOwnership(settings, topology, joining.group)
         self._start = joining.start
         self._offsets = offsets
-        self._committing = asyncio.Lock()  # an older commit never lands on a newer one
+        self._committing = asyncio.Lock()  # keeps an older commit from overwriting a newer one
         self._resting: asyncio.Task[None] | None = None
-        self._places = StreamPlaces(settings.name, joining.group, offsets)
+        self._places = StreamPositions(settings.name, joining.group, offsets)
 
     async def settle(self, messages: Collection[Message]) -> None:
-        """What is settled last is committed soon; the rest in turns of ``balance_interval``."""
+        """Note finished messages. They are committed soon if none is open, otherwise every
+        ``balance_interval`` seconds."""
         await super().settle(messages)
         at_rest = not any(each.open for each in self._streams())
         if at_rest and (self._resting is None or self._resting.done()):
@@ -126,7 +141,8 @@ class StreamConsumer(RabbitConsumer):
         await super().close()
 
     async def commit(self) -> None:
-        """A store that is away keeps nothing: what is not committed is read again."""
+        """Store the group's positions. If the store is unavailable, uncommitted messages are read again
+        later."""
         async with self._committing:
             await self._commit()
 
@@ -147,67 +163,73 @@ class StreamConsumer(RabbitConsumer):
             try:
                 await self._offsets.save_offsets(self._settings.name, self.group, epoch, commits)
             except StoreUnavailable as error:
-                log.warning("group %s: its positions cannot be stored now: %s", self.group, error)
+                log.warning("group %s: positions cannot be stored now: %s", self.group, error)
                 return
-            except StaleOwner as error:  # the others are saved, and these are not ours any more
+            except StaleOwner as error:  # other members own these partitions now
                 log.warning("%s", error)
             for each in streams:
                 each.committed = commits.get(each.partition, each.committed)
 
-    async def _share(self) -> None:
-        await super()._share()
+    async def _balance(self) -> None:
+        await super()._balance()
         await self.commit()
 
-    def _make(self, partition: Partition, wire: Wire) -> OwnedPartition:
-        return OwnedStream(partition, wire, self._news.set)
+    def _new_partition(self, partition: Partition, connection: RabbitConnection) -> OwnedQueue:
+        return OwnedStream(partition, connection, self._news.set)
 
-    async def _begin(self, wire: Wire, owned_partitions: Sequence[OwnedPartition]) -> None:
-        """At its commit; a partition without one begins at the start, which is committed first."""
+    async def _prepare(
+        self, connection: RabbitConnection, owned_partitions: Sequence[OwnedQueue]
+    ) -> None:
+        """Begin each partition at its commit. A partition without one begins at the start, which is
+        committed first."""
         try:
-            await self._places.start(wire, self._queues.names, self._start)
+            await self._places.start(connection, self._queues.names, self._start)
             for owned in owned_partitions:
                 if isinstance(owned, OwnedStream):
-                    await self._begin_one(wire, owned)
+                    await self._prepare_one(connection, owned)
         except StoreUnavailable as error:
             raise BrokerUnavailable(f"the start position is unknown: {error}") from error
 
-    async def _begin_one(self, wire: Wire, owned: OwnedStream) -> None:
+    async def _prepare_one(self, connection: RabbitConnection, owned: OwnedStream) -> None:
         if owned.channel is None:
             return
         queue = self._queues.names[owned.partition]
-        commit = await self._places.own(wire, owned.partition, queue, self._epoch)
+        commit = await self._places.own(connection, owned.partition, queue, self._epoch)
         owned.begin(commit)
         await consume_from(owned.channel, queue, commit.offset, self._settings.prefetch)
 
-    def _vanished(self, partition: Partition) -> None:
-        super()._vanished(partition)
-        self._places.vanished(partition)
+    def _on_queue_missing(self, partition: Partition) -> None:
+        super()._on_queue_missing(partition)
+        self._places.on_stream_missing(partition)
 
-    def _lose(self, owned_partitions: Sequence[OwnedPartition]) -> None:
+    def _lose(self, owned_partitions: Sequence[OwnedQueue]) -> None:
         for owned in owned_partitions:
             if isinstance(owned, OwnedStream) and owned.newest is not None:
-                self._places.left(owned.partition, owned.newest)
+                self._places.on_stream_lost(owned.partition, owned.newest)
         super()._lose(owned_partitions)
 
 
 async def read(
-    wire: Wire,
+    connection: RabbitConnection,
     settings: RabbitSettings,
     queue: str,
     partition: Partition,
     start: str,
     until: str | None,
 ) -> AsyncIterator[Message]:
-    """From ``start`` up to but not including ``until``, or the end as it is now."""
-    ends = await ends_of(wire, queue)
-    first = checked(partition, start, *ends)
+    """Yield messages of a stream from ``start`` up to but not including ``until``.
+
+    Without ``until``, reading ends at the current end of the stream.
+    """
+    ends = await ends_of(connection, queue)
+    first = checked_offset(partition, start, *ends)
     end = ends.latest if until is None else min(offset_of(until), ends.latest)
     if first >= end:
         return
     arrived = asyncio.Event()
-    owned = OwnedStream(partition, wire, arrived.set)
+    owned = OwnedStream(partition, connection, arrived.set)
     owned.begin(Commit(first))
-    channel = await wire.open_channel(Deliveries(owned.delivered))
+    channel = await connection.open_channel(DeliveryChannel(owned.delivered))
     owned.channel = channel
     channel.closing.add_done_callback(lambda _: arrived.set())
     try:
@@ -224,7 +246,8 @@ async def read(
 async def _arriving(
     owned: OwnedStream, arrived: asyncio.Event, settings: RabbitSettings
 ) -> AsyncIterator[Message]:
-    """Until nobody asks any more. Raises TimeoutError when the broker has stopped to send."""
+    """Yield arriving messages for as long as the caller reads. Raise TimeoutError if the broker stops
+    sending."""
     while owned.channel is not None and not owned.channel.is_closed:
         async with asyncio.timeout(settings.request_timeout):
             await arrived.wait()

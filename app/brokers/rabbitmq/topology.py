@@ -1,11 +1,11 @@
-"""What a topic is on RabbitMQ: an exchange, and a queue for each partition (ADR 0013).
+"""A topic on RabbitMQ: an exchange, and a queue for each partition (ADR 0013).
 
-A plain name (``orders``) is ours: the direct exchange ``orders``, and behind it the queues
-``orders.0`` to ``orders.7``, bound by their numbers; a record goes to the number that murmur2 of its
-key gives, as on every log. Two more spellings reach what others made:
+A plain name (``orders``) is a topic of Skybridge. It has the direct exchange ``orders`` and the queues
+``orders.0`` to ``orders.7``, bound by their numbers. A record goes to the queue of the number that murmur2
+of its key gives, as on every log.
 
-``queue:NAME``                   that queue, as a topic of one partition
-``exchange:NAME:ROUTING KEY``    publish there; the broker's bindings decide where it goes
+Two other forms name entities of other clients. ``queue:NAME`` is that queue, as a topic of one partition.
+``exchange:NAME:ROUTING KEY`` publishes there, and the broker's bindings decide the queues.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from app.brokers.asking import CREATE, unknown_topic
 from app.brokers.rabbitmq.aiormq_adapter import amqp
-from app.brokers.rabbitmq.connection import Wire
+from app.brokers.rabbitmq.connection import RabbitConnection
 from app.brokers.rabbitmq.declarations import Declarations
-from app.brokers.rabbitmq.errors import is_out_of_reach, words
-from app.brokers.rabbitmq.layout import Layout, Layouts, Look
+from app.brokers.rabbitmq.errors import error_text, is_out_of_reach
+from app.brokers.rabbitmq.layout import LayoutCache, QueueLayout, QueueProbe
 from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.topic_resolver import CREATE, unknown_topic
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable
 from app.routing.places import EXCHANGE, QUEUE
 
 log = logging.getLogger(__name__)
 
-SETTLES = 0.5
-"""Seconds before a queue that was deleted is made again. RabbitMQ 3.10 takes one that follows at once for the one
-before: its consumers are not told of an end, and get nothing of the new one."""
+RECREATE_AFTER = 0.5
+"""Seconds before a deleted queue is created again. RabbitMQ 3.10 confuses a queue that follows at once with the deleted
+one. It does not cancel the old consumers, and sends them no messages of the new queue."""
 
 
-class Target(msgspec.Struct, frozen=True):
-    """Where records of a topic go: ``routing_keys`` has one for each partition."""
+class RabbitTarget(msgspec.Struct, frozen=True):
+    """The exchange to which records of a topic are published. ``routing_keys`` has one key for each
+    partition."""
 
     topic: str
     exchange: str
@@ -42,17 +43,18 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def is_seen_whole(self) -> bool:
-        """Whether its queues were asked for, and not its exchange alone."""
+        """Return True if the queues are known, and not the exchange alone."""
         return not self.topic.startswith(EXCHANGE)
 
     @property
     def is_numbered(self) -> bool:
-        """Whether it is a topic of ours, whose queues have numbers."""
+        """Return True for a topic of Skybridge, whose queues have numbers."""
         return not self.topic.startswith((EXCHANGE, QUEUE))
 
 
 def parse_exchange(topic: str) -> tuple[str, str] | None:
-    """Exchange and routing key of the text of a target ``{exchange, routing_key}``."""
+    """Return the exchange and routing key of a target like ``exchange:NAME:ROUTING KEY``, or None for other
+    topics."""
     if not topic.startswith(EXCHANGE):
         return None
     exchange, _, routing_key = topic.removeprefix(EXCHANGE).partition(":")
@@ -60,20 +62,22 @@ def parse_exchange(topic: str) -> tuple[str, str] | None:
 
 
 class Topology:
-    """Names, and how they are declared. Raises what aio-pika raises, or BrokerRefused."""
+    """The names and declarations of topics. Methods raise BrokerRefused or errors of aio-pika."""
 
     def __init__(self, settings: RabbitSettings) -> None:
         self._settings = settings
         self.declared = Declarations(settings)
-        self._unmade: dict[str, str] = {}  # by topic: why queues that are missing were not made
-        self._layouts = Layouts(settings.metadata_age)
+        self._unmade: dict[str, str] = {}  # by topic: why missing queues were not created
+        self._layouts = LayoutCache(settings.metadata_age)
 
     def by_group(self, topic: str) -> bool:
-        """Return True if each group has queues of its own. A queue that others made has one name."""
+        """Return True if each group has its own queues of the topic. A topic ``queue:NAME`` is one queue
+        for all groups."""
         return "{group}" in self._settings.queue and not topic.startswith(QUEUE)
 
-    def makes(self, topic: str) -> bool:
-        """Return True if queues that publishers miss are made again, and nothing has refused it."""
+    def recreates(self, topic: str) -> bool:
+        """Return True if missing queues of a topic are created again for publishers, and the server has not
+        refused that."""
         shared = self._settings.create_topics and not self.by_group(topic)
         return shared and topic not in self._unmade
 
@@ -85,31 +89,36 @@ class Topology:
             text = text.replace(f"{{{name}}}", str(value))
         return text
 
-    async def find(self, wire: Wire, topic: str) -> Target:
-        """Where a topic's records go; made first where the settings say so."""
+    async def find(self, connection: RabbitConnection, topic: str) -> RabbitTarget:
+        """Return where records of a topic are published. Create a missing topic if the settings allow it."""
         named = parse_exchange(topic)
         if named is not None:
-            await self._exchange_is_there(wire, named[0], topic)
-            return Target(topic, named[0], (named[1],))
-        layout = await self.layout(wire, topic)
+            await self._exchange_is_there(connection, named[0], topic)
+            return RabbitTarget(topic, named[0], (named[1],))
+        layout = await self.layout(connection, topic)
         if topic.startswith(QUEUE):
-            return Target(topic, "", (topic.removeprefix(QUEUE),))
-        return Target(topic, topic, tuple(str(number) for number in range(layout.count)))
+            return RabbitTarget(topic, "", (topic.removeprefix(QUEUE),))
+        return RabbitTarget(topic, topic, tuple(str(number) for number in range(layout.count)))
 
-    async def lacks(self, wire: Wire, topic: str) -> str:
-        """What is missing for records of a topic to be kept; empty when nothing is, or when it is made
-        by the first of them. Makes nothing. Whether an exchange has a binding is told to nobody."""
+    async def missing_for(self, connection: RabbitConnection, topic: str) -> str:
+        """Return what is missing so that records of a topic are kept, or an empty text.
+
+        The text is empty too if the first record creates what is missing. Nothing is created here. Bindings
+        of an exchange cannot be checked.
+        """
         named = parse_exchange(topic)
         try:
-            if named is not None and not named[0]:  # the default exchange: the key is a queue
-                await self.depth(wire, named[1])
+            if (
+                named is not None and not named[0]
+            ):  # the default exchange, whose routing key is a queue
+                await self.depth(connection, named[1])
             elif named is not None:
-                await self._exchange_is_there(wire, named[0], topic)
+                await self._exchange_is_there(connection, named[0], topic)
             elif topic.startswith(QUEUE):
-                await self.depth(wire, self.queue(topic, 0, ""))
+                await self.depth(connection, self.queue(topic, 0, ""))
             elif not self._settings.create_topics:
-                layout = await self.layout(wire, topic, age=self._settings.metadata_age)
-                return self.missing_words(topic, layout.missing, "")
+                layout = await self.layout(connection, topic, age=self._settings.metadata_age)
+                return self.missing_text(topic, layout.missing, "")
             else:
                 return self._unmade.get(topic, "")
         except BrokerRefused as error:
@@ -118,42 +127,51 @@ class Topology:
             return str(error)
         return ""
 
-    async def queues_there(self, wire: Wire, topic: str) -> list[str]:
-        """The queues of a topic that groups share, as far as they are there. Makes nothing."""
+    async def queues_there(self, connection: RabbitConnection, topic: str) -> list[str]:
+        """Return the existing queues of a topic that groups share. Nothing is created."""
         if topic.startswith(EXCHANGE) or self.by_group(topic):
             return []
         try:
             if topic.startswith(QUEUE):
-                await self.depth(wire, self.queue(topic, 0, ""))
+                await self.depth(connection, self.queue(topic, 0, ""))
                 return [self.queue(topic, 0, "")]
-            found = await self._numbers(wire, topic, "", Look())
+            found = await self._numbers(connection, topic, "", QueueProbe())
             return [self.queue(topic, number, "") for number in sorted(found)]
         except BrokerRefused:
             return []
 
-    async def partitions(self, wire: Wire, topic: str, group: str = "") -> int:
-        """Return how many partitions there are. Raises as ``layout``."""
-        return (await self.layout(wire, topic, group)).count
+    async def partitions(self, connection: RabbitConnection, topic: str, group: str = "") -> int:
+        """Return the number of partitions. Raise BrokerRefused for a missing topic that may not be created."""
+        return (await self.layout(connection, topic, group)).count
 
-    async def layout(self, wire: Wire, topic: str, group: str = "", *, age: float = 0.0) -> Layout:
-        """Return the queues of a topic. Make those that are missing where the settings say so. What was
-        seen in the last ``age`` seconds is good enough. Raises BrokerRefused for a topic that is not there
-        and may not be made."""
+    async def layout(
+        self, connection: RabbitConnection, topic: str, group: str = "", *, age: float = 0.0
+    ) -> QueueLayout:
+        """Return the queues of a topic, creating missing ones if the settings allow it.
+
+        Raise BrokerRefused for a missing topic that may not be created.
+
+        Args:
+            connection: The connection for requests.
+            topic: The topic.
+            group: The group whose own queues are meant, if groups have their own.
+            age: The age in seconds up to which a known layout is returned without a request.
+        """
         if topic.startswith(EXCHANGE):
             raise BrokerRefused(f"{topic} can only be published to", kind="not-capable")
         own = group if self.by_group(topic) else ""
 
-        async def ask(look: Look) -> Layout:
-            return await self._look(wire, topic, own, look)
+        async def ask(look: QueueProbe) -> QueueLayout:
+            return await self._look(connection, topic, own, look)
 
         return await self._layouts.of((topic, own), age, ask)
 
     def expire(self, topic: str, group: str = "") -> None:
-        """Count the queues of the topic at the next question: one of them was not found."""
+        """Count the queues of the topic at the next request, because one of them was not found."""
         self._layouts.expire((topic, group if self.by_group(topic) else ""))
 
-    def missing_words(self, topic: str, numbers: Iterable[int], group: str) -> str:
-        """Name queues that are missing, and the cure. Return "" if none is."""
+    def missing_text(self, topic: str, numbers: Iterable[int], group: str) -> str:
+        """Return the names of missing queues and the cure, or an empty text if none is missing."""
         names = ", ".join(self.queue(topic, number, group) for number in numbers)
         if not names:
             return ""
@@ -161,33 +179,35 @@ class Topology:
         why = self._unmade.get(topic, "")
         return why or str(self._unknown(f"{noun} {names}", topic))
 
-    async def create(self, wire: Wire, topic: str, partitions: int) -> None:
-        """No error when it is there already; what is there stays as it is."""
+    async def create(self, connection: RabbitConnection, topic: str, partitions: int) -> None:
+        """Create the exchange and queues of a topic. Existing ones stay as they are."""
         async with self._layouts.changing((topic, "")):
-            await self._create(wire, topic, partitions)
+            await self._create(connection, topic, partitions)
 
-    async def mend(self, wire: Wire, topic: str) -> None:
-        """Make the exchange, the queues and the bindings of a topic again: a record came back from it."""
+    async def recreate(self, connection: RabbitConnection, topic: str) -> None:
+        """Create the exchange, queues and bindings of a topic again, because a record was returned."""
         async with self._layouts.changing((topic, "")) as known:
             count = self._settings.partitions if known is None else known.count
             known_before = known is not None
-            await self._make(wire, topic, "", range(count), known=known_before, again=True)
+            await self._declare(connection, topic, "", range(count), known=known_before, again=True)
 
-    async def _look(self, wire: Wire, topic: str, own: str, look: Look) -> Layout:
-        """Count the queues. Those of a group are always made, others where the settings say so."""
+    async def _look(
+        self, connection: RabbitConnection, topic: str, own: str, look: QueueProbe
+    ) -> QueueLayout:
+        """Count the queues. Create missing ones of a group always, others if the settings allow it."""
         if topic.startswith(QUEUE):
-            await self.depth(wire, self.queue(topic, 0, ""))
-            return Layout(1)
-        lost = None if look.there else await self._lost_exchange(wire, topic)
+            await self.depth(connection, self.queue(topic, 0, ""))
+            return QueueLayout(1)
+        lost = None if look.there else await self._lost_exchange(connection, topic)
         may_make = self._settings.create_topics
         if lost is not None and not may_make:
             raise lost
-        if self.by_group(topic) and not own:  # the queues belong to groups, which make them
+        if self.by_group(topic) and not own:  # the queues belong to groups, which create them
             if lost is not None:
-                await self._create(wire, topic, 0)
-            return Layout(self._settings.partitions)
+                await self._create(connection, topic, 0)
+            return QueueLayout(self._settings.partitions)
         least = max(look.least, self._settings.partitions if own else 0)
-        found = await self._numbers(wire, topic, own, look._replace(least=least))
+        found = await self._numbers(connection, topic, own, look._replace(least=least))
         if not found and not own and not may_make:
             raise self._unknown(f"queue {self.queue(topic, 0, '')}", topic)
         count = max(least, max(found) + 1) if found else least or self._settings.partitions
@@ -196,16 +216,16 @@ class Topology:
         if not unbound:
             self._unmade.pop(topic, None)
         if not (unbound and (may_make or own)):
-            return Layout(count, missing)
+            return QueueLayout(count, missing)
         whole = lost is not None or not (found or own)
-        made = await self._make(
-            wire, topic, own, unbound, known=bool(found), whole=whole, again=look.least > 0
+        made = await self._declare(
+            connection, topic, own, unbound, known=bool(found), whole=whole, again=look.least > 0
         )
-        return Layout(count, () if made else missing)
+        return QueueLayout(count, () if made else missing)
 
-    async def _make(
+    async def _declare(
         self,
-        wire: Wire,
+        connection: RabbitConnection,
         topic: str,
         own: str,
         numbers: Sequence[int],
@@ -214,19 +234,22 @@ class Topology:
         again: bool,
         whole: bool = True,
     ) -> bool:
-        """Declare and bind these queues, and the exchange with ``whole``. Return False if the server refuses
-        and others of the topic are there (``known``), which work."""
+        """Declare and bind queues. With ``whole``, declare the exchange too.
+
+        Return False if the server refuses this and other queues of the topic exist (``known``), which still
+        work.
+        """
         queues = {number: self.queue(topic, number, own) for number in numbers}
         names = ", ".join(queues.values())
         if again:
-            await asyncio.sleep(SETTLES)
+            await asyncio.sleep(RECREATE_AFTER)
         try:
             if whole:
-                await self.declared.exchanges(wire, topic)
-            await self.declared.queues(wire, topic, queues)
+                await self.declared.exchanges(connection, topic)
+            await self.declared.queues(connection, topic, queues)
         except (amqp.ChannelAccessRefused, amqp.ChannelPreconditionFailed) as error:
             self._unmade[topic] = (
-                f"RabbitMQ {self._settings.name} lacks {names}, and refuses to make it: {words(error)}"
+                f"RabbitMQ {self._settings.name} lacks {names}, and refuses to create it: {error_text(error)}"
             )
             log.warning("%s", self._unmade[topic])
             if not known:
@@ -234,42 +257,51 @@ class Topology:
             return False
         self._unmade.pop(topic, None)
         if known:
-            log.warning("topic %s: declared and bound again: %s", topic, names)
+            log.warning("topic %s: queues were declared and bound again: %s", topic, names)
         return True
 
-    async def _create(self, wire: Wire, topic: str, partitions: int) -> None:
-        await self.declared.exchanges(wire, topic)
+    async def _create(self, connection: RabbitConnection, topic: str, partitions: int) -> None:
+        await self.declared.exchanges(connection, topic)
         if not self.by_group(topic):
             queues = {number: self.queue(topic, number, "") for number in range(partitions)}
-            await self.declared.queues(wire, topic, queues)
+            await self.declared.queues(connection, topic, queues)
 
-    async def depth(self, wire: Wire, queue: str) -> tuple[int, int]:
-        """Messages ready, and consumers. BrokerRefused when it is not there."""
+    async def depth(self, connection: RabbitConnection, queue: str) -> tuple[int, int]:
+        """Return the numbers of ready messages and of consumers of a queue. Raise BrokerRefused if it does
+        not exist."""
         try:
-            return await wire.depth(queue)
+            return await connection.depth(queue)
         except amqp.ChannelNotFoundEntity as error:
             raise self._missing(f"queue {queue}", error, f"{QUEUE}{queue}") from error
 
-    async def _exchange_is_there(self, wire: Wire, exchange: str, topic: str = "") -> None:
+    async def _exchange_is_there(
+        self, connection: RabbitConnection, exchange: str, topic: str = ""
+    ) -> None:
         if not exchange:
-            return  # the default exchange cannot be asked for, and is always there
+            return  # the default exchange always exists and cannot be declared
         try:
-            async with wire.throwaway() as channel:
+            async with connection.temporary_channel() as channel:
                 await channel.declare_exchange(exchange, passive=True)
         except amqp.ChannelNotFoundEntity as error:
             raise self._missing(f"exchange {exchange}", error, topic or exchange) from error
 
-    async def _lost_exchange(self, wire: Wire, topic: str) -> BrokerRefused | None:
-        """Return why the exchange of a topic cannot be used; None if it is there."""
+    async def _lost_exchange(
+        self, connection: RabbitConnection, topic: str
+    ) -> BrokerRefused | None:
+        """Return why the exchange of a topic cannot be used, or None if it exists."""
         try:
-            await self._exchange_is_there(wire, topic)
+            await self._exchange_is_there(connection, topic)
         except BrokerRefused as error:
             return error
         return None
 
-    async def _numbers(self, wire: Wire, topic: str, group: str, look: Look) -> set[int]:
-        """Return the numbers that have a queue. AMQP lists none, so each is asked for. A number without a queue
-        costs a channel."""
+    async def _numbers(
+        self, connection: RabbitConnection, topic: str, group: str, look: QueueProbe
+    ) -> set[int]:
+        """Return the numbers that have a queue.
+
+        AMQP cannot list queues, so each is asked for. A number without a queue costs a channel.
+        """
 
         def name(number: int) -> str:
             return self.queue(topic, number, group)
@@ -278,7 +310,7 @@ class Topology:
         number = 0
         while number < look.end(found):
             try:
-                async with wire.throwaway() as channel:
+                async with connection.temporary_channel() as channel:
                     while number < look.end(found):
                         if number not in found:
                             await channel.declare_queue(name(number), passive=True)
@@ -291,14 +323,17 @@ class Topology:
         return found
 
     def _missing(self, what: str, error: amqp.ChannelNotFoundEntity, topic: str) -> BrokerError:
-        """For now, where the node that has it is down."""
+        """Return the error for a missing entity. It is temporary if the node that has it is down."""
         name = self._settings.name
         if is_out_of_reach(error):
-            return BrokerUnavailable(f"RabbitMQ {name} answered: {words(error)}", broker=name)
+            return BrokerUnavailable(f"RabbitMQ {name} answered: {error_text(error)}", broker=name)
         return self._unknown(what, topic)
 
     def _unknown(self, what: str, topic: str) -> BrokerRefused:
-        """What others made is never made by us, and a setting that is on is no cure."""
+        """Return the error for an unknown topic, with a cure that applies.
+
+        Skybridge never creates entities of other clients, and a setting that is on already is no cure.
+        """
         never = topic.startswith((QUEUE, EXCHANGE)) or self._settings.create_topics
         name = self._settings.name
         return unknown_topic("RabbitMQ", name, what, "create it" if never else CREATE)

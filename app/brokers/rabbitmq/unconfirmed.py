@@ -1,4 +1,4 @@
-"""What is on the wire of one channel and not yet confirmed, in the order of its delivery tags."""
+"""The records that are in flight on one channel without a confirm, in the order of their delivery tags."""
 
 from __future__ import annotations
 
@@ -8,87 +8,96 @@ from collections.abc import Callable
 from app.bindings.record import Record
 from app.brokers.portable import Submission
 from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage
-from app.brokers.rabbitmq.targets import Batchers
+from app.brokers.rabbitmq.targets import TargetPartitions
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
-Line = tuple[Batchers, int]
-Entry = tuple[Submission, int, Record, Batchers, int]
-"""A record, where its fate goes (the submission and the index in it), and its target's partition."""
+Line = tuple[TargetPartitions, int]
+Entry = tuple[Submission, int, Record, TargetPartitions, int]
+"""A submission, the index of a record in it, the record, its target and the number of the partition."""
 
 
-class Unconfirmed:
-    """Tags count from 1 in each channel, as the broker counts them."""
+class UnconfirmedRecords:
+    """The unconfirmed records of one channel. Tags count from 1 in each channel, as the broker counts them."""
 
     def __init__(
         self,
         broker: str,
-        certain: Callable[[Batchers], bool] = lambda _: True,
+        certain: Callable[[TargetPartitions], bool] = lambda _: True,
         *,
-        made: Callable[[Batchers], bool] = lambda _: False,
-        in_turn: bool = False,
+        is_recreated: Callable[[TargetPartitions], bool] = lambda _: False,
+        in_order: bool = False,
     ) -> None:
-        """``certain``: whether what comes back from there will come back again. ``made``: whether queues
-        that are missing there are made again. ``in_turn``: see ``Lines``."""
+        """Create the empty list of a channel.
+
+        Args:
+            broker: The name of the broker, for errors.
+            certain: Returns True if a returned record of a target would be returned again.
+            is_recreated: Returns True if missing queues of a target are created again.
+            in_order: Whether the targets are streams, which confirm in order; see ``StreamOrder``.
+        """
         self.bytes = 0
         self.tag = 0
         self._broker = broker
         self._certain = certain
-        self._made = made
-        self._aboard: dict[int, tuple[Entry, int]] = {}
+        self._is_recreated = is_recreated
+        self._in_flight: dict[int, tuple[Entry, int]] = {}
         self._returned: dict[int, BrokerError] = {}
-        self._lines = Lines() if in_turn else None
+        self._lines = StreamOrder() if in_order else None
 
     def __len__(self) -> int:
-        return len(self._aboard)
+        return len(self._in_flight)
 
-    def board(self, entry: Entry, size: int) -> None:
+    def add(self, entry: Entry, size: int) -> None:
         self.tag += 1
-        self._aboard[self.tag] = entry, size
+        self._in_flight[self.tag] = entry, size
         self.bytes += size
         if self._lines is not None and entry[3].target.is_seen_whole:
             self._lines.join(self.tag, entry)
 
     def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
-        """One confirm, or all up to it. What came back unroutable is confirmed as well: it is not
-        stored (reliability 5.2)."""
-        aboard = self._aboard
+        """Handle a confirm of one tag, or of all tags up to it. RabbitMQ confirms returned records too,
+        which are not stored."""
+        in_flight = self._in_flight
         if not multiple:
-            if tag in aboard:
+            if tag in in_flight:
                 self._confirm(tag, stored)
             return
         due = []
-        for each in aboard:
+        for each in in_flight:
             if each > tag:
                 break
             due.append(each)
         for each in due:
-            if each in aboard:  # else it was confirmed before, and has landed with one of these
+            if each in in_flight:  # otherwise an earlier one of these has resolved it
                 self._confirm(each, stored)
 
     def overtaken(self) -> int:
-        """The tag of a record without a confirm that one behind it in its partition has; 0: none is."""
+        """Return the tag of a record whose successor in the same stream has a confirm, or 0."""
         return 0 if self._lines is None else self._lines.overtaken()
 
     def _confirm(self, tag: int, stored: bool) -> None:
-        entry, _ = self._aboard[tag]
+        entry, _ = self._in_flight[tag]
         if self._lines is None or not entry[3].target.is_seen_whole:
-            self._land(tag, stored=stored)
+            self._resolve(tag, stored=stored)
             return
         for due, known in self._lines.confirmed(tag, entry, stored):
-            self._land(due, stored=known)
+            self._resolve(due, stored=known)
 
     def returned(self, message: DeliveredMessage) -> None:
-        """Nothing takes it. The broker tells before it confirms, and without our tag: it is the first
-        aboard that went there with this id and this body."""
-        for tag, (entry, _) in self._aboard.items():
-            if tag not in self._returned and _is(entry, message):
-                self._returned[tag] = self._came_back(message, entry[3])
+        """Note that a record is unroutable. Its confirm follows and resolves it.
+
+        The broker does not return the tag. So the record is the first in flight with the same target, id
+        and body.
+        """
+        for tag, (entry, _) in self._in_flight.items():
+            if tag not in self._returned and _matches(entry, message):
+                self._returned[tag] = self._unroutable(message, entry[3])
                 return
 
-    def _came_back(self, message: DeliveredMessage, batchers: Batchers) -> BrokerError:
+    def _unroutable(self, message: DeliveredMessage, batchers: TargetPartitions) -> BrokerError:
         where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
         text = f"{where} leads to no queue: {getattr(message.delivery, 'reply_text', '')}"
-        if self._made(batchers):
+        if self._is_recreated(batchers):
             return BrokerUnavailable(f"{text} (its queue is made again)", broker=self._broker)
         if self._certain(batchers):
             return BrokerRefused(text, kind="unroutable", broker=self._broker)
@@ -96,18 +105,18 @@ class Unconfirmed:
             f"{text} (the broker was away, and may still be starting)", broker=self._broker
         )
 
-    def unload(self) -> list[Entry]:
-        """Everything, in its order: the channel is gone."""
-        entries = [entry for entry, _ in self._aboard.values()]
-        self._aboard.clear()
+    def remove_all(self) -> list[Entry]:
+        """Remove and return all records in their order, because the channel is closed."""
+        entries = [entry for entry, _ in self._in_flight.values()]
+        self._in_flight.clear()
         self._returned.clear()
         self.bytes = 0
         if self._lines is not None:
-            self._lines = Lines()
+            self._lines = StreamOrder()
         return entries
 
-    def _land(self, tag: int, *, stored: bool) -> None:
-        (submission, index, _, batchers, partition), size = self._aboard.pop(tag)
+    def _resolve(self, tag: int, *, stored: bool) -> None:
+        (submission, index, _, batchers, partition), size = self._in_flight.pop(tag)
         self.bytes -= size
         if tag in self._returned:
             submission.resolve(index, self._returned.pop(tag))
@@ -118,27 +127,31 @@ class Unconfirmed:
 
     def _not_taken(self) -> BrokerError:
         return BrokerUnavailable(
-            f"RabbitMQ {self._broker} refused it: its queue is full, or has no majority",
+            f"RabbitMQ {self._broker} rejected the record: the queue is full, or has no majority",
             broker=self._broker,
         )
 
 
-class Lines:
-    """A stream confirms what was sent to it in its order. Where its leader changes meanwhile, RabbitMQ
-    3 sends what is open again to the new one under numbers that are too high, and takes as many records
-    behind for copies: confirms them, and stores none (its pull request 12236 mends it). What was sent
-    again never has its confirm. So one counts when all before it in its stream have theirs.
+class StreamOrder:
+    """The order of confirms in each stream, to detect records that RabbitMQ 3 confirms without storing.
+
+    A stream confirms records in their order. When its leader changes, RabbitMQ 3 sends open records to the
+    new leader under numbers that are too high. It then takes as many later records for copies: it confirms
+    them and stores none (fixed by its pull request 12236). The records that were sent again never get a
+    confirm. So a confirm counts only when all earlier records of its stream have theirs.
     """
 
     def __init__(self) -> None:
-        self._open: dict[Line, deque[int]] = {}  # tags that have not landed
-        self._early: dict[int, tuple[bool, Line]] = {}  # confirmed before one that came before it
+        self._open: dict[Line, deque[int]] = {}  # unresolved tags by stream, in order
+        self._early: dict[
+            int, tuple[bool, Line]
+        ] = {}  # tags with a confirm that wait for an earlier one
 
     def join(self, tag: int, entry: Entry) -> None:
         self._open.setdefault((entry[3], entry[4]), deque()).append(tag)
 
     def confirmed(self, tag: int, entry: Entry, stored: bool) -> list[tuple[int, bool]]:
-        """Which tags land now, and whether they are stored."""
+        """Return the tags that are resolved now, each with whether its record is stored."""
         place = entry[3], entry[4]
         line, early = self._open[place], self._early
         early[tag] = stored, place
@@ -151,13 +164,13 @@ class Lines:
         return due
 
     def overtaken(self) -> int:
-        """As ``Unconfirmed.overtaken``."""
+        """Return the tag of a record whose successor in the same stream has a confirm, or 0."""
         for _, place in self._early.values():
             return self._open[place][0]
         return 0
 
 
-def _is(entry: Entry, message: DeliveredMessage) -> bool:
+def _matches(entry: Entry, message: DeliveredMessage) -> bool:
     _, _, record, batchers, partition = entry
     target = batchers.target
     return (

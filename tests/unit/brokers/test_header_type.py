@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.bindings.kafka import decode
 from app.bindings.record import Record
-from app.brokers.header_type import type_in
+from app.brokers.header_type import type_from_headers
 from app.errors import SenderError
 from app.filters.index import Types
 
@@ -23,7 +23,7 @@ values = st.sampled_from(
 
 
 def is_unwanted(headers: list[tuple[str, bytes | None]], types: Types) -> bool:
-    kind = type_in(headers)
+    kind = type_from_headers(headers)
     return kind is not None and not types.holds(kind)
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from app.brokers.asking import BOUND, Made
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.topics import Topics as KafkaTopics
+from app.brokers.kafka.topics import KnownTopics as KafkaTopics
 from app.brokers.pulsar.settings import PulsarSettings
-from app.brokers.pulsar.topics import Topics as PulsarTopics
+from app.brokers.pulsar.topics import KnownTopics as PulsarTopics
+from app.brokers.topic_resolver import BOUND, CreatedTopics
 from app.errors import BoundReached
 
 
@@ -51,7 +51,7 @@ async def test_a_sender_makes_a_thousand_topics_and_no_more(topics_of: Any) -> N
     cluster = Cluster()
     topics = topics_of(cluster)
     assert topics._made._most == BOUND == 1_000
-    topics._made = Made("main", most=3)
+    topics._made = CreatedTopics("main", most=3)
     for number in range(3):
         await topics._find(f"orders.{number}")
     with pytest.raises(BoundReached, match="create orders"):
@@ -62,7 +62,7 @@ async def test_a_sender_makes_a_thousand_topics_and_no_more(topics_of: Any) -> N
 
 
 def test_what_could_not_be_made_does_not_count() -> None:
-    made = Made("main", most=1)
+    made = CreatedTopics("main", most=1)
     with pytest.raises(RuntimeError), made.making("a"):
         raise RuntimeError
     with made.making("b"):

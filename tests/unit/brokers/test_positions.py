@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.brokers.positions import checked, offset_of
+from app.brokers.positions import checked_offset, offset_of
 from app.brokers.pulsar.positions import read_position
 from app.errors import PositionOutOfRange
 from app.model.message import Partition
@@ -26,11 +26,11 @@ def test_a_text_that_no_position_has_is_out_of_range(
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "\0", "²", "2", "10", "9" * 20, "9" * 5_000])
 def test_whoever_gives_a_position_that_is_not_held_is_told_what_is(text: str) -> None:
     with pytest.raises(PositionOutOfRange) as refusal:
-        checked(Partition("events", 0), text, 3, 9)
+        checked_offset(Partition("events", 0), text, 3, 9)
     assert (refusal.value.earliest, refusal.value.latest) == ("3", "9")
 
 
 @pytest.mark.parametrize("text", ["3", "9"])
 def test_the_ends_are_held(text: str) -> None:
     """The latest is where the next message will be."""
-    assert checked(Partition("events", 0), text, 3, 9) == int(text)
+    assert checked_offset(Partition("events", 0), text, 3, 9) == int(text)

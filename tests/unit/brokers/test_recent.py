@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.recent import RecentEvents
+from app.brokers.recent import RecentPublishes
 from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
 from app.routing.identity import Identity, Window
@@ -25,7 +25,7 @@ class House:
     def __init__(self) -> None:
         self.broker = ScriptedLog("kafka")
         self.now = 0
-        self.recent = RecentEvents("kafka", self.broker.submit, lambda: self.now)
+        self.recent = RecentPublishes("kafka", self.broker.submit, lambda: self.now)
 
     def submit(self, *identities: Identity | None) -> asyncio.Future[list]:
         return self.recent.submit("orders", [RECORD] * len(identities), identities)

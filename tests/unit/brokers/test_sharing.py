@@ -73,7 +73,7 @@ async def test_a_failure_is_told_to_all_and_not_kept() -> None:
 async def test_an_answer_serves_those_who_come_within_the_time_it_is_kept() -> None:
     """From when it was asked for; a failure is not kept."""
     clock = VirtualClock()
-    shared, question = Shared(kept=3.0, monotonic=clock.monotonic), Question()
+    shared, question = Shared(reuse_for=3.0, monotonic=clock.monotonic), Question()
     question.told.set()
     assert await shared.ask("all", question) == 1
     await clock.advance(2.9)

@@ -13,10 +13,10 @@ import pytest
 from app.bindings.record import Record
 from app.bindings.spooled import restored
 from app.brokers import spool as module
-from app.brokers import spool_room
+from app.brokers import spool_capacity
 from app.brokers.portable import LIMIT_KNOWN
 from app.brokers.spool import SpoolingLog, When
-from app.brokers.spool_room import SpoolRoom
+from app.brokers.spool_capacity import SpoolCapacity
 from app.errors import BoundReached, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.metadata import Health
 from app.model.receipt import Receipt
@@ -399,9 +399,9 @@ def test_a_size_that_a_topic_refused_is_forgotten_after_a_while(
 ) -> None:
     """An operator raises the limit of the topic: nobody is told 413 until a restart."""
     now = 100.0
-    monkeypatch.setattr(spool_room, "monotonic", lambda: now)
+    monkeypatch.setattr(spool_capacity, "monotonic", lambda: now)
     house = House()
-    room = SpoolRoom(house.target, house.waits, 1 << 20)  # type: ignore[arg-type]
+    room = SpoolCapacity(house.target, house.waits, 1 << 20)  # type: ignore[arg-type]
     large, larger = (Record(None, (), bytes(size)) for size in (100, 101))
     room.learn("orders", large, TOO_LARGE)
     assert room.refusal("orders", larger) is not None

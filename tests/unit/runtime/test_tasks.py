@@ -21,7 +21,7 @@ from app.brokers.kafka import producer as kafka_producer
 from app.brokers.pulsar import ownership as pulsar_ownership
 from app.brokers.pulsar import producer as pulsar_producer
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.batchers import Topic
+from app.brokers.pulsar.batchers import TopicBatchers
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq import producer as rabbitmq_producer
 from app.config.load.loader import load
@@ -103,12 +103,12 @@ OF_A_SERVICE: dict[str, tuple[Any, str]] = {
     "configuration-signal": (services, "hear"),
     "history": (Recorder, "run"),
     "named-files": (services, "watch_files"),
-    "kafka-producer": (kafka_producer.Producer, "_run"),
+    "kafka-producer": (kafka_producer.KafkaPublisher, "_run"),
     "listener": (HttpServer, "_keep_date"),
     "operator-events": (OperatorEvents, "_publish_all"),
-    "pulsar-producer": (pulsar_producer.Producer, "_watch_connection"),
-    "pulsar-topics": (pulsar_producer.Producer, "_refresh_topics"),
-    "rabbitmq-producer": (rabbitmq_producer.Producer, "_run"),
+    "pulsar-producer": (pulsar_producer.PulsarPublisher, "_watch_connection"),
+    "pulsar-topics": (pulsar_producer.PulsarPublisher, "_refresh_topics"),
+    "rabbitmq-producer": (rabbitmq_producer.RabbitPublisher, "_run"),
     "retention": (Upkeep, "run"),
     "spools": (SpoolsComponent, "_look_on"),
     "store-changes": (StoreWatcher, "_follow"),
@@ -172,7 +172,7 @@ async def pulsar_owners() -> AsyncIterator[None]:
     async def nothing(*_: Any) -> None: ...
 
     member = SimpleNamespace(topics=[], look=nothing)
-    owners = pulsar_ownership.Owners(PULSAR, Admin(PULSAR))
+    owners = pulsar_ownership.OwnershipChecker(PULSAR, Admin(PULSAR))
     owners.join(member)
     yield
     await owners.leave(member)
@@ -180,9 +180,9 @@ async def pulsar_owners() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def pulsar_lanes() -> AsyncIterator[None]:
-    producer = pulsar_producer.Producer(PULSAR, Admin(PULSAR))
+    producer = pulsar_producer.PulsarPublisher(PULSAR, Admin(PULSAR))
     await producer.start()
-    topic = producer.topics.known["t"] = Topic("t", ["wire"])
+    topic = producer.topics.known["t"] = TopicBatchers("t", ["wire"])
     producer._open(topic.batchers[0])
     yield
     await producer.stop()
@@ -191,7 +191,7 @@ async def pulsar_lanes() -> AsyncIterator[None]:
 @asynccontextmanager
 async def rabbitmq_confirms() -> AsyncIterator[None]:
     settings = rabbitmq_producer.RabbitSettings(name="rabbit", addresses=NOWHERE)
-    producer: Any = rabbitmq_producer.Producer(settings, SimpleNamespace())
+    producer: Any = rabbitmq_producer.RabbitPublisher(settings, SimpleNamespace())
 
     async def opened(_: Any) -> None: ...
 
@@ -203,9 +203,9 @@ async def rabbitmq_confirms() -> AsyncIterator[None]:
 
 
 ELSEWHERE: dict[str, tuple[Any, str]] = {
-    "pulsar-owners": (pulsar_ownership.Owners, "_run"),
-    "pulsar-lanes": (pulsar_producer.Producer, "_open_soon"),
-    "rabbitmq-confirms": (rabbitmq_producer.Producer, "_watch"),
+    "pulsar-owners": (pulsar_ownership.OwnershipChecker, "_run"),
+    "pulsar-lanes": (pulsar_producer.PulsarPublisher, "_open_soon"),
+    "rabbitmq-confirms": (rabbitmq_producer.RabbitPublisher, "_watch"),
 }
 
 
@@ -273,7 +273,7 @@ COUNTS_ITSELF = "its failures are told where subscriptions are"
 BARE = {
     "api/pull/receive.py": WAITED_FOR,
     "api/pull/routes.py": WAITED_FOR,
-    "brokers/asking.py": ENDS,
+    "brokers/topic_resolver.py": ENDS,
     "brokers/cursor.py": RAISED_BY_POLL,
     "log/groups/membership.py": RAISED_BY_POLL,
     "brokers/kafka/commits.py": RAISED_BY_POLL,

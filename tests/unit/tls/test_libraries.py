@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from app.brokers.kafka.driver import KafkaDriver
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.connection import Connection
+from app.brokers.pulsar.connection import PulsarConnection
 from app.brokers.pulsar.driver import PulsarDriver
 from app.brokers.pulsar.settings import PulsarSettings
 from app.brokers.rabbitmq.aiormq_adapter import URL, Transport
@@ -172,7 +172,7 @@ async def test_the_client_of_pulsar_reads_copies_that_were_tried(house: House) -
     )
 
     async def connect() -> None:
-        connection = Connection(settings)
+        connection = PulsarConnection(settings)
         try:
             await connection.probe("t")
         finally:
@@ -189,7 +189,7 @@ async def test_a_client_of_pulsar_connects_again_with_the_copies_it_has(house: H
         tls=house.tls,
         operation_timeout=5.0,
     )
-    connection = Connection(settings)
+    connection = PulsarConnection(settings)
     old = await house.shown(lambda: connection.probe("t"))
     house.pair.renew()
     house.pair.encrypt_key()

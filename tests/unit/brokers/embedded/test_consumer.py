@@ -20,7 +20,12 @@ from app.brokers.embedded import (
     Retention,
     commit_rounds,
 )
-from app.brokers.embedded.commit_rounds import RIDING_A_SECOND, ROWS_A_SECOND, CommitRounds, Due
+from app.brokers.embedded.commit_rounds import (
+    PIGGYBACK_ROWS_A_SECOND,
+    ROWS_A_SECOND,
+    CommitRounds,
+    Due,
+)
 from app.brokers.embedded.consumer import EmbeddedConsumer
 from app.brokers.portable import PortableLog
 from app.errors import BoundReached, PositionOutOfRange
@@ -195,7 +200,7 @@ async def test_many_positions_in_a_round_put_the_next_one_off() -> None:
 async def test_rides_take_a_bounded_share_of_a_busy_log() -> None:
     """It writes thousands of commit groups a second; who stays behind goes when the interval is over."""
     rounds = CommitRounds(3600, stored_at_once)
-    places = {Partition(TOPIC, n): Committed(1) for n in range(60 * RIDING_A_SECOND)}
+    places = {Partition(TOPIC, n): Committed(1) for n in range(60 * PIGGYBACK_ROWS_A_SECOND)}
     committed: list[str] = []
 
     def due() -> Due:
@@ -204,7 +209,7 @@ async def test_rides_take_a_bounded_share_of_a_busy_log() -> None:
     rounds.add(due)
     for _ in range(3):
         rounds.settled(due)
-        rounds.ride()
+        rounds.piggyback()
         await asyncio.sleep(0)
     assert len(committed) == 1
     rounds._round()

@@ -351,14 +351,14 @@ async def test_the_loop_has_its_turn_while_filters_fail_and_all_of_a_page_is_han
             await asyncio.sleep(0)
             turns += 1
 
-    choose = cursor.Cursor._choose
+    choose = cursor.SharedCursor._choose
 
-    def counted(self: cursor.Cursor, messages: Sequence[Message]) -> Any:
+    def counted(self: cursor.SharedCursor, messages: Sequence[Message]) -> Any:
         found = choose(self, messages)
         slices.append(turns)
         return found
 
-    monkeypatch.setattr(cursor.Cursor, "_choose", counted)
+    monkeypatch.setattr(cursor.SharedCursor, "_choose", counted)
     turning = asyncio.create_task(turn())
     await house.publish(*(an_event(n) for n in range(PAGE)))
     for each in (one, two):

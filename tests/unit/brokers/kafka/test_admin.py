@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.brokers.kafka import admin
-from app.brokers.kafka.admin import Admin
+from app.brokers.kafka.admin import KafkaAdmin
 from app.brokers.kafka.settings import KafkaSettings
 
 
@@ -37,13 +37,13 @@ async def test_a_topic_that_was_just_made_is_waited_for(monkeypatch: pytest.Monk
     cluster = SlowCluster()
 
     @asynccontextmanager
-    async def client(_: Admin) -> Any:
+    async def client(_: KafkaAdmin) -> Any:
         yield cluster
 
-    monkeypatch.setattr(Admin, "_client", client)
+    monkeypatch.setattr(KafkaAdmin, "_client", client)
     monkeypatch.setattr(admin, "describe", SlowCluster.describe)
     monkeypatch.setattr(admin, "controller_ready", ready)
     settings = KafkaSettings(name="k", bootstrap_servers="127.0.0.1:1", create_topics=True)
-    await Admin(settings).ensure(["orders"])
+    await KafkaAdmin(settings).ensure(["orders"])
     assert cluster.made == ["orders"]
     assert cluster.looks == 2

@@ -9,11 +9,11 @@ import pytest
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from app.bindings.record import Record
-from app.brokers.asking import REFUSED_FOR
 from app.brokers.driver import DROPPED
 from app.brokers.kafka import batcher
-from app.brokers.kafka.batcher import Batcher, Entry, Topic
+from app.brokers.kafka.batcher import Batcher, Entry, TopicBatchers
 from app.brokers.portable import LIMIT_KNOWN, Submission
+from app.brokers.topic_resolver import REFUSED_FOR
 from app.errors import BrokerRefused, UnclearRefusal
 from app.model.receipt import Receipt
 from app.routing.partitions import partition_of
@@ -62,7 +62,7 @@ def texts(entries: Sequence[Entry]) -> list[str]:
 
 @pytest.fixture
 def lane() -> Batcher:
-    return Topic("t", 1).lanes[0]
+    return TopicBatchers("t", 1).batchers[0]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_whoever_went_away_is_not_sent(lane: Batcher, owner: Owner) -> Non
     _, gone, _ = queue(lane, owner, "first", "gone", "last")
     gone.cancel()
     assert lane.fill(batch())
-    assert texts(lane.aboard) == ["first", "last"]
+    assert texts(lane.in_flight) == ["first", "last"]
     assert owner.released == [gone], "it leaves the bounds at once"
 
 
@@ -83,10 +83,10 @@ async def test_whoever_was_answered_is_not_sent_again(lane: Batcher, owner: Owne
     """Rule 9: after the answer, what was aboard of a failed batch is dropped."""
     _, answered, _ = queue(lane, owner, "first", "answered", "last")
     lane.fill(batch())
-    assert not lane.answered()
+    assert not lane.has_answered()
     answered.set_result([DROPPED])
-    assert lane.answered(), "this batch may not go on the wire again"
-    lane.again()
+    assert lane.has_answered(), "this batch may not go on the wire again"
+    lane.requeue()
     assert texts(lane.queue) == ["first", "last"]
     assert owner.released == [answered]
 
@@ -97,8 +97,8 @@ async def test_a_full_batch_leaves_the_rest_for_the_next(lane: Batcher, owner: O
     order: list[str] = []
     while lane.fill(batch(1_000)):
         assert lane.size <= 1_000
-        order += [text[:3] for text in texts(lane.aboard)]
-        lane.landed("main", 0)
+        order += [text[:3] for text in texts(lane.in_flight)]
+        lane.succeed("main", 0)
     assert order == [f"{n:03d}" for n in range(50)]
 
 
@@ -118,7 +118,7 @@ async def test_the_work_grows_with_the_records_and_not_with_their_square(
     queue(lane, owner, *("x" * 100 for _ in range(5_000)))
     while lane.fill(Counting(2_000, 0)):
         batches += 1
-        lane.landed("main", 0)
+        lane.succeed("main", 0)
     assert batches > 100
     assert offered <= 5_000 + batches
 
@@ -127,7 +127,7 @@ async def test_offsets_follow_the_order_in_the_batch(lane: Batcher, owner: Owner
     """The broker tells the first offset only."""
     made = queue(lane, owner, "a", "b", "c")
     lane.fill(batch())
-    lane.landed("main", 41)
+    lane.succeed("main", 41)
     assert [each.results for each in made] == [
         [Receipt("main", "t", 0, position)] for position in ("41", "42", "43")
     ]
@@ -139,11 +139,11 @@ async def test_the_culprit_is_found_by_halving(lane: Batcher, owner: Owner) -> N
     attempts = 0
     while lane.fill(batch()):
         attempts += 1
-        if "23" not in texts(lane.aboard):
-            lane.landed("main", 0)
-        elif len(lane.aboard) > 1:
+        if "23" not in texts(lane.in_flight):
+            lane.succeed("main", 0)
+        elif len(lane.in_flight) > 1:
             lane.narrow()
-            lane.again()
+            lane.requeue()
         else:
             lane.fail(BrokerRefused("no"))
     refused = [n for n, each in enumerate(made) if isinstance(each.results[0], BrokerRefused)]
@@ -151,7 +151,7 @@ async def test_the_culprit_is_found_by_halving(lane: Batcher, owner: Owner) -> N
     assert attempts < 37
     queue(lane, owner, *"abcdefgh")
     lane.fill(batch())
-    assert len(lane.aboard) == 8, "afterwards batches are as large as ever"
+    assert len(lane.in_flight) == 8, "afterwards batches are as large as ever"
 
 
 async def test_a_record_that_is_none_is_refused_alone(lane: Batcher, owner: Owner) -> None:
@@ -160,30 +160,30 @@ async def test_a_record_that_is_none_is_refused_alone(lane: Batcher, owner: Owne
     odd = submission(owner, [Record(b"k", (("\ud800", b""),), b"")])
     lane.queue.extend([(odd, 0, odd.records[0]), (good, 0, good.records[0])])
     assert lane.fill(batch())
-    assert texts(lane.aboard) == ["good"]
+    assert texts(lane.in_flight) == ["good"]
     assert isinstance(odd.results[0], BrokerRefused)
     assert odd.results[0].kind == "unwritable"
 
 
 async def test_records_without_a_key_move_on_with_each_wire_batch() -> None:
     """Sticky per wire batch: large batches, and no partition is left out."""
-    topic = Topic("t", 3)
+    topic = TopicBatchers("t", 3)
     used = []
     for _ in range(6):
-        lane = topic.lane(None)
-        assert topic.lane(None) is lane, "until a batch leaves"
-        topic.left(lane)
+        lane = topic.batcher(None)
+        assert topic.batcher(None) is lane, "until a batch leaves"
+        topic.on_batch_sent(lane)
         used.append(lane.number)
     assert used == [0, 1, 2, 0, 1, 2]
 
 
 async def test_a_key_keeps_its_partition_whatever_leaves() -> None:
     """Order per key (reliability G3)."""
-    topic = Topic("t", 8)
+    topic = TopicBatchers("t", 8)
     for key in (b"a", b"b", b"\xff\x00"):
-        assert topic.lane(key).number == partition_of(key, 8)
-        topic.left(topic.lane(key))
-        assert topic.lane(key).number == partition_of(key, 8)
+        assert topic.batcher(key).number == partition_of(key, 8)
+        topic.on_batch_sent(topic.batcher(key))
+        assert topic.batcher(key).number == partition_of(key, 8)
 
 
 async def test_what_was_learnt_of_a_size_is_forgotten_after_a_while(
@@ -224,27 +224,27 @@ async def test_records_that_the_broker_names_are_refused_and_the_others_keep_the
     assert not lane.refuse({17, -1}, lambda *_: BrokerRefused("no")), (
         "the broker named none of them"
     )
-    assert texts(lane.aboard) == list("acdfg")
+    assert texts(lane.in_flight) == list("acdfg")
 
 
 async def test_a_record_is_at_fault_if_it_fails_alone_while_its_topic_takes_others(
     owner: Owner,
 ) -> None:
     """Between two failures of the same record another one must have been stored."""
-    topic = Topic("t", 2)
-    bad, good = topic.lanes
+    topic = TopicBatchers("t", 2)
+    bad, good = topic.batchers
 
     def fails(text: str) -> bool:
         queue(bad, owner, text)
         bad.fill(batch())
-        at_fault = bad.stands_alone()
+        at_fault = bad.is_at_fault()
         bad.fail(BrokerRefused("no"))
         return at_fault
 
     def succeeds(lane: Batcher, text: str) -> None:
         queue(lane, owner, text)
         lane.fill(batch())
-        lane.landed("main", 0)
+        lane.succeed("main", 0)
 
     succeeds(good, "before")
     assert not fails("x")
@@ -259,7 +259,7 @@ async def test_a_record_is_at_fault_if_it_fails_alone_while_its_topic_takes_othe
 
 async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
     """A mirror that traces writes another traceparent at each attempt."""
-    topic = Topic("t", 1)
+    topic = TopicBatchers("t", 1)
     event = (("ce_id", b"1"), ("ce_source", b"/s"))
     first, again, other = (
         Record(b"k", (*event[:1], *more, *event[1:]), b"x")
@@ -270,7 +270,7 @@ async def test_a_record_is_known_again_by_its_event(owner: Owner) -> None:
         )
     )
     topic.doubts(first)
-    topic.took([])
+    topic.count_stored([])
     assert topic.doubts(again)
     assert not topic.doubts(other)
 
@@ -279,10 +279,10 @@ async def test_the_number_of_records_under_suspicion_is_bounded(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batcher, "DOUBTS", 3)
-    topic = Topic("t", 1)
+    topic = TopicBatchers("t", 1)
     for number in range(5):
         assert not topic.doubts(record(f"{number}"))
-    topic.took([])
+    topic.count_stored([])
     assert [topic.doubts(record(f"{number}")) for number in (4, 3, 2)] == [True] * 3
     assert not topic.doubts(record("0")), "the oldest were forgotten"
 
@@ -295,12 +295,12 @@ async def test_a_topic_that_takes_nothing_is_not_asked_for_each_record(
     lane.most, attempts = 100, 0
     while lane.fill(batch()):
         attempts += 1
-        if later[0] in [entry[0] for entry in lane.aboard]:
+        if later[0] in [entry[0] for entry in lane.in_flight]:
             break
-        if len(lane.aboard) > 1:
+        if len(lane.in_flight) > 1:
             lane.narrow()
-            lane.again()
-        elif not lane.stands_alone():
+            lane.requeue()
+        elif not lane.is_at_fault():
             lane.give_up_suspects(UnclearRefusal("?"))
     assert all(isinstance(each.results[0], UnclearRefusal) for each in made)
     assert later[0].results == [None], "it was not in the batch that failed"
@@ -319,11 +319,11 @@ async def test_a_topic_that_demands_keys_is_not_asked_for_each_record_without_on
     lane.queue.append((bare, 0, bare.records[0]))
     queue(lane, owner, "keyed")
     assert lane.fill(batch())
-    assert texts(lane.aboard) == ["keyed"]
+    assert texts(lane.in_flight) == ["keyed"]
     assert bare.results == [error]
-    lane.landed("main", 0)
+    lane.succeed("main", 0)
     now += REFUSED_FOR
     again = submission(owner, [record("again", None)])
     lane.queue.append((again, 0, again.records[0]))
     assert lane.fill(batch())
-    assert texts(lane.aboard) == ["again"]
+    assert texts(lane.in_flight) == ["again"]

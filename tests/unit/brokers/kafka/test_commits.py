@@ -11,8 +11,8 @@ from aiokafka.errors import KafkaError
 from msgspec.structs import replace
 
 from app.brokers.kafka import commits
-from app.brokers.kafka.commits import AGAIN_AFTER, Commits
-from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.commits import AGAIN_AFTER, CommitScheduler
+from app.brokers.kafka.ownership import OwnedPartitions
 from app.brokers.kafka.settings import KafkaSettings
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Partition
@@ -49,8 +49,12 @@ async def test_a_paused_member_writes_what_it_holds_again_once_a_day(
 ) -> None:
     """Rule 10: Kafka forgets positions after seven days, and then the group would begin anew."""
     monkeypatch.setattr(commits, "LOOK", 0.001)
-    owned, cluster, hours = Owned(1, {Partition("orders", 0): FinishedRuns(7)}), Cluster(), Hours()
-    made = Commits(cluster, "g", SETTINGS, lambda: owned, pytest.fail, hours)
+    owned, cluster, hours = (
+        OwnedPartitions(1, {Partition("orders", 0): FinishedRuns(7)}),
+        Cluster(),
+        Hours(),
+    )
+    made = CommitScheduler(cluster, "g", SETTINGS, lambda: owned, pytest.fail, hours)
     made.start()
     async with asyncio.timeout(60):
         for day in range(1, 9):
@@ -69,9 +73,9 @@ async def test_a_member_at_rest_commits_before_the_interval_is_over() -> None:
     place = Partition("orders", 0)
     runs = FinishedRuns(0)
     runs.take(0)
-    owned, cluster = Owned(1, {place: runs}), Cluster()
+    owned, cluster = OwnedPartitions(1, {place: runs}), Cluster()
     settings = replace(SETTINGS, commit_interval=3600.0, rest_interval=0.001)
-    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail, Hours())
+    made = CommitScheduler(cluster, "g", settings, lambda: owned, pytest.fail, Hours())
     made.start()
     made.soon()
     for _ in range(20):
@@ -92,9 +96,9 @@ async def test_a_commit_that_fails_is_made_again_after_a_while(
     runs = FinishedRuns(0)
     runs.take(0)
     runs.finish(0)
-    owned, cluster = Owned(1, {Partition("orders", 0): runs}), Cluster()
+    owned, cluster = OwnedPartitions(1, {Partition("orders", 0): runs}), Cluster()
     cluster.refuses = True
-    made = Commits(cluster, "g", SETTINGS, lambda: owned, pytest.fail, Hours())
+    made = CommitScheduler(cluster, "g", SETTINGS, lambda: owned, pytest.fail, Hours())
     made.start()
     made.soon()
     async with asyncio.timeout(60):
@@ -112,10 +116,10 @@ async def test_a_member_that_is_never_at_rest_commits_in_less_than_250_ms() -> N
     runs = FinishedRuns(0)
     for offset in range(1_000):
         runs.take(offset)
-    owned, cluster = Owned(1, {Partition("orders", 0): runs}), Cluster()
+    owned, cluster = OwnedPartitions(1, {Partition("orders", 0): runs}), Cluster()
     settings = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1")
     assert settings.commit_interval <= 0.2
-    made = Commits(cluster, "g", settings, lambda: owned, pytest.fail)
+    made = CommitScheduler(cluster, "g", settings, lambda: owned, pytest.fail)
     made.start()
     async with asyncio.timeout(60):
         for offset in range(3):  # settling goes on while a commit is under way, and waits for none
@@ -130,7 +134,9 @@ async def test_a_member_that_is_never_at_rest_commits_in_less_than_250_ms() -> N
 async def test_a_member_that_holds_nothing_writes_nothing() -> None:
     """Also on the first look after the clock has moved."""
     cluster, hours = Cluster(), Hours()
-    made = Commits(cluster, "g", SETTINGS, lambda: Owned(1, {}), pytest.fail, hours)
+    made = CommitScheduler(
+        cluster, "g", SETTINGS, lambda: OwnedPartitions(1, {}), pytest.fail, hours
+    )
     hours.passed = 100.0
     await made.now()
     assert cluster.taken == []

@@ -14,10 +14,10 @@ from aiokafka.protocol.produce import ProduceRequest
 from app.brokers import aiokafka_adapter
 from app.brokers.kafka import KafkaSettings
 from app.brokers.kafka.addresses import addresses_of
-from app.brokers.kafka.connection import Connection
-from app.brokers.kafka.errors import Abandoned, Refusal
-from app.brokers.kafka.fetch_request import Found, found_in
-from app.brokers.kafka.membership import NOBODY, Membership
+from app.brokers.kafka.connection import ProducerConnection
+from app.brokers.kafka.errors import Abandoned, KafkaRefusal
+from app.brokers.kafka.fetch_request import FetchedPartition, found_in
+from app.brokers.kafka.membership import NO_GENERATION, KafkaMembership
 from app.errors import SetupError
 
 FETCH_ANSWERS = [each for name, each in vars(fetch).items() if name.startswith("FetchResponse_v")]
@@ -42,14 +42,14 @@ async def test_every_produce_request_passes_the_gate() -> None:
     async def ready(_node: int, **_options: object) -> bool:
         return True
 
-    connection = Connection(SETTINGS, lambda _place: allowed)
+    connection = ProducerConnection(SETTINGS, lambda _place: allowed)
     connection._send = send
     connection.client.ready = ready
     sender = connection._producer._sender
     assert sender.client is connection.client
     request = produce(("t", 0))
     assert await sender.client.send(1, request) is answer
-    assert connection.refusals == {("t", 0): Refusal(87)}
+    assert connection.refusals == {("t", 0): KafkaRefusal(87)}
     allowed = False
     with pytest.raises(Abandoned):
         await sender.client.send(1, request)
@@ -80,13 +80,13 @@ async def test_produce_asks_for_the_words_of_the_broker_where_it_has_them(
     async def ready(_node: int, **_options: object) -> bool:
         return True
 
-    connection = Connection(SETTINGS, lambda _place: True, codes.append)
+    connection = ProducerConnection(SETTINGS, lambda _place: True, codes.append)
     connection._send = send
     connection.client.ready = ready
     await connection.client.send(1, produce(("t", 0)))
-    assert connection.refusals == {("t", 0): Refusal(87, {2: "no key"})}
+    assert connection.refusals == {("t", 0): KafkaRefusal(87, {2: "no key"})}
     await connection.client.send(1, produce(("t", 0)))
-    assert connection.refusals == {("t", 0): Refusal(10)}
+    assert connection.refusals == {("t", 0): KafkaRefusal(10)}
     assert (prepared, codes) == ([version] * 2, [87, 10])
     await connection.close()
 
@@ -94,15 +94,15 @@ async def test_produce_asks_for_the_words_of_the_broker_where_it_has_them(
 async def test_a_consumer_tells_its_generation() -> None:
     """The epoch of ownership; aiokafka keeps it to itself."""
     consumer = AIOKafkaConsumer(group_id="g", bootstrap_servers="127.0.0.1:1")
-    membership = Membership(consumer, session_timeout=1.0)
+    membership = KafkaMembership(consumer, session_timeout=1.0)
     consumer._coordinator = GroupCoordinator(
         consumer._client, consumer._subscription, group_id="g", enable_auto_commit=False
     )
-    assert membership.generation == NOBODY
-    assert membership.thrown_out
+    assert membership.generation == NO_GENERATION
+    assert membership.removed
     consumer._coordinator.generation = 4
     assert membership.generation == 4
-    assert not membership.thrown_out
+    assert not membership.removed
     assert callable(consumer._coordinator.fetch_committed_offsets)
     await consumer.stop()
 
@@ -116,7 +116,7 @@ def test_an_answer_says_what_was_aborted_where_it_is_looked_for(kind: Any) -> No
     values = [b"raw" if name == "message_set" else 0 for name in names]
     values[names.index("aborted_transactions")] = [(7, 3)]
     answer = SimpleNamespace(API_VERSION=kind.API_VERSION, topics=[("t", [values])])
-    assert found_in(answer) == {TopicPartition("t", 0): Found(b"raw", [(7, 3)])}
+    assert found_in(answer) == {TopicPartition("t", 0): FetchedPartition(b"raw", [(7, 3)])}
 
 
 def _names_of_a_partition(kind: Any) -> tuple[str, ...]:

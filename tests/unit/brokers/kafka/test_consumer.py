@@ -6,24 +6,26 @@ from typing import Any
 
 import pytest
 
-from app.brokers.driver import Joining
+from app.brokers.driver import JoinRequest
 from app.brokers.kafka.consumer import KafkaConsumer
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.tail import Tail
+from app.brokers.tail import PartitionTail
 from app.model.message import Partition
 from app.model.start import EARLIEST
 
 SETTINGS = KafkaSettings(name="kafka", bootstrap_servers="127.0.0.1:1", commit_interval=0.0)
 
 
-def no_tail(_: Partition) -> Tail:
+def no_tail(_: Partition) -> PartitionTail:
     raise NotImplementedError
 
 
 @pytest.fixture
 async def consumer() -> Any:
     """A member that never joined: what its client would do is the test's to say."""
-    consumer = KafkaConsumer(SETTINGS, Joining("g", ["orders"], EARLIEST), no_tail, lambda: None)
+    consumer = KafkaConsumer(
+        SETTINGS, JoinRequest("g", ["orders"], EARLIEST), no_tail, lambda: None
+    )
     yield consumer
     await consumer.close()
 

@@ -8,8 +8,8 @@ from aiokafka import errors as kafka
 from app.brokers.kafka.errors import (
     CODES,
     Abandoned,
-    Next,
-    Refusal,
+    FailureAction,
+    KafkaRefusal,
     explain,
     judge,
     refusal_of,
@@ -21,21 +21,21 @@ from app.errors import BrokerRefused, BrokerUnavailable, PublishUnknown, Unclear
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (kafka.OutOfOrderSequenceNumber(), Next.AGAIN),
-        (kafka.ProducerFenced(), Next.AGAIN),
-        (kafka.InvalidProducerEpoch(), Next.AGAIN),
-        (kafka.UnknownProducerId(), Next.AGAIN),
-        (kafka.KafkaError("Unexpected error during batch delivery"), Next.AGAIN),
-        (Abandoned(), Next.AGAIN),
-        (kafka.MessageSizeTooLargeError(), Next.NARROW),
-        (kafka.UnknownError(), Next.NARROW),
-        (kafka.TopicAuthorizationFailedError("t"), Next.ANSWER),
-        (kafka.InvalidTopicError("t"), Next.ANSWER),
-        (kafka.CorruptRecordException(), Next.NARROW),
-        (kafka.PolicyViolationError(), Next.NARROW),
+        (kafka.OutOfOrderSequenceNumber(), FailureAction.AGAIN),
+        (kafka.ProducerFenced(), FailureAction.AGAIN),
+        (kafka.InvalidProducerEpoch(), FailureAction.AGAIN),
+        (kafka.UnknownProducerId(), FailureAction.AGAIN),
+        (kafka.KafkaError("Unexpected error during batch delivery"), FailureAction.AGAIN),
+        (Abandoned(), FailureAction.AGAIN),
+        (kafka.MessageSizeTooLargeError(), FailureAction.NARROW),
+        (kafka.UnknownError(), FailureAction.NARROW),
+        (kafka.TopicAuthorizationFailedError("t"), FailureAction.ANSWER),
+        (kafka.InvalidTopicError("t"), FailureAction.ANSWER),
+        (kafka.CorruptRecordException(), FailureAction.NARROW),
+        (kafka.PolicyViolationError(), FailureAction.NARROW),
     ],
 )
-def test_each_failure_of_a_batch_has_its_verdict(error: Exception, verdict: Next) -> None:
+def test_each_failure_of_a_batch_has_its_verdict(error: Exception, verdict: FailureAction) -> None:
     """Reliability 5.1: a wedged producer is replaced, a culprit is looked for, the rest is told."""
     assert judge(error) is verdict
 
@@ -90,8 +90,8 @@ def test_each_code_of_produce_is_refused_retried_or_open(
 ) -> None:
     """The client makes "UnknownError" of each code that it does not know, 87 (INVALID_RECORD) among them."""
     error = kafka.for_code(code)()
-    refusal = refusal_of(error, Refusal(code))
-    assert refusal == Refusal(code)
+    refusal = refusal_of(error, KafkaRefusal(code))
+    assert refusal == KafkaRefusal(code)
     explained = explain(refusal, "main", "orders")
     assert type(explained) is meaning
     assert getattr(explained, "kind", None) == kind
@@ -103,24 +103,24 @@ def test_each_code_of_produce_is_refused_retried_or_open(
 
 @pytest.mark.parametrize("code", [code for code, row in CODES.items() if row.kind and code != 87])
 def test_each_refusal_has_a_cause_of_its_own(code: int) -> None:
-    told = str(explain(Refusal(code), "main", "orders"))
+    told = str(explain(KafkaRefusal(code), "main", "orders"))
     assert CODES[code].name in told
     assert "compacted" not in told
 
 
 def test_an_answer_of_an_earlier_batch_is_not_taken_for_this_one() -> None:
-    assert refusal_of(kafka.NotLeaderForPartitionError(), Refusal(87)) == Refusal(6)
-    assert refusal_of(Abandoned(), Refusal(87)) is None
-    assert refusal_of(ConnectionRefusedError(111, "refused"), Refusal(111)) is None
+    assert refusal_of(kafka.NotLeaderForPartitionError(), KafkaRefusal(87)) == KafkaRefusal(6)
+    assert refusal_of(Abandoned(), KafkaRefusal(87)) is None
+    assert refusal_of(ConnectionRefusedError(111, "refused"), KafkaRefusal(111)) is None
 
 
 @pytest.mark.parametrize("key", [None, b"k"])
 def test_a_rejected_record_is_told_its_likely_cause_or_the_words_of_the_broker(
     key: bytes | None,
 ) -> None:
-    guessed = str(explain(Refusal(87), "main", "orders", key))
+    guessed = str(explain(KafkaRefusal(87), "main", "orders", key))
     assert ("compacted" in guessed) is (key is None)
-    said = str(explain(Refusal(87, words="batch"), "main", "orders", key, "x" * 1_000))
+    said = str(explain(KafkaRefusal(87, words="batch"), "main", "orders", key, "x" * 1_000))
     assert said.count("x") == 300
     assert "batch" not in said
 

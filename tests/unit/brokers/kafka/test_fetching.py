@@ -18,11 +18,11 @@ from aiokafka.errors import (
 )
 
 from app.bindings.record import Record
-from app.brokers.following import Following
 from app.brokers.kafka import fetching
-from app.brokers.kafka.fetching import Fetching
+from app.brokers.kafka.fetching import Fetcher
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.tail import RESTS, FetchedTail
+from app.brokers.kafka.tail import KEPT_FETCHES, FetchedTail
+from app.brokers.partition_reader import PartitionReader
 from app.errors import BrokerUnavailable
 from app.model.message import Partition
 from filtered import consumer_filter
@@ -40,19 +40,19 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 @pytest.fixture
-async def fetches(client: Client) -> AsyncIterator[Fetching]:
-    fetches = Fetching(SETTINGS)
+async def fetches(client: Client) -> AsyncIterator[Fetcher]:
+    fetches = Fetcher(SETTINGS)
     fetches._client = client
     yield fetches
     await fetches.close()
 
 
-async def values_of(fetches: Fetching, place: TopicPartition, position: int) -> list[bytes]:
+async def values_of(fetches: Fetcher, place: TopicPartition, position: int) -> list[bytes]:
     return [raw.value for raw in await fetches.records(place, position)]
 
 
 async def test_what_is_asked_for_at_the_same_time_is_one_request(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     """Each has its own answer, also where two want the same."""
     asking = [
@@ -67,7 +67,7 @@ async def test_what_is_asked_for_at_the_same_time_is_one_request(
 
 
 async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_no_later(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     """A partition that is new, or goes on after a pause, must not wait for news of others; and two fetches
     may not stay two for ever."""
@@ -87,7 +87,7 @@ async def test_what_is_asked_for_while_a_fetch_waits_goes_beside_it_and_is_back_
 
 
 async def test_a_fetch_of_everything_that_found_nothing_waits_longer_the_next_time(
-    client: Client, fetches: Fetching, monkeypatch: pytest.MonkeyPatch
+    client: Client, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At rest two round trips a second are most of what a reader costs. What is asked for meanwhile is not bound to
     the long wait, and what comes is followed by a short one."""
@@ -113,7 +113,7 @@ async def test_a_fetch_of_everything_that_found_nothing_waits_longer_the_next_ti
 
 
 async def test_two_positions_of_a_partition_go_one_beside_the_other(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     """A request can name a partition once. One that catches up does not wait for one at the end."""
     end = asyncio.create_task(values_of(fetches, ONE, 9))
@@ -127,9 +127,7 @@ async def test_two_positions_of_a_partition_go_one_beside_the_other(
     assert await end == [b"new"]
 
 
-async def test_nobody_asks_for_what_nobody_wants_any_more(
-    client: Client, fetches: Fetching
-) -> None:
+async def test_nobody_asks_for_what_nobody_wants_any_more(client: Client, fetches: Fetcher) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     other = asyncio.create_task(values_of(fetches, OTHER, 0))
     asked = await client.next(0)
@@ -143,7 +141,7 @@ async def test_nobody_asks_for_what_nobody_wants_any_more(
 
 
 async def test_what_fails_is_asked_for_again_of_whoever_leads_now(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     (await client.next(0)).tell({ONE: NotLeaderForPartitionError.errno})
@@ -155,7 +153,7 @@ async def test_what_fails_is_asked_for_again_of_whoever_leads_now(
 
 @pytest.mark.parametrize("kind", [OffsetOutOfRangeError, TopicAuthorizationFailedError])
 async def test_what_does_not_pass_by_itself_is_told(
-    client: Client, fetches: Fetching, kind: type[Exception]
+    client: Client, fetches: Fetcher, kind: type[Exception]
 ) -> None:
     """Of the one partition; the others of the request go on."""
     asking = asyncio.create_task(values_of(fetches, ONE, 3))
@@ -167,7 +165,7 @@ async def test_what_does_not_pass_by_itself_is_told(
     assert await other == [b"x"]
 
 
-async def test_closing_ends_all(client: Client, fetches: Fetching) -> None:
+async def test_closing_ends_all(client: Client, fetches: Fetcher) -> None:
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     await client.next(0)
     await fetches.close()
@@ -177,7 +175,7 @@ async def test_closing_ends_all(client: Client, fetches: Fetching) -> None:
 
 
 async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fetched_again(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     reading = asyncio.create_task(tail.page(5, tail.end, 2))
@@ -194,7 +192,7 @@ async def test_a_page_is_as_large_as_asked_and_what_is_left_of_a_fetch_is_not_fe
     assert client.asked[1].positions == {ONE: 9}
 
 
-async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetching) -> None:
+async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetcher) -> None:
     """Nobody is told, and no connection is made anew for each that asks."""
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
     (await client.next(0)).answer.set_exception(KafkaConnectionError("gone"))
@@ -211,7 +209,7 @@ async def test_it_is_back_when_its_broker_is(client: Client, fetches: Fetching) 
 
 @pytest.mark.parametrize("code", [UnknownError.errno, ReplicaNotAvailableError.errno, 78])
 async def test_an_odd_answer_is_tried_again_and_said_once(
-    client: Client, fetches: Fetching, caplog: pytest.LogCaptureFixture, code: int
+    client: Client, fetches: Fetcher, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     """A restart of all its subscriptions would help nobody."""
     asking = asyncio.create_task(values_of(fetches, ONE, 0))
@@ -219,13 +217,13 @@ async def test_an_odd_answer_is_tried_again_and_said_once(
         (await client.next(number)).tell({ONE: code})
     (await client.next(3)).tell({ONE: values(0, b"x")})
     assert await asking == [b"x"]
-    assert [each.levelname for each in caplog.records if "tried again" in each.message] == [
+    assert [each.levelname for each in caplog.records if "is retried" in each.message] == [
         "WARNING"
     ]
 
 
 async def test_an_answer_that_cannot_be_read_is_raised_and_what_comes_next_is_fetched(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     """Else those that wait for it would wait for ever."""
     asking = [asyncio.create_task(values_of(fetches, place, 0)) for place in (ONE, OTHER)]
@@ -239,7 +237,7 @@ async def test_an_answer_that_cannot_be_read_is_raised_and_what_comes_next_is_fe
 
 
 async def test_closing_ends_also_where_a_connection_does_not(
-    client: Client, fetches: Fetching, monkeypatch: pytest.MonkeyPatch
+    client: Client, fetches: Fetcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "STOP_WITHIN", 0.001)
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -252,7 +250,7 @@ async def test_closing_ends_also_where_a_connection_does_not(
 
 
 async def test_a_compressed_batch_that_begins_before_gives_what_was_asked_for(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     records = [Record(None, (), b"%d" % number) for number in range(10)]
     asking = asyncio.create_task(values_of(fetches, ONE, 17))
@@ -261,7 +259,7 @@ async def test_a_compressed_batch_that_begins_before_gives_what_was_asked_for(
 
 
 async def test_a_record_that_is_damaged_stops_its_partition_and_not_what_lies_before_it(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     good, bad = values(0, b"a", b"b"), bytearray(values(2, b"c"))
@@ -278,7 +276,7 @@ async def test_a_record_that_is_damaged_stops_its_partition_and_not_what_lies_be
 
 
 async def test_two_that_catch_up_from_different_places_take_nothing_from_each_other(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     for position in (0, 10):
@@ -294,7 +292,7 @@ async def test_two_that_catch_up_from_different_places_take_nothing_from_each_ot
 
 
 async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     """A mebibyte each (rule 8)."""
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
@@ -302,19 +300,21 @@ async def test_few_rests_are_kept_and_none_that_nobody_stands_at(
         reading = asyncio.create_task(tail.page(position, tail.end, 1))
         (await client.next(len(client.asked))).tell({ONE: values(position, b"a", b"b")})
         await reading
-    assert len(tail._rests) == RESTS
+    assert len(tail._kept) == KEPT_FETCHES
     wanted = consumer_filter([], lambda *_: None)
-    followers = [Following(tail, 1, position, wanted, lambda _: None) for position in (71, 90)]
+    followers = [
+        PartitionReader(tail, 1, position, wanted, lambda _: None) for position in (71, 90)
+    ]
     for each in followers:
         each.join()
     followers[1].leave()
-    assert list(tail._rests) == [71]
+    assert list(tail._kept) == [71]
     followers[0].leave()
-    assert not tail._rests
+    assert not tail._kept
 
 
 async def test_a_page_of_what_came_compressed_is_no_larger(
-    client: Client, fetches: Fetching
+    client: Client, fetches: Fetcher
 ) -> None:
     tail = FetchedTail(fetches, Partition("t", 0), 100, lambda: None)
     records = [Record(None, (), bytes(400_000)) for _ in range(8)]

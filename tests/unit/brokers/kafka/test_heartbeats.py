@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.group import HeartbeatRequest
 
 from app.brokers.kafka.heartbeats import Heartbeats
-from app.brokers.kafka.membership import Membership
+from app.brokers.kafka.membership import KafkaMembership
 
 WITHIN = 60.0
 
@@ -46,7 +46,7 @@ async def test_the_repetition_of_a_heartbeat_that_failed_waits_for_no_other() ->
     connections.code = 16
     consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
     beats = Heartbeats(0.001, connections.of_all)
-    Membership(consumer, 10.0, beats=beats)
+    KafkaMembership(consumer, 10.0, beats=beats)
     await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
     beats._interval = 3600.0
     connections.code = 0
@@ -83,17 +83,17 @@ async def test_a_beat_goes_where_all_go_and_else_on_its_own_connection() -> None
     now, connections = 100.0, Connections()
     consumer: Any = SimpleNamespace(_client=SimpleNamespace(send=connections.of_member))
     beats = Heartbeats(0.004, connections.of_all)
-    membership = Membership(consumer, 10.0, lambda: now, beats)
+    membership = KafkaMembership(consumer, 10.0, lambda: now, beats)
     request = HeartbeatRequest("g", 1, "m")
     await consumer._client.send(1, request)
     assert connections.sent == ["all"]
-    assert membership.sure()
+    assert membership.has_lease()
     now, connections.fault = 110.0, KafkaConnectionError("gone")
-    assert not membership.sure()
+    assert not membership.has_lease()
     await consumer._client.send(1, request)
     assert connections.sent == ["all", "all", "member"]
-    assert membership.sure()
+    assert membership.has_lease()
     now, connections.fault, connections.code = 120.0, None, 25
     assert (await consumer._client.send(1, request)).error_code == 25
     assert connections.sent == ["all", "all", "member", "all"]
-    assert not membership.sure()
+    assert not membership.has_lease()

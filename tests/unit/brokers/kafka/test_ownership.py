@@ -8,8 +8,8 @@ from aiokafka import TopicPartition
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
 from app.bindings.record import Record
-from app.brokers.kafka.membership import Membership
-from app.brokers.kafka.ownership import Owned
+from app.brokers.kafka.membership import KafkaMembership
+from app.brokers.kafka.ownership import OwnedPartitions
 from app.delivery.offsets import FinishedRuns
 from app.model.message import Message, Partition
 
@@ -21,8 +21,8 @@ def message(offset: int, epoch: int, partition: Partition = PLACE) -> Message:
     return Message(Record(None, (), b""), partition, str(offset), offset, 0, epoch)
 
 
-def owned(epoch: int = 3, committed: int = 10) -> Owned:
-    made = Owned(epoch, {PLACE: FinishedRuns(committed)})
+def owned(epoch: int = 3, committed: int = 10) -> OwnedPartitions:
+    made = OwnedPartitions(epoch, {PLACE: FinishedRuns(committed)})
     for offset in range(committed, committed + 5):
         assert made.take(PLACE, offset)
     return made
@@ -42,7 +42,7 @@ def test_a_commit_is_due_only_when_it_would_change_something() -> None:
 def test_what_was_written_long_ago_is_written_again_though_nothing_changed() -> None:
     """Rule 10: a subscription may be paused for longer than the cluster remembers positions. How old
     the commit is that we found at the assignment nobody knows."""
-    made = Owned(3, {PLACE: FinishedRuns(10)})
+    made = OwnedPartitions(3, {PLACE: FinishedRuns(10)})
     assert made.due(before=0.0) == {KAFKA_PLACE: (10, "")}
     made.committed(made.due(before=0.0), now=100.0)
     assert made.due(before=100.0) == {}
@@ -78,17 +78,17 @@ async def test_a_lease_counts_from_when_the_answered_heartbeat_left() -> None:
         return SimpleNamespace(error_code=code)
 
     consumer = SimpleNamespace(_client=SimpleNamespace(send=send))
-    membership = Membership(consumer, session_timeout=10.0, monotonic=lambda: now)
-    assert not membership.sure()
+    membership = KafkaMembership(consumer, session_timeout=10.0, monotonic=lambda: now)
+    assert not membership.has_lease()
     await consumer._client.send(1, SyncGroupRequest("g", 1, "m", None, []))
-    assert membership.sure()
+    assert membership.has_lease()
     now = 109.9
-    assert membership.sure()
+    assert membership.has_lease()
     now = 110.0
-    assert not membership.sure()
+    assert not membership.has_lease()
     code = 25
     await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
-    assert not membership.sure(), "thrown out"
+    assert not membership.has_lease(), "thrown out"
     code = 27
     await consumer._client.send(1, HeartbeatRequest("g", 1, "m"))
-    assert membership.sure(), "a rebalance is under way, and the member still counts"
+    assert membership.has_lease(), "a rebalance is under way, and the member still counts"

@@ -9,8 +9,8 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.kafka import producer as module
-from app.brokers.kafka.batcher import Topic
-from app.brokers.kafka.producer import Producer
+from app.brokers.kafka.batcher import TopicBatchers
+from app.brokers.kafka.producer import KafkaPublisher
 from app.brokers.kafka.settings import KafkaSettings
 from app.brokers.portable import Submission
 
@@ -69,8 +69,8 @@ def submitted(body: bytes) -> Submission:
 
 async def test_what_a_failed_shipment_held_goes_out_with_the_next_connection() -> None:
     """Else its partition would stand still for ever, and its records count as under way (rule 8)."""
-    producer = Producer(SETTINGS)
-    producer.topics.known["orders"] = Topic("orders", 1)
+    producer = KafkaPublisher(SETTINGS)
+    producer.topics.known["orders"] = TopicBatchers("orders", 1)
     first, second = submitted(b"1"), submitted(b"2")
     producer.publish(first)
     async with asyncio.timeout(60):
@@ -84,8 +84,8 @@ async def test_what_a_failed_shipment_held_goes_out_with_the_next_connection() -
 async def test_a_record_that_comes_while_another_is_refused_is_in_one_batch_alone() -> None:
     """A connection's next request may publish in the step that tells the last one of its refusal. Its partition
     must not be queued again meanwhile, or two batches would be told the fate of the first (rule 1)."""
-    producer = Producer(SETTINGS)
-    topic = producer.topics.known["orders"] = Topic("orders", 1)
+    producer = KafkaPublisher(SETTINGS)
+    topic = producer.topics.known["orders"] = TopicBatchers("orders", 1)
     topic.learn(too_large=50)
     second = submitted(b"2")
 
@@ -100,15 +100,15 @@ async def test_a_record_that_comes_while_another_is_refused_is_in_one_batch_alon
     client = Connection(None)
     async with asyncio.timeout(60):
         await producer._ship_until_tainted(client)
-    (lane,) = topic.lanes
+    (lane,) = topic.batchers
     assert client.sent == [[b"2"]]
     assert (lane.waiting, producer._waiting) == (False, [])
 
 
 async def test_a_partition_without_a_leader_holds_back_itself_alone() -> None:
     """Also when its records were told that their time is over: the others keep their producer."""
-    producer = Producer(SETTINGS)
-    topic = producer.topics.known["orders"] = Topic("orders", 2)
+    producer = KafkaPublisher(SETTINGS)
+    topic = producer.topics.known["orders"] = TopicBatchers("orders", 2)
 
     class Leaderless(Connection):
         asked = 0
@@ -120,7 +120,7 @@ async def test_a_partition_without_a_leader_holds_back_itself_alone() -> None:
             self.asked += 1
 
     stuck, well = submitted(b"stuck"), submitted(b"well")
-    for lane, each in zip(topic.lanes, (stuck, well), strict=True):
+    for lane, each in zip(topic.batchers, (stuck, well), strict=True):
         lane.queue.append((each, 0, each.records[0]))
         producer._await_turn(lane)
     stuck.set_result([])  # its time is over
@@ -152,8 +152,8 @@ async def test_an_error_that_nobody_expects_ends_no_producer(
         async def close(self) -> None:
             """Was never open."""
 
-    monkeypatch.setattr(module, "Connection", Failing)
-    producer = Producer(SETTINGS)
+    monkeypatch.setattr(module, "ProducerConnection", Failing)
+    producer = KafkaPublisher(SETTINGS)
     async with asyncio.timeout(60):
         await producer.start()
         assert "a bug" in (await producer.health()).cause

@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 
 from app.brokers.kafka import shared_admin
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.shared_admin import Standing
+from app.brokers.kafka.shared_admin import SharedAdminClient
 
 SETTINGS = KafkaSettings(name="main", bootstrap_servers="127.0.0.1:1")
 
@@ -45,7 +45,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Client]:
     return Client.made
 
 
-async def ask(kept: Standing, error: Exception | None = None) -> Any:
+async def ask(kept: SharedAdminClient, error: Exception | None = None) -> Any:
     async with kept.client() as client:
         assert client.open
         await asyncio.sleep(0)
@@ -56,7 +56,7 @@ async def ask(kept: Standing, error: Exception | None = None) -> Any:
 
 async def test_all_questions_go_through_one_client(clients: list[Client]) -> None:
     """A scrape every few seconds must not be a connection every few seconds."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     await asyncio.gather(*(ask(kept) for _ in range(10)))
     await ask(kept)
     assert len(clients) == 1
@@ -68,7 +68,7 @@ async def test_one_that_failed_is_replaced_and_closed_when_its_last_question_end
     clients: list[Client],
 ) -> None:
     """A connection that broke is of no use; whoever still hears something on it may finish."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     async with kept.client() as slow:
         with pytest.raises(KafkaConnectionError):
             await ask(kept, KafkaConnectionError("reset"))
@@ -81,7 +81,7 @@ async def test_one_that_failed_is_replaced_and_closed_when_its_last_question_end
 
 async def test_a_refusal_says_nothing_against_the_connection(clients: list[Client]) -> None:
     """A topic that may not be seen would otherwise cost a connection a scrape."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     with pytest.raises(TopicAuthorizationFailedError):
         await ask(kept, TopicAuthorizationFailedError("orders"))
     await ask(kept)
@@ -93,7 +93,7 @@ async def test_a_cluster_that_is_away_is_asked_again_by_the_next_question(
     clients: list[Client],
 ) -> None:
     """It heals by itself, and leaves nothing open meanwhile."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     Client.away = True
     for _ in range(3):
         with pytest.raises(KafkaConnectionError):
@@ -106,7 +106,7 @@ async def test_a_cluster_that_is_away_is_asked_again_by_the_next_question(
 
 async def test_all_who_wait_in_an_outage_are_told_by_one_attempt(clients: list[Client]) -> None:
     """Each attempt may take its whole time-out: one after the other they would never end."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     Client.away = True
     told = await asyncio.gather(*(ask(kept) for _ in range(10)), return_exceptions=True)
     assert all(isinstance(each, KafkaConnectionError) for each in told)
@@ -116,7 +116,7 @@ async def test_all_who_wait_in_an_outage_are_told_by_one_attempt(clients: list[C
 
 async def test_nothing_is_opened_after_the_close(clients: list[Client]) -> None:
     """A late scrape must not keep a process from ending."""
-    kept = Standing(SETTINGS)
+    kept = SharedAdminClient(SETTINGS)
     await kept.close()
     with pytest.raises(KafkaConnectionError):
         await ask(kept)

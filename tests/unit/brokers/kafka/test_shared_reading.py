@@ -13,12 +13,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 
 from app.bindings.record import Record
-from app.brokers.driver import Joining
+from app.brokers.driver import JoinRequest
 from app.brokers.kafka import fetching
 from app.brokers.kafka.consumer import KafkaConsumer
-from app.brokers.kafka.fetching import Fetching
+from app.brokers.kafka.fetching import Fetcher
 from app.brokers.kafka.settings import KafkaSettings
-from app.brokers.kafka.tail import Tails
+from app.brokers.kafka.tail import PartitionTails
 from app.delivery.offsets import FinishedRuns
 from app.filters.model import Filter
 from app.model.message import Assigned, ConsumerEvent, Message, Partition, Revoked
@@ -62,15 +62,15 @@ class House:
 
     def __init__(self, client: Client, watch: pytest.MonkeyPatch) -> None:
         self.client = client
-        self.tails = Tails(SETTINGS)
-        self.tails._fetching = Fetching(SETTINGS)
+        self.tails = PartitionTails(SETTINGS)
+        self.tails._fetching = Fetcher(SETTINGS)
         self.tails._fetching._client = client
         self.passed = 0
         self.committed: dict[TopicPartition, int] = {}
         self.was_committed = asyncio.Event()
         filters = [Filter.model_validate({"exact": {"type": "a"}})]
         wanted = consumer_filter(filters, self._count)
-        joining = Joining("g", [TOPIC], EARLIEST, wanted=wanted)
+        joining = JoinRequest("g", [TOPIC], EARLIEST, wanted=wanted)
         self.member = KafkaConsumer(SETTINGS, joining, self.tails.of, self.tails.tidy)
         self.tails.add(self.member)
         self._group = SimpleNamespace(generation=0)
@@ -196,7 +196,7 @@ async def test_what_is_fetched_for_an_ownership_that_ends_is_handed_out_to_the_n
     (await house.asked(1)).tell({KAFKA_PLACE: events(0, "a")})
     (message,) = await house.take()
     assert message.epoch == 2
-    assert house.member.holds(message) == house.member._membership.sure()
+    assert house.member.holds(message) == house.member._membership.has_lease()
 
 
 async def test_what_lies_ready_when_it_is_revoked_is_neither_handed_out_nor_committed(
@@ -247,7 +247,7 @@ async def test_nobody_is_told_of_a_broker_that_is_away_and_comes_back(house: Hou
 async def test_a_topic_is_asked_for_no_more_when_its_last_reader_has_gone(house: House) -> None:
     """A broker that makes topics as they are asked for would make one anew that was deleted."""
     other = KafkaConsumer(
-        SETTINGS, Joining("h", ["other"], EARLIEST), house.tails.of, house.tails.tidy
+        SETTINGS, JoinRequest("h", ["other"], EARLIEST), house.tails.of, house.tails.tidy
     )
     house.tails.add(other)
     assert PLACE in house.tails._tails

@@ -12,7 +12,7 @@ from app.bindings.record import Record
 from app.brokers.driver import DROPPED, Submission
 from app.brokers.pulsar import producer as producers
 from app.brokers.pulsar.admin import Admin
-from app.brokers.pulsar.batchers import UNKNOWN, Batcher, Entry, Topic
+from app.brokers.pulsar.batchers import UNKNOWN, Batcher, QueuedRecord, TopicBatchers
 from app.brokers.pulsar.settings import PulsarSettings
 from app.errors import BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
@@ -38,14 +38,14 @@ def submission() -> Submission:
 
 
 def batcher() -> Batcher:
-    return Topic("t", ["t-partition-0"]).batchers[0]
+    return TopicBatchers("t", ["t-partition-0"]).batchers[0]
 
 
-def aboard(on: Batcher, count: int) -> list[Entry]:
-    entries = [Entry(on, submission(), 0, Record(b"k", (), b"x")) for _ in range(count)]
+def aboard(on: Batcher, count: int) -> list[QueuedRecord]:
+    entries = [QueuedRecord(on, submission(), 0, Record(b"k", (), b"x")) for _ in range(count)]
     for entry in entries:
         entry.tried = True
-    on.aboard.extend(entries)
+    on.in_flight.extend(entries)
     return entries
 
 
@@ -57,7 +57,7 @@ async def test_what_is_unanswered_goes_to_the_next_client_in_its_order() -> None
     """Order per key through an outage (reliability G3), ahead of what came meanwhile."""
     on = batcher()
     first, second = aboard(on, 2)
-    later = Entry(on, submission(), 0, Record(b"k", (), b"later"))
+    later = QueuedRecord(on, submission(), 0, Record(b"k", (), b"later"))
     on.queue.append(later)
     on.recall()
     assert [entry.submission for entry in on.queue] == [
@@ -65,7 +65,7 @@ async def test_what_is_unanswered_goes_to_the_next_client_in_its_order() -> None
     ]  # fmt: skip
     assert first.gone
     assert second.gone
-    assert not on.aboard
+    assert not on.in_flight
 
 
 async def test_what_was_answered_is_dropped() -> None:
@@ -73,7 +73,7 @@ async def test_what_was_answered_is_dropped() -> None:
     on = batcher()
     answered, open_ = aboard(on, 2)
     answered.submission.set_result([PublishUnknown("timed out")])
-    assert on.answered_aboard()
+    assert on.holds_answered()
     on.recall()
     assert [entry.submission for entry in on.queue] == [open_.submission]
     assert answered.submission.results == [DROPPED]
@@ -84,10 +84,10 @@ async def test_one_that_failed_before_one_that_landed_is_not_sent_after_it() -> 
     on = batcher()
     failed, landed = aboard(on, 2)
     failed.failed = True
-    on.landed(landed, receipt("1:1"))
+    on.succeed(landed, receipt("1:1"))
     assert failed.submission.result() == [UNKNOWN]
     assert landed.submission.result() == [receipt("1:1")]
-    assert not on.aboard
+    assert not on.in_flight
 
 
 async def test_what_a_client_had_once_is_never_said_to_be_unsent() -> None:
@@ -95,17 +95,17 @@ async def test_what_a_client_had_once_is_never_said_to_be_unsent() -> None:
     on = batcher()
     aboard(on, 1)
     on.recall()
-    fresh = Entry(on, submission(), 0, Record(b"k", (), b"x"))
+    fresh = QueuedRecord(on, submission(), 0, Record(b"k", (), b"x"))
     on.queue.append(fresh)
     tried = on.queue[0]
-    on.give_up(BrokerUnavailable("away"))
+    on.fail_queued(BrokerUnavailable("away"))
     assert isinstance(tried.submission.result()[0], PublishUnknown)
     assert str(fresh.submission.result()[0]) == "away"
 
 
 async def test_keys_go_where_kafkas_client_puts_them_and_others_in_turn() -> None:
     """One partition a key, whoever writes it (design: partition)."""
-    topic = Topic("t", [f"t-partition-{n}" for n in range(5)])
+    topic = TopicBatchers("t", [f"t-partition-{n}" for n in range(5)])
     assert topic.batcher(b"foobar").number == partition_of(b"foobar", 5)
     assert {topic.batcher(None).number for _ in range(5)} == set(range(5))
     topic.grow([f"t-partition-{n}" for n in range(7)])
@@ -144,11 +144,11 @@ async def test_a_client_that_does_not_let_itself_be_replaced_is_replaced_at_last
         clients.append(Client(stuck))
         return clients[-1]
 
-    monkeypatch.setattr(producers, "Connection", connect)
+    monkeypatch.setattr(producers, "PulsarConnection", connect)
     settings = PulsarSettings(name="p", service_url="pulsar://h:1", admin_url="http://h:1")
-    producer = producers.Producer(settings, Admin(settings))
+    producer = producers.PulsarPublisher(settings, Admin(settings))
     await producer.start()
-    producer.topics.known["t"] = Topic("t", ["t-partition-0"])
+    producer.topics.known["t"] = TopicBatchers("t", ["t-partition-0"])
     producer.publish(submission())
     await until(lambda: len(clients[0].sent) == 1)
     producer._taint("for this test")

@@ -12,14 +12,14 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.errors import ClientError, Next, judge, translate
-from app.brokers.pulsar.messages import Outgoing, build, record_of
+from app.brokers.pulsar.errors import ClientError, FailureAction, judge, translate
+from app.brokers.pulsar.messages import PublishArguments, build, record_of
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
 WITHIN = 60.0
 
 
-def received(sent: Outgoing) -> Any:
+def received(sent: PublishArguments) -> Any:
     """As the client has it on the other side."""
     builder = _pulsar.MessageBuilder()
     if sent.content is None:
@@ -71,7 +71,7 @@ def test_refusals_say_of_what_kind_they_are(result: _pulsar.Result, kind: str) -
 def test_every_other_result_can_be_tried_again() -> None:
     """A result that a newer client adds must not turn into a lost event."""
     assert isinstance(translate(ClientError(_pulsar.Result.Timeout), "main"), PublishUnknown)
-    assert judge(_pulsar.Result.AlreadyClosed) is Next.AGAIN
+    assert judge(_pulsar.Result.AlreadyClosed) is FailureAction.AGAIN
     for name in ("UnknownError", "ServiceUnitNotReady", "ConnectError", "ProducerBusy"):
         meaning = translate(ClientError(getattr(_pulsar.Result, name)), "main")
         assert isinstance(meaning, BrokerUnavailable)
@@ -109,7 +109,7 @@ async def test_a_call_that_blocks_does_not_block_the_loop() -> None:
     await asyncio.sleep(0)
     gate.set()
     assert await asking == "done"
-    await bridge.rest(WITHIN)
+    await bridge.wait_for_threads(WITHIN)
 
 
 async def test_an_error_of_the_library_is_the_result_that_it_is_named_for() -> None:
@@ -141,4 +141,4 @@ async def test_a_handle_that_comes_too_late_is_closed() -> None:
     async with asyncio.timeout(WITHIN):
         while not closed.is_set():
             await asyncio.sleep(0)
-    await bridge.rest(WITHIN)
+    await bridge.wait_for_threads(WITHIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from app.brokers.driver import Joining
+from app.brokers.driver import JoinRequest
 from app.brokers.pulsar.bridge import Bridge
 from app.brokers.pulsar.consumer import PulsarConsumer
 from app.brokers.pulsar.settings import PulsarSettings
@@ -41,16 +41,16 @@ async def test_a_partition_out_of_reach_keeps_nobody_waiting() -> None:
     out, and what they deliver stands still (rule 5)."""
     connection = Connection()
     consumer = PulsarConsumer(
-        SETTINGS, None, connection, Owners(), Joining("g", ["t"], EARLIEST, client_id="c")
+        SETTINGS, None, connection, Owners(), JoinRequest("g", ["t"], EARLIEST, client_id="c")
     )
     wires = [f"t-partition-{number}" for number in range(3)]
     for number, wire in enumerate(wires):
         consumer._owned_at(Partition("t", number), wire)
     before = asyncio.all_tasks()
     async with asyncio.timeout(60):
-        await consumer.look()
+        await consumer.check_connections()
         await asyncio.sleep(0)
-        await consumer.look()
+        await consumer.check_connections()
         await asyncio.sleep(0)
         assert sorted(connection.asked) == wires, "each once, while it is under way"
         await consumer.close()

@@ -11,7 +11,7 @@ from typing import Any
 from _pulsar import MessageBuilder, MessageId
 
 from app.brokers.pulsar.bridge import Bridge
-from app.brokers.pulsar.owned_partition import STANDBY, OwnedPartition
+from app.brokers.pulsar.owned_partition import STANDBY, PulsarPartition
 from app.model.message import Message, Partition
 
 
@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, ahead: int = 10) -> None:
         self.handle = Handle()
         self.rewinds = 0
-        self.owned = OwnedPartition(
+        self.owned = PulsarPartition(
             Partition("t", 0), "t-partition-0", Bridge(asyncio.get_running_loop()), ahead=ahead,
             arrived=lambda _owned: None, rewound=self._rewound,
         )  # fmt: skip
@@ -74,12 +74,12 @@ class Bench:
 
     def sit(self, handle: Handle) -> None:
         handle.listener = self.owned.new_listener()
-        self.owned.take_place(handle)
+        self.owned.attach(handle)
         self.handle = handle
 
-    def _rewound(self, owned: OwnedPartition) -> None:
+    def _rewound(self, owned: PulsarPartition) -> None:
         self.rewinds += 1
-        owned.let_go()
+        owned.release()
         owned.own(100 + self.rewinds)
 
     async def push(self, *entries: int) -> None:
@@ -156,7 +156,7 @@ async def test_what_comes_before_the_consumer_itself_is_kept() -> None:
     handle.listener = bench.owned.new_listener()
     handle.push(0, 1)
     await settled()
-    bench.owned.take_place(handle)
+    bench.owned.attach(handle)
     bench.owned.own(1)
     assert bodies(bench.take()) == [b"0", b"1"]
 
@@ -228,7 +228,7 @@ async def test_a_settle_of_an_older_ownership_is_void() -> None:
     bench.owned.own(1)
     await bench.push(0)
     (old,) = bench.take()
-    bench.owned.let_go()
+    bench.owned.release()
     bench.owned.own(2)
     bench.owned.settle(old)
     assert bench.handle.acknowledged == []

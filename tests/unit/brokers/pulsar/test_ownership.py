@@ -9,7 +9,7 @@ import pytest
 
 from app.brokers.pulsar.admin import AT_ONCE, Admin, ask_each
 from app.brokers.pulsar.answers import PartitionStats
-from app.brokers.pulsar.ownership import Owners
+from app.brokers.pulsar.ownership import OwnershipChecker
 from app.brokers.pulsar.settings import PulsarSettings
 from waiting import until
 
@@ -40,10 +40,10 @@ class Member:
     def busy(self, topic: str) -> bool:
         return topic in self.working
 
-    async def told(self, *_: object) -> bool:
+    async def apply_ownership(self, *_: object) -> bool:
         return False
 
-    async def look(self) -> None:
+    async def check_connections(self) -> None:
         self.looks += 1
 
 
@@ -65,7 +65,7 @@ async def quiet(admin: Counting, member: Member) -> None:
 async def test_a_quiet_topic_is_left_alone_and_a_busy_one_asked_for_each_round() -> None:
     """A hundred idle topics must not cost two hundred questions a second."""
     admin, member = Counting(), Member("a", "b")
-    owners = Owners(SETTINGS, admin)
+    owners = OwnershipChecker(SETTINGS, admin)
     owners.join(member)
     await until(lambda: {"a", "b"} <= set(admin.asked))
     await quiet(admin, member)

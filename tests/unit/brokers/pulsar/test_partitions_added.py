@@ -5,11 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from app.brokers.driver import Joining
+from app.brokers.driver import JoinRequest
 from app.brokers.pulsar.admin import Admin
 from app.brokers.pulsar.answers import PartitionStats
 from app.brokers.pulsar.consumer import PulsarConsumer
-from app.brokers.pulsar.ownership import Owners
+from app.brokers.pulsar.ownership import OwnershipChecker
 from app.brokers.pulsar.settings import PulsarSettings
 from app.model.start import EARLIEST
 
@@ -23,8 +23,10 @@ async def test_one_that_the_broker_is_silent_about_hides_none_behind_it() -> Non
     )
     admin = Admin(settings)
     connection: Any = SimpleNamespace(bridge=None)
-    joining = Joining("g", ["t"], EARLIEST)
-    consumer = PulsarConsumer(settings, admin, connection, Owners(settings, admin), joining)
+    joining = JoinRequest("g", ["t"], EARLIEST)
+    consumer = PulsarConsumer(
+        settings, admin, connection, OwnershipChecker(settings, admin), joining
+    )
     opened: list[str] = []
 
     async def opening(owned: Any) -> None:
@@ -32,6 +34,6 @@ async def test_one_that_the_broker_is_silent_about_hides_none_behind_it() -> Non
 
     consumer._open = opening
     stats = {f"{WIRE}-partition-{number}": PartitionStats() for number in (0, 3)}
-    assert await consumer.told("t", stats, 0.0)
+    assert await consumer.apply_ownership("t", stats, 0.0)
     assert opened == list(stats)
-    assert not await consumer.told("t", {WIRE: PartitionStats()}, 0.0)
+    assert not await consumer.apply_ownership("t", {WIRE: PartitionStats()}, 0.0)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from app.brokers.pulsar.admin import Internal
-from app.brokers.pulsar.catalogue import back
+from app.brokers.pulsar.catalogue import before_end
 
 
 def held(last: str, *ledgers: tuple[int, int]) -> Internal:
@@ -35,15 +35,15 @@ def held(last: str, *ledgers: tuple[int, int]) -> Internal:
 )
 def test_it_goes_back_through_the_ledgers(count: int, place: str) -> None:
     """Entries count on from ledger to ledger; beyond the first there is nothing."""
-    assert back(held("9:2", (4, 2), (7, 5), (9, 0)), count).text == place
+    assert before_end(held("9:2", (4, 2), (7, 5), (9, 0)), count).text == place
 
 
 def test_an_empty_newest_ledger_is_passed_over() -> None:
     """A broker that restarted begins a new one."""
-    assert back(held("7:4", (7, 5), (9, 0)), 2).text == "7:3"
-    assert back(held("9:-1", (7, 5), (9, 0)), 2).text == "7:3"
+    assert before_end(held("7:4", (7, 5), (9, 0)), 2).text == "7:3"
+    assert before_end(held("9:-1", (7, 5), (9, 0)), 2).text == "7:3"
 
 
 def test_a_partition_that_nothing_was_ever_stored_in_has_one_place() -> None:
     """Its earliest is its latest."""
-    assert back(held("3:-1", (3, 0)), 5).text == "3:0"
+    assert before_end(held("3:-1", (3, 0)), 5).text == "3:0"

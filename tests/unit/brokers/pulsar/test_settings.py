@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.brokers.pulsar import PulsarSettings
-from app.brokers.pulsar.tokens import ClientCredentials
+from app.brokers.pulsar.tokens import ClientCredentialsAuth
 from app.brokers.security import ClientTls, OAuth2
 from app.errors import SetupError
 
@@ -46,7 +46,7 @@ async def test_a_token_is_asked_for_once_and_shown_with_each_question(tmp_path: 
 
     oauth2 = OAuth2(issuer_url="https://issuer/", credentials=str(secrets), audience="pulsar")
     transport = httpx.MockTransport(answer)
-    async with httpx.AsyncClient(auth=ClientCredentials(oauth2), transport=transport) as client:
+    async with httpx.AsyncClient(auth=ClientCredentialsAuth(oauth2), transport=transport) as client:
         await client.get("https://broker/admin")
         await client.get("https://broker/admin")
     form = "grant_type=client_credentials&client_id=me&client_secret=hush&audience=pulsar"

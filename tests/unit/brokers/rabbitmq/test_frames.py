@@ -14,8 +14,8 @@ from pamqp.header import ContentHeader
 
 from app.bindings.record import Native, Record
 from app.brokers.rabbitmq.frames import (
-    TooLarge,
-    Unwritable,
+    HeadersTooLarge,
+    UnwritableRecord,
     ack,
     content,
     publish_method,
@@ -108,15 +108,15 @@ def test_an_acknowledgement_names_its_delivery(multiple: bool) -> None:
 
 def test_headers_beyond_one_frame_are_refused_here() -> None:
     """The server would close the whole connection for it (4.2.6.1)."""
-    with pytest.raises(TooLarge):
+    with pytest.raises(HeadersTooLarge):
         content(Record(None, (("a", b"x" * FRAME_MAX),), b""), CHANNEL, FRAME_MAX)
 
 
 def test_names_beyond_a_short_string_are_refused() -> None:
     assert short_string("x" * 255)[0] == 255
-    with pytest.raises(Unwritable):
+    with pytest.raises(UnwritableRecord):
         content(Record(None, (("ä" * 128, b""),), b""), CHANNEL, FRAME_MAX)
-    with pytest.raises(Unwritable):
+    with pytest.raises(UnwritableRecord):
         publish_method(CHANNEL, "e", "k" * 256)
 
 
@@ -124,7 +124,7 @@ def test_names_beyond_a_short_string_are_refused() -> None:
 def test_a_typed_value_that_amqp_cannot_hold_is_refused(native: Native) -> None:
     """Raised as anything else it would take the whole write with it, and all that was to follow."""
     record = Record(None, (("x", None),), b"", natives={"x": native})
-    with pytest.raises(Unwritable, match="'x'"):
+    with pytest.raises(UnwritableRecord, match="'x'"):
         content(record, CHANNEL, FRAME_MAX)
 
 

@@ -21,11 +21,11 @@ from pamqp.heartbeat import Heartbeat
 from app.brokers.rabbitmq.aiormq_adapter import (
     ALIVE,
     READ,
-    Confirms,
+    ConfirmChannel,
     DeliveredMessage,
-    Deliveries,
-    HotChannel,
-    Incoming,
+    DeliveryChannel,
+    FastChannel,
+    FrameReader,
     Transport,
 )
 
@@ -48,7 +48,7 @@ frames = st.one_of(
 
 
 async def read(
-    pieces: Sequence[bytes], hot: HotChannel | None = None, number: int = HOT
+    pieces: Sequence[bytes], hot: FastChannel | None = None, number: int = HOT
 ) -> tuple[list[Arrived], BaseException]:
     """What the library makes of ``pieces`` and then the end of the connection: frames, and why there are no more."""
     reader = asyncio.StreamReader()
@@ -61,7 +61,7 @@ async def read(
 
     feeding = asyncio.create_task(feed())
     arrived: list[Arrived] = []
-    incoming = Incoming(reader)
+    incoming = FrameReader(reader)
     if hot is not None:
         incoming.hot[number] = hot
     try:
@@ -192,7 +192,7 @@ async def test_confirms_and_returns_of_a_hot_channel_do_not_reach_the_library() 
     back = message(Basic.Return(312, "NO_ROUTE", "e", "k"), b"abc", 2)
     sent = [marshal(Basic.Ack(1, multiple=True), HOT), back, marshal(Basic.Nack(2), HOT)]
     others = [marshal(Basic.Ack(1), 3), marshal(Channel.CloseOk(), HOT)]
-    arrived, _ = await read([*sent, *others], Confirms(told.confirmed, told.message))
+    arrived, _ = await read([*sent, *others], ConfirmChannel(told.confirmed, told.message))
     assert told.all == [(1, True, True), ("Return", b"abc"), (2, False, False)]
     assert [(channel, type(each).__name__) for _, channel, each in arrived] == [
         (3, "Ack"),
@@ -212,7 +212,7 @@ def test_deliveries_are_whole_and_in_order_however_their_bytes_arrive(
     )
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
     pieces = [whole[at:end] for at, end in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
-    arrived, _ = asyncio.run(read([each for each in pieces if each], Deliveries(told.message)))
+    arrived, _ = asyncio.run(read([each for each in pieces if each], DeliveryChannel(told.message)))
     assert arrived == []
     assert told.all == [("Deliver", body) for body in bodies]
 
@@ -220,7 +220,9 @@ def test_deliveries_are_whole_and_in_order_however_their_bytes_arrive(
 async def test_an_unreadable_delivery_comes_without_its_properties() -> None:
     told = Told()
     deliver = marshal(Basic.Deliver("tag", 1, False, "e", "k"), 4)
-    await read([deliver + LATIN + marshal(ContentBody(b"abc"), 4)], Deliveries(told.message), 4)
+    await read(
+        [deliver + LATIN + marshal(ContentBody(b"abc"), 4)], DeliveryChannel(told.message), 4
+    )
     assert told.all == [("Deliver", b"abc")]
 
 
@@ -228,8 +230,8 @@ async def test_a_busy_connection_is_alive_for_the_library() -> None:
     """RabbitMQ sends no heartbeat while it sends other frames, and the library sees none of these."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    incoming = Incoming(reader)
-    incoming.hot[HOT] = Confirms(Told().confirmed, Told().message)
+    incoming = FrameReader(reader)
+    incoming.hot[HOT] = ConfirmChannel(Told().confirmed, Told().message)
     incoming._passed = loop.time() - ALIVE
     reader.feed_data(marshal(Basic.Ack(1), HOT))
     _, channel, frame = await FrameReceiver(incoming).get_frame()  # type: ignore[arg-type]

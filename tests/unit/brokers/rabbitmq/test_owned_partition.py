@@ -12,7 +12,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from amqp_writing import at_exchange
-from app.brokers.rabbitmq.owned_partition import OwnedPartition
+from app.brokers.rabbitmq.owned_partition import OwnedQueue
 from app.brokers.rabbitmq.topology import parse_exchange
 from app.model.message import Partition
 
@@ -43,8 +43,8 @@ def delivery(tag: int) -> DeliveredMessage:
     return DeliveredMessage(delivery=frame, header=ContentHeader(), body=b"", channel=None)
 
 
-def owned_of(wire: Wire, count: int) -> OwnedPartition:
-    owned = OwnedPartition(Partition("t", 0), wire, lambda: None)
+def owned_of(wire: Wire, count: int) -> OwnedQueue:
+    owned = OwnedQueue(Partition("t", 0), wire, lambda: None)
     owned.channel, owned.epoch = Channel(), 7
     for tag in range(1, count + 1):
         owned.delivered(delivery(tag))

@@ -16,10 +16,10 @@ from app.brokers.portable import Submission
 from app.brokers.rabbitmq import producer as module
 from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage, spec
 from app.brokers.rabbitmq.connection import connect
-from app.brokers.rabbitmq.producer import Producer
+from app.brokers.rabbitmq.producer import RabbitPublisher
 from app.brokers.rabbitmq.settings import RabbitSettings
-from app.brokers.rabbitmq.targets import Batchers
-from app.brokers.rabbitmq.topology import Target, Topology
+from app.brokers.rabbitmq.targets import TargetPartitions
+from app.brokers.rabbitmq.topology import RabbitTarget, Topology
 from app.brokers.security import ClientTls
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 from app.model.receipt import Receipt
@@ -54,12 +54,12 @@ class Channel:
     is_closed = False
 
 
-ORDERS = Target("orders", "orders", ("0",))
-NAMED = Target("exchange:orders:0", "orders", ("0",))
+ORDERS = RabbitTarget("orders", "orders", ("0",))
+NAMED = RabbitTarget("exchange:orders:0", "orders", ("0",))
 
 
-def found(target: Target, on: Wire) -> Batchers:
-    return Batchers("rabbit", target, on.number)
+def found(target: RabbitTarget, on: Wire) -> TargetPartitions:
+    return TargetPartitions("rabbit", target, on.number)
 
 
 def submitted(record: Record, topic: str = "orders") -> Submission:
@@ -72,9 +72,9 @@ def submitted(record: Record, topic: str = "orders") -> Submission:
 async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> None:
     """The broker counts what arrives: a tag given to a record that did not leave would take the confirm
     of the one behind it, and 202 would be told of an event that nobody has (rule 1)."""
-    producer = Producer(SETTINGS, Topology(SETTINGS))
+    producer = RabbitPublisher(SETTINGS, Topology(SETTINGS))
     wire = Wire()
-    producer.outbox.wire, producer.outbox.channel = wire, Channel()
+    producer.outbox.connection, producer.outbox.channel = wire, Channel()
     producer.targets.known["orders"] = found(ORDERS, on=wire)
     lone = Record(None, (), b"lone", message_id="\ud800")
     sent = [
@@ -93,13 +93,13 @@ async def test_a_record_that_cannot_be_written_leaves_no_gap_in_the_tags() -> No
 class Finding(Topology):
     """Knows every target, after a moment."""
 
-    def __init__(self, answer: Target | Exception) -> None:
+    def __init__(self, answer: RabbitTarget | Exception) -> None:
         super().__init__(SETTINGS)
         self.answer = answer
         self.asked_on: list[int] = []
 
-    async def find(self, wire: Wire, topic: str) -> Target:  # type: ignore[override]
-        self.asked_on.append(wire.number)
+    async def find(self, connection: Wire, topic: str) -> RabbitTarget:  # type: ignore[override]
+        self.asked_on.append(connection.number)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -123,14 +123,14 @@ def back() -> DeliveredMessage:
     return DeliveredMessage(delivery=frame, header=header, body=b"body", channel=None)
 
 
-async def returned(producer: Producer, topic: str) -> BrokerError:
+async def returned(producer: RabbitPublisher, topic: str) -> BrokerError:
     """What a sender is told of a record that came back and was confirmed."""
     sent = submitted(Record(None, (), b"body"), topic)
     producer.publish(sent)
     async with asyncio.timeout(60):
         while not producer.outbox.unconfirmed:
             await asyncio.sleep(0)
-    producer._flight_returned(back())
+    producer._on_returned(back())
     producer.outbox.confirmed(producer.outbox.unconfirmed.tag, multiple=True, stored=True)
     (result,) = await sent
     return result
@@ -141,7 +141,7 @@ async def test_after_an_outage_a_target_is_asked_for_again() -> None:
     nobody had a queue, and a sender would be told for certain what is over in a second."""
     missing = BrokerUnavailable("home node of durable queue 'orders.0' is down or inaccessible")
     topology = Finding(missing)
-    producer = Producer(SETTINGS, topology)
+    producer = RabbitPublisher(SETTINGS, topology)
     producer.targets.known["orders"] = found(ORDERS, on=Wire(1))
     await producer._open(again := Opening(2))
     sent = submitted(Record(None, (), b"body"))
@@ -158,26 +158,26 @@ async def test_after_an_outage_a_target_is_asked_for_again() -> None:
 
 async def test_what_goes_out_again_on_another_wire_and_comes_back_is_unknown() -> None:
     """It may be stored since the first wire, and its queue may not be up behind the second (rule 9)."""
-    producer = Producer(SETTINGS, Finding(ORDERS))
+    producer = RabbitPublisher(SETTINGS, Finding(ORDERS))
     await producer._open(first := Opening(1))
     sent = submitted(Record(None, (), b"body"))
     producer.outbox.join(found(ORDERS, on=first), sent)
     await asyncio.sleep(0)
-    producer.outbox.put_back()
+    producer.outbox.requeue_unconfirmed()
     await producer._open(second := Opening(2))
     await asyncio.sleep(0)
     assert b"body" in second.written
-    producer._flight_returned(back())
+    producer._on_returned(back())
     producer.outbox.confirmed(1, multiple=False, stored=True)
     (result,) = await sent
     assert type(result) is PublishUnknown
 
 
 async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection() -> None:
-    """It never confirms the others (``unconfirmed.Lines``): they go out again, and neighbours flow on."""
+    """It never confirms the others (``unconfirmed.StreamOrder``): they go out again, and neighbours flow on."""
     settings = RabbitSettings(name="rabbit", addresses="127.0.0.1:1", kind="stream")
     quick = structs.replace(settings, request_timeout=0.2)
-    producer = Producer(quick, Finding(ORDERS))
+    producer = RabbitPublisher(quick, Finding(ORDERS))
     opened = Opening(1)
     publishing = asyncio.create_task(producer._publish_through(opened))
     async with asyncio.timeout(60):
@@ -189,11 +189,11 @@ async def test_a_stream_that_confirms_out_of_turn_is_left_for_another_connection
             producer.outbox.join(batchers, each)
         await asyncio.sleep(0)
         producer.outbox.confirmed(2, multiple=False, stored=True)
-        with pytest.raises(TimeoutError, match="out of their order"):
+        with pytest.raises(TimeoutError, match="wrong order"):
             await publishing
     assert not sent[1].done()
-    producer.outbox.put_back()
-    assert [entry[0] for entry in producer.outbox.again] == sent
+    producer.outbox.requeue_unconfirmed()
+    assert [entry[0] for entry in producer.outbox.resend] == sent
 
 
 @pytest.mark.parametrize(("away", "told"), [(True, PublishUnknown), (False, BrokerRefused)])
@@ -201,7 +201,7 @@ async def test_an_exchange_of_others_is_doubted_for_a_while_after_an_outage(
     monkeypatch: pytest.MonkeyPatch, away: bool, told: type[BrokerError]
 ) -> None:
     """Nobody can ask over AMQP what is bound to it; so time must tell."""
-    producer = Producer(SETTINGS, Finding(NAMED))
+    producer = RabbitPublisher(SETTINGS, Finding(NAMED))
     producer._cause = "it was away" if away else ""
     await producer._open(Opening(1))
     assert type(await returned(producer, NAMED.topic)) is told
@@ -227,7 +227,7 @@ async def test_an_error_that_nobody_expects_ends_no_producer(
         raise error or AssertionError
 
     monkeypatch.setattr(module, "connect", refuse)
-    producer = Producer(SETTINGS, Topology(SETTINGS))
+    producer = RabbitPublisher(SETTINGS, Topology(SETTINGS))
     async with asyncio.timeout(60):
         await producer.start()
         assert "a bug" in (await producer.health()).cause

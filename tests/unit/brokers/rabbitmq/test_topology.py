@@ -22,7 +22,7 @@ class Broker:
         self.queues: set[str] = set()
 
     @contextlib.asynccontextmanager
-    async def throwaway(self) -> AsyncIterator[Broker]:
+    async def temporary_channel(self) -> AsyncIterator[Broker]:
         await asyncio.sleep(0)
         yield self
 

@@ -12,9 +12,9 @@ from pamqp.header import ContentHeader
 from app.bindings.record import Record
 from app.brokers.driver import unanswered
 from app.brokers.portable import Submission
-from app.brokers.rabbitmq.targets import Batchers
-from app.brokers.rabbitmq.topology import Target
-from app.brokers.rabbitmq.unconfirmed import Unconfirmed
+from app.brokers.rabbitmq.targets import TargetPartitions
+from app.brokers.rabbitmq.topology import RabbitTarget
+from app.brokers.rabbitmq.unconfirmed import UnconfirmedRecords
 from app.errors import BrokerRefused, BrokerUnavailable
 from app.model.receipt import Receipt
 
@@ -34,11 +34,11 @@ async def submission() -> Submission:
     return made
 
 
-def boarded(submission: Submission, *, in_turn: bool = False) -> Unconfirmed:
-    batchers = Batchers("rabbit", Target("orders", "orders", ("0", "1")), found_on=1)
-    unconfirmed = Unconfirmed("rabbit", in_turn=in_turn)
+def boarded(submission: Submission, *, in_order: bool = False) -> UnconfirmedRecords:
+    batchers = TargetPartitions("rabbit", RabbitTarget("orders", "orders", ("0", "1")), found_on=1)
+    unconfirmed = UnconfirmedRecords("rabbit", in_order=in_order)
     for index, record in enumerate(submission.records):
-        unconfirmed.board((submission, index, record, batchers, index % 2), 10)
+        unconfirmed.add((submission, index, record, batchers, index % 2), 10)
     return unconfirmed
 
 
@@ -82,7 +82,7 @@ async def test_a_confirm_of_a_stream_counts_in_its_turn(submission: Submission) 
     """RabbitMQ 3 confirms events that it does not store when a stream changes its leader: those before
     them in the stream are open then, and stay so. Nobody may be told 202 of them (rule 1)."""
     unconfirmed = boarded(
-        submission, in_turn=True
+        submission, in_order=True
     )  # tags 1, 3, 5 go to one stream, 2, 4, 6 to the other
     for tag in (6, 5, 3):
         unconfirmed.confirmed(tag, multiple=False, stored=True)
@@ -99,20 +99,20 @@ async def test_a_confirm_of_a_stream_counts_in_its_turn(submission: Submission) 
 
 
 async def test_what_a_stream_confirmed_out_of_turn_goes_out_again(submission: Submission) -> None:
-    unconfirmed = boarded(submission, in_turn=True)
+    unconfirmed = boarded(submission, in_order=True)
     unconfirmed.confirmed(1, multiple=False, stored=True)
     for tag in (4, 5):
         unconfirmed.confirmed(tag, multiple=False, stored=True)
-    assert [entry[1] for entry in unconfirmed.unload()] == [1, 2, 3, 4, 5]
+    assert [entry[1] for entry in unconfirmed.remove_all()] == [1, 2, 3, 4, 5]
     assert unconfirmed.overtaken() == 0
 
 
 async def test_elsewhere_a_confirm_counts_at_once(submission: Submission) -> None:
     """Behind an exchange of others nobody knows which queue a record goes to, nor in which order."""
-    batchers = Batchers("rabbit", Target("exchange:e:k", "e", ("k",)), found_on=1)
-    unconfirmed = Unconfirmed("rabbit", in_turn=True)
+    batchers = TargetPartitions("rabbit", RabbitTarget("exchange:e:k", "e", ("k",)), found_on=1)
+    unconfirmed = UnconfirmedRecords("rabbit", in_order=True)
     for index, record in enumerate(submission.records):
-        unconfirmed.board((submission, index, record, batchers, 0), 10)
+        unconfirmed.add((submission, index, record, batchers, 0), 10)
     unconfirmed.confirmed(6, multiple=False, stored=True)
     assert type(submission.results[5]) is Receipt
     assert unconfirmed.overtaken() == 0
@@ -128,7 +128,7 @@ async def test_a_negative_confirm_is_for_now(submission: Submission) -> None:
 async def test_what_somebody_waits_for_goes_out_again_in_its_order(submission: Submission) -> None:
     unconfirmed = boarded(submission)
     unconfirmed.confirmed(1, multiple=False, stored=True)
-    entries = unanswered(unconfirmed.unload())
+    entries = unanswered(unconfirmed.remove_all())
     assert [entry[1] for entry in entries] == [1, 2, 3, 4, 5]
     assert (len(unconfirmed), unconfirmed.bytes) == (0, 0)
 
@@ -137,5 +137,5 @@ async def test_what_was_answered_is_never_sent_again(submission: Submission) -> 
     """Rule 9: the caller has had his 503."""
     unconfirmed = boarded(submission)
     submission.cancel()
-    assert unanswered(unconfirmed.unload()) == []
+    assert unanswered(unconfirmed.remove_all()) == []
     assert submission.open == 0, "and it is out of the bounds"

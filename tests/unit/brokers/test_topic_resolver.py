@@ -8,8 +8,8 @@ import pytest
 
 from app.bindings.record import Record
 from app.brokers import asking as module
-from app.brokers.asking import Asking
 from app.brokers.portable import Submission
+from app.brokers.topic_resolver import TopicResolver
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable
 from app.model.receipt import Receipt
 
@@ -68,11 +68,11 @@ async def broker() -> Broker:
 
 
 @pytest.fixture
-async def asking(broker: Broker) -> Asking[int]:
-    return Asking("b", broker.find, join, translate)
+async def asking(broker: Broker) -> TopicResolver[int]:
+    return TopicResolver("b", broker.find, join, translate)
 
 
-def submitted(asking: Asking[int], ledger: Ledger, topic: str = "orders") -> Submission:
+def submitted(asking: TopicResolver[int], ledger: Ledger, topic: str = "orders") -> Submission:
     made = Submission(loop=asyncio.get_running_loop())
     made.owner, made.topic, made.size = ledger, topic, 0
     made.records, made.results, made.open = [Record(None, (), b"")], [None], 1
@@ -87,7 +87,7 @@ async def fate(submission: Submission) -> object:
 
 
 async def test_all_who_wait_share_one_question(
-    asking: Asking[int], broker: Broker, ledger: Ledger
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger
 ) -> None:
     """A thousand senders at the first event of a topic are no thousand questions to the broker."""
     sent = [submitted(asking, ledger) for _ in range(20)]
@@ -100,7 +100,7 @@ async def test_all_who_wait_share_one_question(
 
 
 async def test_whoever_comes_after_an_answer_asks_anew(
-    asking: Asking[int], broker: Broker, ledger: Ledger
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger
 ) -> None:
     """What was found is the driver's to keep. Here nobody may be added to a question that has ended."""
     broker.answer()
@@ -113,7 +113,7 @@ async def test_whoever_comes_after_an_answer_asks_anew(
 
 
 async def test_an_error_that_nobody_expects_leaves_nobody_waiting(
-    asking: Asking[int], broker: Broker, ledger: Ledger, caplog: pytest.LogCaptureFixture
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is a bug, told as such in the log; its records leave the bounds all the same (rule 8)."""
     sent = [submitted(asking, ledger) for _ in range(3)]
@@ -125,7 +125,7 @@ async def test_an_error_that_nobody_expects_leaves_nobody_waiting(
 
 @pytest.mark.parametrize("begun", [True, False])
 async def test_nobody_waits_when_it_stops(
-    asking: Asking[int], broker: Broker, ledger: Ledger, begun: bool
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger, begun: bool
 ) -> None:
     """Also where the question had not even begun."""
     sent = submitted(asking, ledger)
@@ -137,7 +137,7 @@ async def test_nobody_waits_when_it_stops(
 
 
 async def test_a_client_that_gives_a_question_up_leaves_nobody_waiting(
-    asking: Asking[int], broker: Broker, ledger: Ledger
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger
 ) -> None:
     """aiormq cancels what waits for an answer when it closes a connection."""
     sent = submitted(asking, ledger)
@@ -153,14 +153,14 @@ async def test_one_that_cannot_be_joined_harms_no_other(broker: Broker, ledger: 
             raise ValueError("a bug")
         join(found, submission)
 
-    asking = Asking("b", broker.find, refuse_the_first, translate)
+    asking = TopicResolver("b", broker.find, refuse_the_first, translate)
     sent = [submitted(asking, ledger) for _ in range(2)]
     broker.answer()
     assert [type(await fate(each)) for each in sent] == [BrokerUnavailable, Receipt]
 
 
 async def test_what_was_answered_meanwhile_is_not_joined(
-    asking: Asking[int], broker: Broker, ledger: Ledger
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger
 ) -> None:
     """Rule 9: it must not be sent any more; and it leaves the bounds."""
     gone, sent = submitted(asking, ledger), submitted(asking, ledger)
@@ -171,7 +171,7 @@ async def test_what_was_answered_meanwhile_is_not_joined(
 
 
 async def test_a_refusal_is_remembered_for_a_moment(
-    asking: Asking[int], broker: Broker, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sender that repeats what cannot be does not make the broker repeat it."""
     broker.answer(MISSING)
@@ -190,7 +190,7 @@ async def test_a_refusal_is_remembered_for_a_moment(
 async def test_an_outage_is_remembered_where_the_driver_wants_it(
     broker: Broker, ledger: Ledger, remembered: bool, asked: int
 ) -> None:
-    asking = Asking("b", broker.find, join, translate, remember_outages=remembered)
+    asking = TopicResolver("b", broker.find, join, translate, remember_outages=remembered)
     broker.answer(AWAY)
     for _ in range(2):
         assert await fate(submitted(asking, ledger)) is AWAY
@@ -199,7 +199,7 @@ async def test_an_outage_is_remembered_where_the_driver_wants_it(
 
 async def test_questions_and_refusals_are_bounded(broker: Broker, ledger: Ledger) -> None:
     """Rule 8: names come from templates, templates from events."""
-    asking = Asking("b", broker.find, join, translate, most=3)
+    asking = TopicResolver("b", broker.find, join, translate, most=3)
     sent = [submitted(asking, ledger, f"t{number}") for number in range(4)]
     assert isinstance(await fate(sent[3]), BoundReached)
     assert not sent[0].done()
@@ -213,7 +213,7 @@ async def test_questions_and_refusals_are_bounded(broker: Broker, ledger: Ledger
 
 
 async def test_a_question_that_was_given_up_may_still_answer(
-    asking: Asking[int], broker: Broker, ledger: Ledger
+    asking: TopicResolver[int], broker: Broker, ledger: Ledger
 ) -> None:
     """Those who wait while nobody can be asked are told so; those who come later get the answer."""
     sent = submitted(asking, ledger)

@@ -1,5 +1,7 @@
-"""A member whose partitions follow the cursors of their tails: what lies ready is handed out in turn, and
-more is asked for when nothing does.
+"""Group members whose partitions are read by shared cursors.
+
+A member hands out the messages that are ready, its partitions in turn. It asks the cursors for more when
+none is ready.
 """
 
 from __future__ import annotations
@@ -9,29 +11,42 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
-from app.brokers.cursor import Cursor
-from app.brokers.member import Member
-from app.brokers.tail import Tail
+from app.brokers.cursor import SharedCursor
+from app.brokers.member import GroupMember
+from app.brokers.tail import PartitionTail
 from app.interfaces import ConsumerFilter
 from app.model.message import Message, Partition
 
 
-class Following:
-    """A partition while this member owns it. It follows a cursor of the partition's tail, which passes over
-    what is not wanted. ``stirred`` is called when there is something to take, or an ``error`` to raise."""
+class PartitionReader:
+    """A partition that this member owns, as a follower of a cursor of the partition's tail.
+
+    The cursor skips messages that the member does not want.
+
+    Args:
+        tail: The readers of the partition.
+        epoch: The number of this ownership.
+        position: The offset at which reading begins.
+        wanted: The filter of the member. None means that it wants all messages.
+        stirred: Called when messages are ready, or when ``error`` is set.
+
+    Attributes:
+        error: The last error of reading. The member raises it from its next poll and clears it.
+        paused: Whether the caller has paused the partition.
+    """
 
     def __init__(
         self,
-        tail: Tail,
+        tail: PartitionTail,
         epoch: int,
         position: int,
         wanted: ConsumerFilter | None,
-        stirred: Callable[[Following], None],
+        stirred: Callable[[PartitionReader], None],
     ) -> None:
         self.epoch = epoch
         self.selection = None if wanted is None else wanted.selection
         self.decode = None if wanted is None else wanted.decode
-        self.cursor: Cursor | None = None
+        self.cursor: SharedCursor | None = None
         self.absent = 0
         self.paused = False
         self.error: Exception | None = None
@@ -40,28 +55,32 @@ class Following:
         self._stirred = stirred
         self._ready: list[Message] = []
         self._ready_bytes = 0
-        self._position = position  # where it is while it follows no cursor
-        self._told = position  # up to here ``ConsumerFilter.passed`` knows
-        self._taken = 0  # messages since then
-        self._failed: list[int] = []  # offsets since then that an expression failed on, in order
+        self._position = position  # used while there is no cursor
+        self._counted = position  # the offset up to which ``ConsumerFilter.passed`` has been called
+        self._taken = 0  # messages handed out since then
+        self._failed: list[
+            int
+        ] = []  # offsets since then on which a filter expression failed, in order
 
     @property
     def position(self) -> int:
-        """All before it was handed out or passed over."""
+        """Return the offset before which all messages were handed out or skipped."""
         if self._ready:
             return self._ready[0].offset
         return self._position if self.cursor is None else self.cursor.position
 
     def join(self) -> None:
-        """Stand with the others before anything is asked for: what it does not want passes it by."""
+        """Join a cursor without asking for messages yet. Messages that the member does not want are
+        skipped."""
         self._tail.join(self, self._position)
 
     def ask(self) -> None:
-        """There is room for more."""
+        """Ask the cursor for more messages."""
         self._tail.ask(self, self._position)
 
     def pause(self) -> None:
-        """Hand out nothing; what was ready will be read again, and what went wrong tried again."""
+        """Stop handing out messages. Ready messages are discarded and read again later, and ``error`` is
+        cleared."""
         self.paused = True
         self.error = None
         self.leave()
@@ -73,22 +92,22 @@ class Following:
         self.left(position)
 
     def take(self) -> list[Message]:
-        """All that is ready."""
+        """Return all ready messages and remove them."""
         ready, self._ready, self._ready_bytes = self._ready, [], 0
         self._taken += len(ready)
         return ready
 
     def count(self) -> None:
-        """Report how many messages were passed over since the last time."""
+        """Report to the filter how many messages were skipped since the last call."""
         position, absent = self.position, 0 if self.cursor is None else self.cursor.absent
-        passed = position - self._told - self._taken - (self.absent + absent)
+        passed = position - self._counted - self._taken - (self.absent + absent)
         if passed > 0 and self._wanted is not None:
             failed = bisect_left(self._failed, position)
             del self._failed[:failed]
             self._wanted.passed(passed - failed, failed)
-        self._told, self._taken, self.absent = position, 0, -absent
+        self._counted, self._taken, self.absent = position, 0, -absent
 
-    # of a follower
+    # The methods of ``cursor.Follower``.
 
     def offered(self, messages: list[Message], size: int) -> bool:
         if self._ready and not self._tail.fits(
@@ -105,27 +124,30 @@ class Following:
 
     def left(self, position: int) -> None:
         self._position = position
-        del self._failed[bisect_left(self._failed, position) :]  # these will be read again
+        del self._failed[bisect_left(self._failed, position) :]  # these messages will be read again
 
     def failed(self, error: Exception) -> None:
-        self.leave()  # what is ready will be read again
+        self.leave()  # ready messages will be read again
         self.error = error
         self._stirred(self)
 
 
-Owned = TypeVar("Owned", bound=Following)
+Owned = TypeVar("Owned", bound=PartitionReader)
 
 
-class FollowingMember(Member, Generic[Owned]):
-    """``page_records``: most messages of one batch, about."""
+class PartitionReadingMember(GroupMember, Generic[Owned]):
+    """A group member that reads its partitions through shared cursors. ``page_records`` is the usual size
+    of a batch."""
 
     def __init__(self, page_records: int) -> None:
         super().__init__()
         self._page_records = page_records
         self._owned: dict[Partition, Owned] = {}
-        self._ready: dict[Following, None] = {}  # with something to hand out, in turn
-        self._content: set[Following] = set()  # have not asked for more
-        self._leaving = False  # nothing more is read until the partitions are given up
+        self._ready: dict[
+            PartitionReader, None
+        ] = {}  # partitions with messages or an error, in turn
+        self._content: set[PartitionReader] = set()  # partitions that have not asked for more
+        self._leaving = False  # set during a revocation, when reading has stopped
 
     def pause(self, partitions: Collection[Partition]) -> None:
         for owned in self._of(partitions):
@@ -141,8 +163,8 @@ class FollowingMember(Member, Generic[Owned]):
         self._news.set()
 
     @abstractmethod
-    def _take(self, owned: Following) -> Iterable[Message]:
-        """What is ready, without what was finished before a restart."""
+    def _take(self, owned: PartitionReader) -> Iterable[Message]:
+        """Return the ready messages of a partition, without those that were finished before a restart."""
 
     def _own(self, place: Partition, owned: Owned) -> None:
         self._owned[place] = owned
@@ -160,20 +182,23 @@ class FollowingMember(Member, Generic[Owned]):
         self._owned = {}
         self._leaving = False
 
-    def _stirred(self, owned: Following) -> None:
+    def _stirred(self, owned: PartitionReader) -> None:
         self._ready[owned] = None
         self._news.set()
 
     async def _batch(self) -> tuple[Message, ...]:
-        self._ask()  # a partition of which much is ready, always, must not keep others from asking
+        self._ask()  # first, so that a busy partition does not keep others from asking
         messages = self._hand_out()
         if not messages:
             self._ask()
         return messages
 
     def _hand_out(self) -> tuple[Message, ...]:
-        """What lies ready, of all partitions in turn, until a batch is full. Raises what went wrong
-        with the one whose turn it is, once; it begins again at the next poll."""
+        """Return the ready messages of all partitions in turn, until the batch is full.
+
+        Raise the error of a partition when its turn comes, once. The partition is read again after the next
+        poll.
+        """
         batch: list[Message] = []
         while self._ready and len(batch) < self._page_records:
             owned = next(iter(self._ready))

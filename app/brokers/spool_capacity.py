@@ -1,4 +1,4 @@
-"""What a spool may take: no more than its bytes, and nothing that its target could never store."""
+"""The limits of a spool: its size in bytes, and the largest record that its target can store."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from app.brokers.portable import LIMIT_KNOWN, size_of
 from app.errors import BrokerRefused
 from app.interfaces import Log, PublishResult
 
-MEASURE = 0.25  # seconds between measures of the spool's size; what is added in between is counted
-KNOWN_LIMITS = 1_000  # topics whose limit is remembered
+MEASURE = (
+    0.25  # seconds between measurements of the spool's size; added bytes are counted in between
+)
+KNOWN_LIMITS = 1_000  # most topics whose limit is remembered
 TOO_LARGE = "record-too-large"
 
 
-class Waits(Protocol):
-    """What is in the spool and not finished, durably."""
+class SpoolBacklog(Protocol):
+    """The records in the spool that are stored durably and have not reached the target."""
 
     @property
     def partitions(self) -> int: ...
@@ -27,35 +29,37 @@ class Waits(Protocol):
     def waiting(self, number: int) -> int: ...
 
 
-class SpoolRoom:
-    """``most``: bytes that may wait."""
+class SpoolCapacity:
+    """The capacity of one spool. ``most`` is the most bytes that may wait in it."""
 
-    def __init__(self, target: Log, waits: Waits, most: int) -> None:
+    def __init__(self, target: Log, waits: SpoolBacklog, most: int) -> None:
         self.most = most
         self._target = target
         self._waits = waits
         self._under_way = self._durable = 0  # bytes
         self._measured = float("-inf")
-        self._limits: dict[str, tuple[int, float]] = {}  # as ``learn`` found them, and until when
+        self._limits: dict[
+            str, tuple[int, float]
+        ] = {}  # smallest rejected size by topic, and until when it is valid
 
     def has(self, size: int) -> bool:
-        """Whether so many bytes more may wait."""
+        """Return True if ``size`` more bytes fit into the spool."""
         now = monotonic()
         if now - self._measured >= MEASURE:
             self._durable, self._measured = self._waits.bytes, now
         return self._durable + self._under_way + size <= self.most
 
     def add(self, size: int) -> None:
-        """They are on their way into the spool."""
+        """Count ``size`` bytes as in flight into the spool."""
         self._under_way += size
 
     def written(self, size: int) -> None:
-        """They are in it, or have failed: counted until it is measured again."""
+        """Count ``size`` bytes as stored, or as failed. The next measurement corrects the count."""
         self._under_way -= size
         self._durable += size
 
     def refusal(self, topic: str, record: Record) -> BrokerRefused | None:
-        """Why the target could never store it, by what is known of its limits."""
+        """Return an error if the target cannot store the record by its known limits, else None."""
         size, most = size_of(record), self._target.capabilities.max_record
         limit = self._limit(topic)
         if (not most or size <= most) and (not limit or size < limit):
@@ -67,8 +71,11 @@ class SpoolRoom:
         )
 
     def learn(self, topic: str, record: Record, result: PublishResult | None) -> None:
-        """What the target answered for a record: the smallest that a topic refused as too large is remembered for
-        a while, for an operator may raise the limit."""
+        """Note the target's result for a record.
+
+        The smallest size that a topic rejects as too large is remembered for a while. An operator may raise
+        the limit.
+        """
         if not isinstance(result, BrokerRefused) or result.kind != TOO_LARGE:
             return
         if topic in self._limits or len(self._limits) < KNOWN_LIMITS:
@@ -76,7 +83,7 @@ class SpoolRoom:
             self._limits[topic] = min(size, self._limit(topic) or size), monotonic() + LIMIT_KNOWN
 
     def _limit(self, topic: str) -> int:
-        """0: none is known."""
+        """Return the smallest size in bytes that the topic has rejected, or 0 if none is known."""
         limit, until = self._limits.get(topic, (0, 0.0))
         if limit and monotonic() >= until:
             del self._limits[topic]

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from app.bindings.record import Record
-from app.brokers.following import Following, FollowingMember
-from app.brokers.tail import Tail
+from app.brokers.partition_reader import PartitionReader, PartitionReadingMember
+from app.brokers.tail import PartitionTail
 from app.errors import BrokerUnavailable
 from app.model.message import Message, MessagePage, Partition
 
@@ -17,7 +17,7 @@ BUSY, BEHIND = Partition("t", 0), Partition("t", 1)
 PAGE = 2
 
 
-class Endless(Tail):
+class Endless(PartitionTail):
     """Has a page at every position, once it may be read; or an error."""
 
     def __init__(self, place: Partition) -> None:
@@ -37,12 +37,12 @@ class Endless(Tail):
         )
 
 
-class OneMember(FollowingMember[Following]):
-    def _take(self, owned: Following) -> Iterable[Message]:
+class OneMember(PartitionReadingMember[PartitionReader]):
+    def _take(self, owned: PartitionReader) -> Iterable[Message]:
         return owned.take()
 
-    def own(self, tail: Endless) -> Following:
-        following = Following(tail, 1, 0, None, self._stirred)
+    def own(self, tail: Endless) -> PartitionReader:
+        following = PartitionReader(tail, 1, 0, None, self._stirred)
         self._own(tail.place, following)
         following.join()
         return following

@@ -1,6 +1,7 @@
-"""Publishing to a topic that is not known yet: one question a topic, however many submissions wait for it.
+"""Publish to topics that the driver does not know yet.
 
-What keeps the topics that were found is the driver's; here is what leads to it.
+Each unknown topic is looked up once, however many submissions wait for it. The driver keeps the topics that
+were found.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailab
 
 log = logging.getLogger(__name__)
 
-REFUSED_FOR = 2.0  # seconds before a topic that was refused is asked for again
-BOUND = 1_000  # names come from templates, templates from events (rule 8)
+REFUSED_FOR = 2.0  # seconds before a rejected topic is looked up again
+BOUND = 1_000  # most topics; names come from templates filled from events, so producers choose them
 
 Found = TypeVar("Found")
 
@@ -26,6 +27,14 @@ CREATE = "create it, or set topics.create"
 
 
 def unknown_topic(product: str, broker: str, what: str, cure: str = CREATE) -> BrokerRefused:
+    """Return the error for a topic that the broker does not have.
+
+    Args:
+        product: The product, such as "Kafka".
+        broker: The name of the broker.
+        what: The missing thing, such as "topic orders".
+        cure: What the operator can do.
+    """
     return BrokerRefused(
         f"{product} {broker} has no {what}: {cure}",
         kind="unknown-topic",
@@ -33,8 +42,9 @@ def unknown_topic(product: str, broker: str, what: str, cure: str = CREATE) -> B
     )
 
 
-class Made:
-    """Topics that were made because somebody published to them, and how many may be (rule 8)."""
+class CreatedTopics:
+    """The topics that this process has created because events were published to them. Their number is
+    bounded."""
 
     def __init__(self, broker: str, most: int = BOUND) -> None:
         self._broker = broker
@@ -43,9 +53,12 @@ class Made:
 
     @contextmanager
     def making(self, name: str) -> Iterator[None]:
-        """Raises BoundReached where there are so many already. What could not be made does not count."""
+        """Count the topic ``name`` while the caller creates it. Raise BoundReached if the bound is reached.
+
+        A topic whose creation fails is not counted.
+        """
         if name not in self._names and len(self._names) >= self._most:
-            text = f"{len(self._names)} topics were created for events, which is the bound: create {name} yourself"
+            text = f"topic {name} was not created: {len(self._names)} topics were created for events, the most allowed. Cure: create {name} yourself"
             raise BoundReached(text, broker=self._broker)
         self._names.add(name)
         try:
@@ -55,9 +68,11 @@ class Made:
             raise
 
 
-class Asking(Generic[Found]):
-    """Questions under way, who waits for them, and refusals that are remembered for a moment. Whatever
-    becomes of a question, nobody is left waiting: each submission is joined or failed, once."""
+class TopicResolver(Generic[Found]):
+    """Topic look-ups in progress, the submissions that wait for them, and recent rejections.
+
+    Every submission is joined or failed exactly once, whatever the outcome of the look-up.
+    """
 
     def __init__(
         self,
@@ -69,10 +84,16 @@ class Asking(Generic[Found]):
         remember_outages: bool = True,
         most: int = BOUND,
     ) -> None:
-        """``find`` asks the broker, within a bound of its own, and keeps what it found. ``join`` gets
-        that and each submission that waited. ``translate``: what an error of ``find`` means; None for a
-        bug. ``remember_outages``: also what may be over in a moment. ``most``: questions at a time, and
-        refusals."""
+        """Create the resolver of one broker.
+
+        Args:
+            broker: The name of the broker.
+            find: Looks up a topic at the broker, within its own time limit, and stores what it found.
+            join: Publishes one waiting submission to the topic that was found.
+            translate: Returns the broker error that an error of ``find`` means, or None for a bug.
+            remember_outages: Whether retryable errors are remembered for a moment too.
+            most: Most look-ups at a time, and most remembered rejections.
+        """
         self._broker = broker
         self._question = find
         self._join = join
@@ -90,17 +111,18 @@ class Asking(Generic[Found]):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        self._tasks.clear()  # one that had not begun has not ended either
+        self._tasks.clear()  # a task cancelled before its first step does not remove itself
         self.give_up(BrokerUnavailable("stopped", broker=self._broker))
 
     def work_on(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a background task that reports its own errors; one at a time for each name."""
+        """Start a background task for ``name`` unless one is running. The task must log its own errors."""
         if name not in self._work:
             self._work[name] = task = asyncio.create_task(work())
             task.add_done_callback(lambda _: self._work.pop(name, None))
 
     def ask(self, submission: Submission) -> None:
-        """It waits for the answer, or has it at once where the topic was refused a moment ago."""
+        """Queue the submission until its topic is found. Fail it at once if the topic was rejected a moment
+        ago."""
         name = submission.topic
         refusal = self._refusal(name)
         if refusal is None and name not in self._tasks:
@@ -111,7 +133,7 @@ class Asking(Generic[Found]):
             submission.fail(refusal)
 
     def refuse(self, name: str, error: BrokerError) -> None:
-        """Waiting callers are told, and so are those of the next moment."""
+        """Fail the waiting submissions of a topic, and new ones for the next two seconds."""
         if self._remember_outages or not error.retryable:
             if len(self._refused) >= self._most:
                 self._refused.clear()
@@ -120,12 +142,12 @@ class Asking(Generic[Found]):
         self.release(name, error)
 
     def release(self, name: str, outcome: Found | BrokerError) -> None:
-        """The answer for all who wait so far."""
+        """Resolve all submissions that wait for a topic with ``outcome``."""
         for submission in self._waiting.pop(name, ()):
             self._answer(submission, outcome)
 
     def give_up(self, error: BrokerError) -> None:
-        """Nobody can be asked."""
+        """Fail all waiting submissions, because no broker can be asked."""
         for name in list(self._waiting):
             self.release(name, error)
 
@@ -137,7 +159,7 @@ class Asking(Generic[Found]):
         else:
             try:
                 self._join(outcome, submission)
-            except Exception as error:  # noqa: BLE001 - it must not take the answer from those behind it
+            except Exception as error:  # noqa: BLE001 - other submissions still need their answer
                 submission.fail(self._meaning(submission.topic, error))
 
     def _refusal(self, name: str) -> BrokerError | None:
@@ -154,17 +176,22 @@ class Asking(Generic[Found]):
     async def _ask_for(self, name: str) -> None:
         try:
             found = await self._question(name)
-        except asyncio.CancelledError:  # by ``stop``, or by a client that lost its connection
-            self._end(name, BrokerUnavailable("given up", broker=self._broker))
+        except (
+            asyncio.CancelledError
+        ):  # by ``stop``, or by a client library that lost its connection
+            self._end(
+                name,
+                BrokerUnavailable("the look-up of the topic was cancelled", broker=self._broker),
+            )
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - callers wait for an answer to any error
             del self._tasks[name]
             self.refuse(name, self._meaning(name, error))
         else:
             self._end(name, found)
 
     def _end(self, name: str, outcome: Found | BrokerError) -> None:
-        """The next caller asks the broker again."""
+        """Finish a look-up and resolve its waiting submissions. The next submission starts a new look-up."""
         del self._tasks[name]
         self.release(name, outcome)
 
@@ -172,7 +199,10 @@ class Asking(Generic[Found]):
         meaning = self._translate(error, self._broker)
         if meaning is None:
             log.error(
-                "%s: topic %s was not found because of a defect", self._broker, name, exc_info=error
+                "broker %s: a bug prevented the look-up of topic %s",
+                self._broker,
+                name,
+                exc_info=error,
             )
             return BrokerUnavailable(repr(error), broker=self._broker)
         return meaning

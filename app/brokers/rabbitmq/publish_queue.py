@@ -1,0 +1,156 @@
+"""Records that wait to be published or confirmed. They are sent in their order, and a confirm resolves
+each.
+
+Records that were submitted in one step of the event loop are sent with one write. Unconfirmed records of a
+lost connection are sent again first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from app.brokers.driver import DROPPED, Submission, answer, unanswered
+from app.brokers.rabbitmq.aiormq_adapter import AbstractChannel
+from app.brokers.rabbitmq.connection import RabbitConnection
+from app.brokers.rabbitmq.failed_publish import find_culprits, rejected, rejects_a_record
+from app.brokers.rabbitmq.frames import HeadersTooLarge, content
+from app.brokers.rabbitmq.settings import RabbitSettings
+from app.brokers.rabbitmq.targets import RabbitTargets, TargetPartitions
+from app.brokers.rabbitmq.unconfirmed import Entry, UnconfirmedRecords
+from app.errors import BrokerError, BrokerRefused, PublishUnknown
+
+
+class PublishQueue:
+    """The queue of records to publish, and the records in flight.
+
+    Attributes:
+        connection: The connection in use, or None.
+        channel: The channel in use, or None.
+        progress: The time of the last confirm, by the event loop's clock, or of the first record after an
+            idle time.
+    """
+
+    def __init__(self, settings: RabbitSettings) -> None:
+        self.name = settings.name
+        self.settings = settings
+        self.connection: RabbitConnection | None = None
+        self.channel: AbstractChannel | None = None
+        self.unconfirmed = UnconfirmedRecords(settings.name)
+        self.resend: deque[Entry] = (
+            deque()
+        )  # records from a lost connection, whose result is unknown
+        self.progress = 0.0
+        self._queue: deque[Entry] = deque()
+        self._suspects = 0  # records that are sent one by one to find the rejected one
+        self._shipping = False  # whether ``_ship`` is scheduled
+
+    def open(
+        self,
+        connection: RabbitConnection,
+        channel: AbstractChannel,
+        unconfirmed: UnconfirmedRecords,
+    ) -> None:
+        """Use this channel from now on."""
+        self.connection, self.channel, self.unconfirmed = connection, channel, unconfirmed
+        self.schedule()
+
+    def join(self, batchers: TargetPartitions, submission: Submission) -> None:
+        queue = self._queue
+        for index, record in enumerate(submission.records):
+            queue.append((submission, index, record, batchers, batchers.partition(record.key)))
+        batchers.move_on()
+        self.schedule()
+
+    def schedule(self) -> None:
+        if not self._shipping:
+            self._shipping = True
+            asyncio.get_running_loop().call_soon(self._ship)
+
+    def _ship(self) -> None:
+        """Send all records for which the window has room, in one write."""
+        self._shipping = False
+        connection, channel = self.connection, self.channel
+        if connection is None or channel is None or connection.blocked or channel.is_closed:
+            return
+        unconfirmed, settings = self.unconfirmed, self.settings
+        first, window = not unconfirmed, 1 if self._suspects else settings.window
+        out: list[bytes] = []
+        for queue in (self.resend, self._queue):
+            while queue and len(unconfirmed) < window and unconfirmed.bytes < settings.window_bytes:
+                self._suspects = max(0, self._suspects - 1)
+                self._encode(queue.popleft(), connection, channel, out)
+        if not out:
+            return
+        if first:
+            self.progress = asyncio.get_running_loop().time()
+        connection.write(b"".join(out))
+        if not settings.confirms:
+            unconfirmed.confirmed(unconfirmed.tag, multiple=True, stored=True)
+
+    def _encode(
+        self, entry: Entry, connection: RabbitConnection, channel: AbstractChannel, out: list[bytes]
+    ) -> None:
+        submission, index, record, batchers, partition = entry
+        if submission.done():  # its caller has an answer, so it is not sent
+            submission.resolve(index, DROPPED)
+            return
+        try:
+            frames = content(record, channel.number, connection.frame_max)
+            method = batchers.method(channel.number, partition)
+        except Exception as error:  # noqa: BLE001 - an unsent record here would shift the tags of later ones
+            kind = "record-too-large" if isinstance(error, HeadersTooLarge) else "unwritable"
+            refusal = BrokerRefused(
+                f"the record cannot be written: {error}", kind=kind, broker=self.name
+            )
+            submission.resolve(index, refusal)
+            return
+        out += (method, frames)
+        self.unconfirmed.add(entry, len(frames))
+
+    def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
+        self.unconfirmed.confirmed(tag, multiple, stored)
+        self.progress = asyncio.get_running_loop().time()
+        if self._queue or self.resend:
+            self.schedule()
+
+    def on_channel_closed(self, error: BaseException, targets: RabbitTargets) -> None:
+        """Handle a channel that a publish closed: fail the records at fault, and queue the others again."""
+        if rejects_a_record(error):
+            self._suspect(error)
+            return
+        culprits = find_culprits(error, self.name, targets)
+        self.requeue_unconfirmed()
+        kept: deque[Entry] = deque()
+        for entry in self.resend:
+            refusal = culprits(entry)
+            if refusal is None:
+                kept.append(entry)
+            else:
+                entry[0].resolve(entry[1], refusal)
+        self.resend = kept
+
+    def _suspect(self, error: BaseException) -> None:
+        """Fail the record that was the only one in flight. If there were several, send them one by one from
+        now on."""
+        suspects = unanswered(self.unconfirmed.remove_all())
+        if len(suspects) == 1:
+            submission, index, *_ = suspects[0]
+            submission.resolve(index, rejected(error, self.name, suspects[0]))
+            return
+        self._suspects = len(suspects)
+        self.resend.extendleft(reversed(suspects))
+
+    def requeue_unconfirmed(self) -> None:
+        """Queue unconfirmed records again, before all others and in their order."""
+        self.resend.extendleft(reversed(unanswered(self.unconfirmed.remove_all())))
+
+    def fail_all(self, error: BrokerError) -> None:
+        """Fail all records: those that were on a connection as unknown, the others with ``error``."""
+        unknown = PublishUnknown(
+            f"the record was in flight when the connection was lost: {error}", broker=self.name
+        )
+        resend, self.resend = self.resend, deque()
+        queue, self._queue = self._queue, deque()
+        answer(resend, unknown)
+        answer(queue, error)

@@ -1,0 +1,134 @@
+"""Find the position at which a group begins in each stream.
+
+It is the group's commit, or the start of the subscription. In a stream that replaced a deleted one, it is
+the first message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from app.brokers.positions import checked_offset
+from app.brokers.rabbitmq.aiormq_adapter import DeliveredMessage
+from app.brokers.rabbitmq.connection import RabbitConnection
+from app.brokers.rabbitmq.stream_ends import ends_of, offset_at, offset_in, peek
+from app.interfaces import Commit, OffsetStore
+from app.model.message import Partition
+from app.model.start import EARLIEST, StartAt
+
+log = logging.getLogger(__name__)
+
+
+class StreamPositions:
+    """The positions of one group in the streams of one broker.
+
+    A stream that was deleted and created again counts its offsets from 0 again. So a position in the old
+    stream must not skip messages of the new one. Methods raise StoreUnavailable, PositionOutOfRange, and
+    the errors in ``errors.EXPECTED``.
+    """
+
+    def __init__(self, broker: str, group: str, offsets: OffsetStore) -> None:
+        self._broker = broker
+        self._group = group
+        self._offsets = offsets
+        self._vanished: set[Partition] = set()
+        self._newest: dict[Partition, DeliveredMessage] = {}
+
+    def on_stream_missing(self, partition: Partition) -> None:
+        """Note that a stream does not exist. A later stream of this name is another one."""
+        self._vanished.add(partition)
+
+    def on_stream_lost(self, partition: Partition, newest: DeliveredMessage) -> None:
+        """Note the last message of a stream whose channel was lost. A later stream of this name may be
+        another one."""
+        self._newest[partition] = newest
+
+    async def start(
+        self, connection: RabbitConnection, queues: Mapping[Partition, str], start: StartAt
+    ) -> None:
+        """Commit the start position of each stream without a position.
+
+        ``start`` applies to topics in which the group has no position. In other topics a new partition
+        begins at its first message.
+        """
+        known = await self._offsets.offsets(self._broker, self._group, list(queues))
+        begun = {place.topic for place in known}
+        fresh = {
+            place: Commit(
+                await _resolve(
+                    connection, place, queue, EARLIEST if place.topic in begun else start
+                )
+            )
+            for place, queue in queues.items()
+            if place not in known
+        }
+        if fresh:
+            await self._offsets.start_offsets(self._broker, self._group, fresh)
+
+    async def own(
+        self, connection: RabbitConnection, partition: Partition, queue: str, epoch: int
+    ) -> Commit:
+        """Become the owner under ``epoch``, and return the position at which to begin.
+
+        Raise PositionOutOfRange if retention has removed the position. The subscription then stops and asks
+        an operator.
+        """
+        known = await self._offsets.own_offsets(self._broker, self._group, epoch, [partition])
+        commit = known[partition]
+        if await self._is_another(connection, partition, queue, commit):
+            log.warning(
+                "group %s: %s was replaced by another stream, which is read from its start",
+                self._group,
+                partition,
+            )
+            commit = Commit((await ends_of(connection, queue)).earliest)
+            await self._offsets.save_offsets(self._broker, self._group, epoch, {partition: commit})
+        ends = await ends_of(connection, queue)
+        if ends.latest:
+            checked_offset(partition, str(commit.offset), *ends)
+        self._vanished.discard(partition)
+        self._newest.pop(partition, None)
+        return commit
+
+    async def _is_another(
+        self, connection: RabbitConnection, partition: Partition, queue: str, commit: Commit
+    ) -> bool:
+        """Return True if the commit is a position in a stream that was deleted."""
+        if not commit.offset:
+            return False
+        if partition in self._vanished or not (await ends_of(connection, queue)).latest:
+            return True  # retention never removes the last messages of a stream
+        newest = self._newest.get(partition)
+        return newest is not None and not await _holds(connection, queue, newest)
+
+
+async def _holds(connection: RabbitConnection, queue: str, newest: DeliveredMessage) -> bool:
+    """Return False if the stream cannot hold this message, because its offset has another message or none.
+
+    If retention may have removed the message, return True.
+    """
+    offset = offset_in(newest)
+    if (await ends_of(connection, queue)).latest <= offset:
+        return False
+    found = await peek(connection, queue, offset, 1)
+    if not found or offset_in(found[0]) != offset:
+        return True
+    return found[0].body == newest.body and _identity(found[0]) == _identity(newest)
+
+
+def _identity(message: DeliveredMessage) -> tuple[object, ...]:
+    properties = message.header.properties
+    return properties.message_id, properties.timestamp, properties.content_type
+
+
+async def _resolve(
+    connection: RabbitConnection, partition: Partition, queue: str, start: StartAt
+) -> int:
+    if start.kind == "time":
+        return await offset_at(connection, queue, start.time_ms)
+    ends = await ends_of(connection, queue)
+    if start.kind == "latest":
+        return ends.latest
+    text = start.positions.get(partition.number) if start.kind == "position" else None
+    return ends.earliest if text is None else checked_offset(partition, text, *ends)
