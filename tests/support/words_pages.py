@@ -18,8 +18,10 @@ GENERATED = {
     "docs/capacity.md",
     "docs/configuration.md",
     "docs/contract.md",
+    "docs/figures.md",
     "docs/nightly.md",
     "docs/opinions.md",
+    "docs/pipeline-figures.md",
     "docs/soak.md",
 }
 """Pages that a command writes as a whole."""
