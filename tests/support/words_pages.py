@@ -35,8 +35,8 @@ _REGION = re.compile(
 )
 _FENCE = re.compile(r"^(?P<indent> *)```.*?^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
-_ADDRESS = re.compile(r"(?<=\])\([^)\s]+\)|(?<=\]: )\S+|<?https?://[^\s)>]+>?")
-_ROW = re.compile(r"^ *\|[^\n]*$", re.MULTILINE)
+_ADDRESS = re.compile(r"(?<=\])\([^)\s]+\)|(?<=\]: )\S+|<?https?://[^\s)>]+>?|<a id=[^>]*>")
+_ROW = re.compile(r"^ *[|<][^\n]*$", re.MULTILINE)
 _SENTENCE = re.compile(
     r"(?:[.!?]|[.!?][)\"*_]+)\s+|:\s*\n|\n\s*\n|\n(?=#)|\n\s*(?:[-*]|\d+\.) +", re.MULTILINE
 )
