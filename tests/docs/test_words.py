@@ -18,6 +18,7 @@ import pytest
 
 from pages import CHECKOUT, PAGES
 from words_count import ceilings, counts, in_module, modules, parse
+from words_pages import in_page
 
 BANNED = {
     "anew": "again, or a verb that says it: rebuild, restart, reconnect",
@@ -82,7 +83,7 @@ def test_the_words_are_found() -> None:
 
 
 def test_no_count_of_a_folder_is_above_its_ceiling() -> None:
-    """Docstrings, comments and messages. Cure: rewrite what ``make words ARGS=FOLDER`` lists, or lower the ceiling."""
+    """Docstrings, comments, messages and pages. Cure: rewrite what ``make words ARGS=FOLDER`` lists, or lower the ceiling."""
     allowed = ceilings()
     risen = {
         (folder, kind): f"{count} > {allowed.get(folder, {}).get(kind, 0)}"
@@ -118,6 +119,36 @@ def test_an_offence_is_found(source: str, kinds: list[str]) -> None:
     """A pattern that finds nothing holds nothing."""
     module = parse("app/some/module.py", source)
     assert [each.kind for each in in_module(module, module.names)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("# A page\n\nThe worker commits.", []),
+        ("The broker told the worker.", ["told"]),
+        ("nobody reads", ["nobody"]),
+        ("| a cell | whoever asks |", ["nobody"]),
+        ("Commit behind the record.", ["dialect"]),
+        ("The attribute breaks K7.", ["code"]),
+        ("Skybridge stores `what it told` in [S3](behind.md).", []),
+        ("```bash\nsay nobody told\n```", []),
+        ("<!-- part -->\nnobody\n<!-- end of part -->", []),
+        ("a " * 26 + ".", ["long"]),
+        ("a " * 25 + ".", []),
+        ("a " * 20 + "(b.) " + "a " * 20, []),
+        ("- " + "a " * 20 + "\n- " + "a " * 20, []),
+        ("`" + "a " * 26 + "`", []),
+        ("| " + "a " * 26 + "|", []),
+    ],
+)
+def test_an_offence_of_a_page_is_found(text: str, kinds: list[str]) -> None:
+    """Code, addresses and regions that a command writes do not count."""
+    assert [each.kind for each in in_page("docs/page.md", text)] == kinds
+
+
+def test_the_page_of_clauses_may_name_clauses() -> None:
+    """It defines their codes."""
+    assert not list(in_page("docs/conformance.md", "K7"))
 
 
 def _descriptions(value: Any) -> Iterator[str]:

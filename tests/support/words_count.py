@@ -1,4 +1,4 @@
-"""Count the words that style rules forbid, in docstrings, comments and messages of ``app`` and ``tests/support``.
+"""Count the words that style rules forbid, in docstrings, comments and messages of ``app`` and ``tests/support``, and in pages.
 
 ``make words`` prints the counts of each folder. ``make words ARGS=app/api`` lists the offences of that folder with file
 and line, ``ARGS="app/api --kind told"`` one kind of them. ``ARGS=--lower`` writes lower ceilings after a clean-up.
@@ -18,6 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import words_pages
+from words_patterns import MOST_WORDS, WORDS, Offence
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 CEILINGS = CHECKOUT / "tests" / "docs" / "words_ceilings.toml"
 SHOWN = 90
@@ -28,7 +31,7 @@ KINDS = {
     "nobody": "nobody, somebody or whoever",
     "dialect": "a word that has a standard one: tell, say, stand, beside, behind, anew, likewise, ours",
     "code": "the code of a rule",
-    "long": "a sentence of a docstring with more than 25 words",
+    "long": "a sentence of a docstring or a page with more than 25 words",
     "stale": "a name in backquotes that the code does not have",
     "twins": "a class that shares its name with a class for another thing",
 }
@@ -40,21 +43,7 @@ FRAGMENTS = (
     "Something|Everything|Everybody|As|For|At|In|On|Into|To|Through|Over|Between|Behind|Beside|"
     "Before|After|Since|Once|So|Or|And|But|Not|Never|Also|Told|Said|None"
 )
-MOST_WORDS = 25
-
 _FRAGMENT = re.compile(rf"(?:{FRAGMENTS})\b|``[\w.*, ]+``(?::| None| True| False|  )")
-_WORDS = {
-    "told": re.compile(r"\b(?:told|said)\b", re.IGNORECASE),
-    "nobody": re.compile(r"\b(?:nobody|somebody|whoever)\b", re.IGNORECASE),
-    "dialect": re.compile(
-        r"\b(?:tells?|telling|says?|saying|stands?|standing|lies|becomes? of|held? against|beside|behind|anew|likewise"
-        r"|forsaken?|concerns|ours|whence|fares?)\b",
-        re.IGNORECASE,
-    ),
-    "code": re.compile(
-        r"\b(?!S3\b)[GHIJKPRSVW]\d{1,2}\b(?!-)|\b[Rr]ules? \d+|\b(?:reliability|efficiency|security|aesthetics) (?:\d|[A-Z]\d)"
-    ),
-}
 _CODE = re.compile(r"``.+?``|`[^`\n]+`", re.DOTALL)
 _TABLE = re.compile(r"^ *=+ =+.*?^ *=+ =+[^\n]*$|^[^\n]*\|[^\n]*$", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*(?=``\w+``[: ]|\w+ {2,}\w)|\n\s*[-*] |:\n")
@@ -64,15 +53,6 @@ _BROKER = re.compile(
     r"app/(?:brokers/(?:embedded|kafka|pulsar|rabbitmq)/|bindings/(?:kafka|pulsar|rabbitmq)\.py)"
 )
 _STORE = re.compile(r"app/(?:interfaces/store\.py|store/)")
-
-
-class Offence(NamedTuple):
-    """One place to rewrite. ``folder`` is a folder of ``app``, or ``tests/support``."""
-
-    kind: str
-    folder: str
-    place: str
-    text: str
 
 
 class Text(NamedTuple):
@@ -108,7 +88,7 @@ def modules() -> tuple[Module, ...]:
     return tuple(
         parse(str(file.relative_to(CHECKOUT)), file.read_text(encoding="utf-8"))
         for file in files
-        if file != Path(__file__)
+        if file.name not in {"words_count.py", "words_patterns.py"}
     )
 
 
@@ -165,7 +145,7 @@ def offences() -> tuple[Offence, ...]:
     """Return all offences, by folder, file and line."""
     known = set().union(*(module.names for module in modules())) | _other_names()
     found = [each for module in modules() for each in in_module(module, known)]
-    return (*found, *_twins())
+    return (*found, *_twins(), *words_pages.offences())
 
 
 def in_module(module: Module, known: set[str]) -> Iterator[Offence]:
@@ -178,7 +158,7 @@ def in_module(module: Module, known: set[str]) -> Iterator[Offence]:
 
 def _in_text(form: str, text: str, known: set[str]) -> Iterator[tuple[str, int, str]]:
     plain = _CODE.sub(lambda match: "x" * len(match[0]), text)
-    for kind, pattern in _WORDS.items():
+    for kind, pattern in WORDS.items():
         for match in pattern.finditer(plain):
             if kind != "code" or form != "message":
                 yield kind, match.start(), text[max(0, match.start() - 40) : match.end() + 40]
