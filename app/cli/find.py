@@ -59,9 +59,9 @@ def _moment(since: str) -> str:
 
     try:
         return str(max(0, round((SystemClock().now() - float(str(seconds(since)))) * 1000)))
-    except ValueError as error:
+    except ValueError:
         printing.fail(
-            f"--since: {error}",
+            f"--since {since} is not a duration and not a time.",
             cure="Write a duration as 1h or 30m, or a time as 2026-01-01T00:00:00Z.",
             code=exits.SETUP,
         )

@@ -96,7 +96,9 @@ def _keys(texts: Sequence[str], files: Sequence[Path]) -> list[SigningKey]:
         try:
             keys.append(read_key(text.strip()))
         except ValueError as error:
-            printing.fail(f"{name} {error}.", code=exits.SETUP)
+            printing.fail(
+                f"{name} {error}.", cure="Make a key with skybridge secret.", code=exits.SETUP
+            )
     return keys
 
 

@@ -1,17 +1,17 @@
-"""Shell. The configuration file: its sections, its reader, its checks.
+"""Shell. The configuration file: its model, its loader, its checks.
 
 ========= ==========================================================================================
 model     the sections of the file as pydantic models; ``config`` is the root, ``schema`` the JSON Schema
 derived   values made of the model: credentials, kinds of brokers, resources of routes
-load      YAML with its lines, ``overrides``, ``secrets``; a configuration, or every ``finding`` at once
-lint      mistakes in a valid configuration, one module for each topic; ``checks`` runs all of them
+load      from YAML, environment and secrets to a configuration, or to every ``finding`` at once
+lint      checks for mistakes in a valid configuration, one module per topic; ``checks`` runs all
 check     load and lint one input: the file, a subscription of the API, test cases of routes
-diff      two configurations compared, and a proposed one judged
+diff      compare two configurations, and judge a proposed one
 asyncapi  the AsyncAPI document of a configuration
 ========= ==========================================================================================
 
-Rule: ``config`` owns what only the file has: its sections, brokers, listeners, store, limits. A value that a pure
-folder decides by (route, subscription, producer, intake, filter) is owned by that folder, in ``model`` or
-``filters``: the API and the store hold it too. TLS and OAuth 2.0 of clients are owned by ``brokers.security``, whose
-drivers take them. ``config`` uses both as sections. ``skybridge.yaml`` is a first file.
+``config`` owns the sections that only the file has: brokers, listeners, store, limits. Routes, subscriptions,
+producers, intakes and filters are owned by ``model`` and ``filters``, because the API and the store use them too.
+TLS and OAuth 2.0 of clients are owned by ``brokers.security``. ``config`` uses these as sections.
+``skybridge.yaml`` is the file that ``skybridge init`` writes.
 """

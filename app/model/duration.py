@@ -23,7 +23,7 @@ _BYTES = {
 def number(value: object) -> object:
     """Return the value. Raise ValueError for True and False, which Python counts as numbers."""
     if isinstance(value, bool):
-        raise ValueError("is no number")  # noqa: TRY004 - pydantic takes ValueError
+        raise ValueError("The value is not a number. Cure: Write a number.")  # noqa: TRY004 - pydantic takes ValueError
     return value
 
 
@@ -34,7 +34,9 @@ def seconds(value: object) -> object:
     text = value.replace(" ", "")
     parts = _DURATION.findall(text)
     if not parts or "".join(amount + unit for amount, unit in parts) != text:
-        raise ValueError("is not a duration: write for example 100ms, 15s, 5m, 2h or 7d")
+        raise ValueError(
+            "The value is not a duration. Cure: Write for example 100ms, 15s, 5m, 2h or 7d."
+        )
     return sum(float(amount) * _SECONDS[unit] for amount, unit in parts)
 
 
@@ -44,7 +46,7 @@ def byte_count(value: object) -> object:
         return number(value)
     match = _SIZE.fullmatch(value.strip())
     if match is None:
-        raise ValueError("is not a size: write for example 64KiB, 10MiB or 2GiB")
+        raise ValueError("The value is not a size. Cure: Write for example 64KiB, 10MiB or 2GiB.")
     return int(match[1]) * _BYTES[match[2]]
 
 

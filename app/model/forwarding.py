@@ -8,20 +8,23 @@ from pydantic import AfterValidator
 
 from app.bindings.forwarding import APART, is_field_name, why_not
 
+_NOT_A_NAME = "The value is not a header name in lower case (RFC 9110 5.1). Cure: Write one such as x-request-id."
+
 
 def _name(text: str) -> str:
     if not is_field_name(text) or text != text.lower():
-        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
+        raise ValueError(_NOT_A_NAME)
     why = why_not(text)
     if why:
-        raise ValueError(f"{text} is never forwarded: it {why}")
+        raise ValueError(f"The header {text} is never forwarded: it {why}. Cure: Remove it.")
     return text
 
 
 def _exact_name(text: str) -> str:
     if text.endswith("*"):
         raise ValueError(
-            "accepts only whole names: with * any sender could add any header to a message"
+            "The list accepts only whole names, because with * a client could add any header to a message. "
+            "Cure: Write each name out."
         )
     return _name(text)
 
@@ -36,22 +39,26 @@ def _name_or_beginning(text: str) -> str:
 def _own_header(text: str) -> str:
     """Return the name of a header that carries a credential. ``authorization`` is permitted here."""
     if not is_field_name(text) or text != text.lower():
-        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
+        raise ValueError(_NOT_A_NAME)
     if text.startswith(_EVENTS) or (why_not(text) and text not in _CREDENTIALS):
-        raise ValueError(f"{text} has a meaning already: choose another header")
+        raise ValueError(
+            f"The header {text} has another meaning. Cure: Choose another, such as x-api-key."
+        )
     return text
 
 
 def _static_header(text: str) -> str:
     if not is_field_name(text) or text != text.lower():
-        raise ValueError("is not a header name in lower case (RFC 9110 5.1)")
+        raise ValueError(_NOT_A_NAME)
     if text in _BY_AUTH:
-        raise ValueError(f"{text} is a credential: set auth")
+        raise ValueError(f"The header {text} is a credential. Cure: Set auth instead.")
     if text.startswith(APART):
-        raise ValueError(f"{text} belongs to headers of the message")
+        raise ValueError(
+            f"The header {text} has a prefix that is reserved for message headers. Cure: Rename it."
+        )
     why = why_not(text)
     if why and text not in _CREDENTIALS:
-        raise ValueError(f"{text} cannot be set: it {why}")
+        raise ValueError(f"The header {text} cannot be set: it {why}. Cure: Remove it.")
     return text
 
 

@@ -54,9 +54,15 @@ class VerifyHmac(Strict):
     @model_validator(mode="after")
     def signed_has_both(self) -> VerifyHmac:
         if self.timestamp is None and "signed" in self.model_fields_set:
-            raise ValueError("signed needs timestamp: without a time the body alone is signed")
+            raise ValueError(
+                "The setting signed has no effect without timestamp, because only the body is signed. "
+                "Cure: Set timestamp, or remove signed."
+            )
         if self.signed.count(TIMESTAMP) != 1 or self.signed.count(BODY) != 1:
-            raise ValueError("signed holds {timestamp} once and {body} once")
+            raise ValueError(
+                "The setting signed must have {timestamp} once and {body} once. Cure: Write for example "
+                "{timestamp}.{body}."
+            )
         return self
 
 
@@ -151,12 +157,18 @@ class Intake(Strict):
     def one_way(self) -> Intake:
         if self.preset is None:
             if self.verify is None or self.event is None:
-                raise ValueError("an intake has a preset and its secret, or verify and event")
+                raise ValueError(
+                    "The intake is incomplete. Cure: Set preset and secret, or set verify and event."
+                )
             if self.secret is not None or self.previous_secret is not None:
-                raise ValueError("without a preset, the secret belongs under verify")
+                raise ValueError(
+                    "The setting secret needs a preset. Cure: Write the secret under verify."
+                )
             return self
         if self.verify is not None or self.event is not None:
-            raise ValueError(f"preset {self.preset} has its own verify and event: leave them out")
+            raise ValueError(
+                f"The preset {self.preset} has its own verify and event. Cure: Remove verify and event."
+            )
         if self.secret is None:
-            raise ValueError(f"preset {self.preset} needs secret")
+            raise ValueError(f"The preset {self.preset} needs a secret. Cure: Set secret.")
         return self

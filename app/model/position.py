@@ -24,10 +24,20 @@ def is_offset(text: str) -> bool:
 def impossible(kind: str, number: int, text: str) -> str:
     """Return why no log of this kind has this position in partition ``number``, or "" if one may."""
     if not 0 <= number <= LARGEST_PARTITION:
-        return f"{number} is not the number of a partition: they begin at 0"
+        return (
+            f"The key {number} is not the number of a partition, which is 0 to {LARGEST_PARTITION}."
+        )
     if kind == "pulsar":
-        return "" if LEDGER_ENTRY.fullmatch(text) else f"{_shown(text)} is not LEDGER:ENTRY"
-    return "" if is_offset(text) else f"{_shown(text)} is not an offset: 0 to {_LARGEST}"
+        return (
+            ""
+            if LEDGER_ENTRY.fullmatch(text)
+            else f"The position {_shown(text)} is not of the form LEDGER:ENTRY."
+        )
+    return (
+        ""
+        if is_offset(text)
+        else f"The position {_shown(text)} is not an offset, which is 0 to {_LARGEST}."
+    )
 
 
 def not_held(
@@ -42,10 +52,16 @@ def not_held(
     for number, text in positions.items() if held else ():
         found = held.get(number)
         if found is None:
-            yield number, f"topic {topic.name} has no partition {number}, but {len(held)} of them"
+            yield (
+                number,
+                f"The topic {topic.name} has {len(held)} partitions, and no partition {number}.",
+            )
         elif kind != "pulsar" and not _between(found.earliest, text, found.latest):
             ends = f"{found.earliest} to {found.latest}"
-            yield number, f"{topic.name}/{number} holds positions {ends}, not {_shown(text)}"
+            yield (
+                number,
+                f"The partition {topic.name}/{number} has positions {ends}, and not {_shown(text)}.",
+            )
 
 
 def _between(earliest: str, text: str, latest: str) -> bool:

@@ -22,7 +22,9 @@ def event_rate(text: str) -> EventRate:
     """Return the rate that a text means. Raises ValueError for a text that is no rate."""
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise ValueError("is not a rate: write for example 100/s, 600/m or 10000/h")
+        raise ValueError(
+            "The value is not a rate. Cure: Write for example 100/s, 600/m or 10000/h."
+        )
     return EventRate(int(match[1]), _SPANS[match[2]])
 
 

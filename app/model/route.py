@@ -155,15 +155,22 @@ class KeyPolicy(Strict):
             if given and argument != wanted:
                 raise ValueError(self._takes_no(argument))
             if not given and argument == wanted:
-                raise ValueError(f"mapper {self.mapper} needs {argument}")
+                raise ValueError(
+                    f"The mapper {self.mapper} needs {argument}. Cure: Set {argument}."
+                )
         if self.mapper == "none" and self.missing == "reject":
-            raise ValueError("mapper none with missing: reject would refuse every event")
+            raise ValueError(
+                "The mapper none with missing: reject refuses every event. Cure: Remove missing."
+            )
         return self
 
     def _takes_no(self, argument: str) -> str:
         if self.mapper in BUILT_IN_MAPPERS:
-            return f"mapper {self.mapper} has no {argument}"
-        return f"mapper {self.mapper} is not one of {', '.join(BUILT_IN_MAPPERS)}: it has no {argument}"
+            return f"The mapper {self.mapper} has no {argument}. Cure: Remove {argument}."
+        return (
+            f"The mapper {self.mapper} is not built in, so it has no {argument}. Cure: Remove {argument}, or use "
+            f"one of {', '.join(BUILT_IN_MAPPERS)}."
+        )
 
 
 class OtherRoute(Strict):
@@ -194,7 +201,9 @@ class DataSchema(Strict):
     @model_validator(mode="after")
     def one_source(self) -> DataSchema:
         if (self.file is None) == (self.dataschema is None):
-            raise ValueError("needs either file or dataschema")
+            raise ValueError(
+                "The schema needs either file or dataschema. Cure: Set one of the two."
+            )
         return self
 
 
@@ -273,7 +282,8 @@ class Route(Strict):
     def acks_are_relaxed(self) -> Route:
         if self.acks is not None and self.durability != "relaxed":
             raise ValueError(
-                "acks 1 or 0 may lose events that were answered 202: it needs durability: relaxed"
+                "The setting acks: 1 or 0 may lose events that were answered 202. "
+                "Cure: Add durability: relaxed, or remove acks."
             )
         return self
 

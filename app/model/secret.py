@@ -89,11 +89,14 @@ def _secret(value: object) -> FileSecret:
     if isinstance(value, FileSecret):
         return value
     if not isinstance(value, str):
-        raise ValueError("should be text")  # noqa: TRY004 - pydantic takes ValueError
+        raise ValueError("The value is not text. Cure: Write it in quotes.")  # noqa: TRY004 - pydantic takes ValueError
     if not value:
-        raise ValueError("is empty")
+        raise ValueError("The value is empty. Cure: Set the secret, or remove the setting.")
     if not is_sendable(value):
-        raise ValueError("has a line end or another control character, which a header cannot carry")
+        raise ValueError(
+            "The value has a line end or another control character, which no header can have. "
+            "Cure: Remove that character."
+        )
     if isinstance(value, FileText):
         return FileSecret(str(value), value.path, value.mark)
     return FileSecret(value)

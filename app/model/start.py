@@ -44,7 +44,9 @@ def _instant(text: str) -> str:
     except ValueError:
         zoned = False
     if not zoned:
-        raise ValueError("is not a time with a zone: write for example 2026-01-01T00:00:00Z")
+        raise ValueError(
+            "The value is not a time with a zone. Cure: Write for example 2026-01-01T00:00:00Z."
+        )
     return text
 
 
@@ -67,7 +69,10 @@ class Start(Strict):
     @model_validator(mode="after")
     def one_way(self) -> Start:
         if (self.time is None) == (self.position is None):
-            raise ValueError("start is earliest, latest, {time: ...} or {position: {...}}")
+            raise ValueError(
+                "The start has neither or both of time and position. "
+                "Cure: Write earliest, latest, {time: ...} or {position: {...}}."
+            )
         return self
 
 

@@ -286,7 +286,8 @@ class Subscription(Strict):
     def only_topics_take_anything(self) -> Subscription:
         if self.on_foreign == "forward" and isinstance(self.sink, str | SecretSink | Pull):
             raise ValueError(
-                "on_foreign: forward needs a topic as sink: a webhook accepts only events"
+                "The setting on_foreign: forward needs a topic as sink, because a webhook accepts only events. "
+                "Cure: Use dead_letter, skip or wrap."
             )
         return self
 
@@ -295,7 +296,9 @@ class Subscription(Strict):
         if not self.webhook_url:
             for name in _OF_WEBHOOKS:
                 if getattr(self, name) != type(self).model_fields[name].default:
-                    raise ValueError(f"{name} is for webhooks: {self._unlike_a_webhook}")
+                    raise ValueError(
+                        f"The setting {name} is only for webhooks: {self._unlike_a_webhook}. Cure: Remove it."
+                    )
         return self
 
     @property
@@ -309,15 +312,17 @@ class Subscription(Strict):
         for name in NOT_FOR_PULL if isinstance(self.sink, Pull) else ():
             if getattr(self, name, None) != getattr(_with_defaults(), name, None):
                 raise ValueError(
-                    f"{name} is about sending, but a pull subscription sends nothing: events are "
-                    "handed out as JSON; see sink.pull"
+                    f"The setting {name} has no effect, because a pull subscription sends nothing. "
+                    "Cure: Remove it, and see the settings of sink.pull."
                 )
         return self
 
     @model_validator(mode="after")
     def format_has_batches(self) -> Subscription:
         if self.batch is not None and self.format == "avro":
-            raise ValueError("batch needs format json or protobuf: avro has no batches")
+            raise ValueError(
+                "The format avro has no batches. Cure: Set format: json or protobuf, or remove batch."
+            )
         return self
 
     @model_validator(mode="after")
@@ -333,19 +338,25 @@ class Subscription(Strict):
         for name in self.headers:
             if is_wanted(name, self.forwarded_names):
                 raise ValueError(
-                    f"headers: {name} is also forwarded from the message: leave it out of one of "
-                    "headers and forward_headers"
+                    f"The header {name} of headers is also forwarded from the message. "
+                    "Cure: Remove it from headers or from forward_headers."
                 )
             if isinstance(self.auth, ApiKey) and self.auth.header == name:
-                raise ValueError(f"headers: {name} is the header of auth")
+                raise ValueError(
+                    f"The header {name} of headers is also the header of auth. Cure: Remove it from headers."
+                )
         return self
 
     @model_validator(mode="after")
     def order_fits(self) -> Subscription:
         if self.order_by == "data":
-            raise ValueError("order_by names an attribute, not data")
+            raise ValueError(
+                "The setting order_by names no attribute. Cure: Name an attribute, not data."
+            )
         if self.order_by is not None and self.ordering == "none":
-            raise ValueError("order_by has no meaning with ordering: none")
+            raise ValueError(
+                "The setting order_by has no effect with ordering: none. Cure: Remove one of the two."
+            )
         return self
 
 

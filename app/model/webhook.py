@@ -21,9 +21,15 @@ LONGEST_WAIT = 60.0  # seconds that an event may wait for others
 
 
 def _signs(secret: FileSecret) -> FileSecret:
-    """Return the secret if it can sign. Raise ValueError without the secret's text if it is a public key."""
-    if read_key(secret.get_secret_value()).kind is KeyKind.PUBLIC:
-        raise ValueError("is a public key, which cannot sign: give the private key, whsk_")
+    """Return the secret if it can sign. Raise ValueError without the secret's text if not."""
+    try:
+        key = read_key(secret.get_secret_value())
+    except ValueError as error:
+        raise ValueError(f"The key {error}. Cure: Make one with skybridge secret.") from None
+    if key.kind is KeyKind.PUBLIC:
+        raise ValueError(
+            "The key is a public key, which cannot sign. Cure: Set the private key, which begins with whsk_."
+        )
     return secret
 
 
@@ -106,7 +112,10 @@ def _value(secret: FileSecret) -> FileSecret:
     """Return the secret if a header can have it as value. Raise ValueError without the secret's text if not."""
     text = secret.get_secret_value()
     if not is_field_value(text) or text != text.strip(" \t"):
-        raise ValueError("is not a header value: it has a control character, or spaces around it")
+        raise ValueError(
+            "The value has a control character, or spaces around it, which no header value may have. "
+            "Cure: Remove these characters."
+        )
     return secret
 
 
@@ -169,5 +178,7 @@ class WebhookTls(Strict):
     @model_validator(mode="after")
     def cert_with_key(self) -> WebhookTls:
         if (self.cert is None) != (self.key is None):
-            raise ValueError("give cert and key together")
+            raise ValueError(
+                "The settings cert and key work only together. Cure: Set both, or remove both."
+            )
         return self

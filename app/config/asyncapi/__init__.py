@@ -1,10 +1,10 @@
-"""An AsyncAPI 3 document of a configuration: its topics, who sends to them, who reads them. Pure.
+"""The AsyncAPI 3 document of a configuration: its topics, their publishers and their readers. Pure.
 
 ========= ====================================================================================
-document  the whole: operations of routes and subscriptions, as Skybridge performs them
-servers   the brokers, as a client finds them; never a credential
-channels  a channel for each topic of a broker
-messages  an event in each content mode, as the binding of each kind of broker writes it
+document  the whole document, with the operations of routes and subscriptions
+servers   the brokers, as a client reaches them, without credentials
+channels  one channel per topic of a broker
+messages  an event in each content mode, by the binding of each kind of broker
 ========= ====================================================================================
 """
 

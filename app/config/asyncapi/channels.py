@@ -1,4 +1,4 @@
-"""A channel for each topic of a broker, found by its place and never made twice."""
+"""The channels of the AsyncAPI document, one per topic of a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Channels:
-    """``made``: by the name that references have."""
+    """The channels that were created so far. ``made`` has them by the name that references use."""
 
     def __init__(self, config: Config, known: dict[str, Part]) -> None:
         self._config = config
@@ -28,7 +28,7 @@ class Channels:
         self.made: dict[str, Part] = {}
 
     def at(self, target: Target | Exchange) -> str:
-        """Its name."""
+        """Return the name of the channel for a target. The channel is created at the first call."""
         place = (target.broker, target.place)
         if place not in self._names:
             self._names[place] = self._free(_UNSAFE.sub("-", ".".join(place)).strip("-"))
@@ -36,7 +36,7 @@ class Channels:
         return self._names[place]
 
     def carries(self, name: str, message: str) -> Ref:
-        """The message as one of this channel; for an operation on it."""
+        """Add the message to the channel, and return its reference for an operation."""
         self.made[name]["messages"][message] = {"$ref": f"#/components/messages/{message}"}
         return {"$ref": f"#/channels/{name}/messages/{message}"}
 
@@ -94,6 +94,6 @@ def _amqp(broker: RabbitBroker, target: Target | Exchange) -> Part:
 
 
 def _namespace(broker: PulsarBroker, target: Target | Exchange) -> str:
-    """A topic may name its own: ``tenant/namespace/topic``."""
+    """Return the namespace of a topic, which its name ``tenant/namespace/topic`` may have."""
     own = target.place.removeprefix("persistent://").split("/")
-    return own[1] if len(own) > 2 else broker.namespace.partition("/")[2]  # noqa: PLR2004 - as above
+    return own[1] if len(own) > 2 else broker.namespace.partition("/")[2]  # noqa: PLR2004 - tenant, namespace, topic

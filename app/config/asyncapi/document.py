@@ -1,4 +1,4 @@
-"""From a configuration to its AsyncAPI 3 document."""
+"""Make the AsyncAPI 3 document of a configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EITHER = "as_received"
 
 
 def document(config: Config) -> Part:
-    """AsyncAPI 3.0. No credential of the configuration is in it, and no webhook."""
+    """Return the AsyncAPI 3.0 document of a configuration. It has no credentials and no webhooks."""
     return _Document(config).whole()
 
 
@@ -107,7 +107,7 @@ class _Document:
 
 
 def _possible(mode: str, format_: str, prefix: str) -> Sequence[Part]:
-    """In which forms an event may stand there."""
+    """Return the messages in which an event may be stored, by content mode and format."""
     structured = messages.structured(format_)
     if mode == "structured":
         return [messages.structured("json"), structured] if format_ == _EITHER else [structured]

@@ -1,4 +1,6 @@
-"""An event as a message: headers and payload of each content mode, by the kind of its broker."""
+"""The messages of the AsyncAPI document: headers and payload of an event in each content mode, by
+kind of broker.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ _MEDIA_TYPES = {
 
 
 def prefix_of(broker: Broker) -> str:
-    """Before attribute names in headers or properties."""
+    """Return the prefix of attribute names in the headers or properties of the broker."""
     if isinstance(broker, PulsarBroker):
         return broker.names
     return "ce-" if broker.kind == "rabbitmq" else "ce_"
 
 
 def binary(prefix: str) -> Part:
-    """Attributes in headers, data as the value."""
+    """Return the message of binary mode: attributes in headers, data as the value."""
     spelled = {name: _spelled(prefix, name) for name in (*_REQUIRED, *_OPTIONAL)}
     headers: Part = {
         "type": "object",
@@ -56,7 +58,7 @@ def binary(prefix: str) -> Part:
 
 
 def structured(format_: str) -> Part:
-    """The whole event as one document. ``format_``: ``as_received`` or a format."""
+    """Return the message of structured mode. ``format_`` is ``as_received`` or a format."""
     message = {
         "name": f"event-structured-{format_.replace('_', '-')}",
         "title": "A CloudEvent in structured mode",
@@ -69,7 +71,7 @@ def structured(format_: str) -> Part:
 
 
 def _document() -> Part:
-    """The JSON format (core: JSON event format 3)."""
+    """Return the JSON Schema of an event in the JSON format (JSON event format 3)."""
     properties: Part = {
         name: {"type": "string", "minLength": 1, "description": _MEANING[name]}
         for name in (*_REQUIRED, *_OPTIONAL)

@@ -1,4 +1,6 @@
-"""The brokers as servers. What needs no address of its own (an embedded log without a listener) is none."""
+"""The servers of the AsyncAPI document: the brokers with an address. An embedded log without a
+listener is left out.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _SASL = {"PLAIN": "plain", "SCRAM-SHA-256": "scramSha256", "SCRAM-SHA-512": "scr
 
 
 def servers(config: Config) -> dict[str, Part]:
-    """By name; a cluster of several addresses has one for each: ``main``, ``main-2``."""
+    """Return the servers by name. A cluster with several addresses has one server each: ``main``,
+    ``main-2``.
+    """
     return {
         name if number == 1 else f"{name}-{number}": server
         for name, broker in config.brokers.items()

@@ -1,1 +1,1 @@
-"""Shell. Load and lint one input: the file, a subscription that the API makes, test cases of routes."""
+"""Shell. Load and lint one input: the file, a subscription of the API, or test cases of routes."""

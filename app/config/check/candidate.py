@@ -1,7 +1,7 @@
-"""Subscriptions that the API makes, held against the same model and the same checks as those of the file.
+"""Check subscriptions of the API by the same model and the same checks as those of the file.
 
-Every fault at once, each with a JSON Pointer into the document. What a caller of the API may not do
-although the file may: name references (``${env:}``, ``${file:}``) and files of this machine.
+Every fault is reported at once, with a JSON Pointer into the document. A caller of the API may not
+use references (``${env:…}``, ``${file:…}``) or name files of this machine.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from app.config.lint.checks import CHECKS
-from app.config.lint.report import Report
-from app.config.load.finding import Path
+from app.config.lint.report import LintReport
+from app.config.load.finding import Path, cure_sentence, problem_sentence
 from app.config.load.loader import Loaded
-from app.config.load.problems import said
-from app.config.load.secrets import Unresolved, literal
+from app.config.load.problems import describe_error
+from app.config.load.secrets import Unresolved, without_references
 from app.errors import Fault
 from app.model.places import places_of
 from app.model.subscription import Subscription
@@ -26,8 +26,11 @@ SECTION = "subscriptions"
 
 
 class Examined(NamedTuple):
-    """``subscription``: what the document says, where it keeps to the model. ``faults``: why it may not
-    run; ``warnings``: what looks wrong and may be meant."""
+    """The result of checking one document.
+
+    ``subscription`` is None if the document does not fit the model. ``faults`` prevent the
+    subscription from running, and ``warnings`` do not.
+    """
 
     subscription: Subscription | None
     faults: tuple[Fault, ...] = ()
@@ -35,7 +38,8 @@ class Examined(NamedTuple):
 
 
 IsNew = Callable[[Path], bool]
-"""Returns True if the setting at this path of a document is written now, rather than kept as it was."""
+"""Return True if the setting at this path of a document is written now, and was not there before.
+"""
 
 
 def examine(
@@ -44,12 +48,19 @@ def examine(
     others: Sequence[Subscription],
     is_new: IsNew = lambda _: False,
 ) -> list[Examined]:
-    """One for each document, in their order. ``others`` run beside them: a circle of mirrors is told at
-    the first document that is part of it. Looks at no file and no network. ``is_new``: which settings are
-    refused for what those that exist are only warned of."""
+    """Check the documents and return one result each, in their order.
+
+    Args:
+        loaded: The configuration in force.
+        documents: The subscriptions as JSON documents.
+        others: The subscriptions that run already. A loop of mirrors is reported at the first document in it.
+        is_new: Which settings are new. Some values are an error in a new setting and a warning in an old one.
+
+    No file is read and no network is used.
+    """
     read = [_read(document) for document in documents]
     valid = [each.subscription for each in read if each.subscription is not None]
-    report = _Pointed(loaded.with_subscriptions((*valid, *others)), is_new)
+    report = _PathReport(loaded.with_subscriptions((*valid, *others)), is_new)
     for check in CHECKS:
         check(report)
     numbers = iter(range(len(valid)))
@@ -69,8 +80,8 @@ def _read(document: Mapping[str, Any]) -> Examined:
         _fault(
             "names-a-file",
             at,
-            "names a file of the server",
-            "only the configuration file may have such a setting",
+            "The setting names a file of the server, which only the configuration file may do.",
+            "Remove the setting.",
         )
         for at in places_of(FilePath, subscription)
     ]
@@ -85,7 +96,7 @@ def _literal(value: Any, at: Path, faults: list[Fault]) -> Any:
             return [_literal(inner, (*at, n), faults) for n, inner in enumerate(value)]
         case str() if "$" in value:
             try:
-                return literal(value)
+                return without_references(value)
             except Unresolved as refusal:
                 faults.append(_fault("reference", at, *refusal.args))
     return value
@@ -95,15 +106,17 @@ def _shape(error: ValidationError, document: Mapping[str, Any]) -> Iterator[Faul
     root = {SECTION: [document]}
     for detail in error.errors(include_url=False):
         placed = {**detail, "loc": (SECTION, 0, *detail["loc"])}
-        path, message, cure = said(placed, root, set())  # type: ignore[arg-type]  # is ErrorDetails
+        path, message, cure = describe_error(placed, root, set())  # type: ignore[arg-type]  # is ErrorDetails
         yield _fault("invalid-setting", path[2:], message, cure)
 
 
-class _Pointed(Report):
-    """Keeps paths rather than lines."""
+class _PathReport(LintReport):
+    """A report that keeps the paths of findings instead of line numbers."""
 
     def __init__(self, loaded: Loaded, is_new: IsNew) -> None:
-        super().__init__(loaded, looks=False)  # the answer must not tell which files are there
+        super().__init__(
+            loaded, may_read_files=False
+        )  # the answer must not reveal which files exist
         self._is_new = is_new
         self.said: list[tuple[Literal["error", "warning"], Path, str, str]] = []
 
@@ -115,7 +128,7 @@ class _Pointed(Report):
         self.said.append((level, path, redacted(message), redacted(cure)))
 
 
-def _judged(each: Examined, report: _Pointed, number: int) -> Examined:
+def _judged(each: Examined, report: _PathReport, number: int) -> Examined:
     found = [
         (level, _fault("unfit-setting", path[2:], message, cure))
         for level, path, message, cure in report.said
@@ -128,8 +141,9 @@ def _judged(each: Examined, report: _Pointed, number: int) -> Examined:
 
 def _fault(code: str, path: Path, message: str, cure: str) -> Fault:
     setting = _dotted(path)
+    message, cure = problem_sentence(message), cure_sentence(cure)
     detail = f"{setting}: {message}" if setting else message
-    return Fault(code, f"{detail}; {cure}" if cure else detail, _pointer(path))
+    return Fault(code, f"{detail} {cure}" if cure else detail, _pointer(path))
 
 
 def _dotted(path: Path) -> str:
@@ -137,5 +151,5 @@ def _dotted(path: Path) -> str:
 
 
 def _pointer(path: Path) -> str:
-    """RFC 6901."""
+    """Return the path as a JSON Pointer (RFC 6901)."""
     return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)

@@ -1,4 +1,4 @@
-"""Unit tests of one's own routes, as a person writes them: an event, and what is expected of it."""
+"""Read the test cases of ``skybridge test``: events, and the expected result of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from app.config.load.document import parse
-from app.config.load.finding import BadConfiguration, Path, did_you_mean
+from app.config.load.finding import BadConfiguration, Path, did_you_mean, problem_and_cure
 from app.config.load.loader import content
 from app.model.route import Name, Strict
 
@@ -17,7 +17,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class Expect(Strict):
-    """Only what is written is looked at."""
+    """The expected result of a case. Only the members that are set are compared."""
 
     route: Name | None = Field(None, description="the route that accepts it")
     to: tuple[Text, ...] = Field((), description="every target, as broker/topic")
@@ -26,7 +26,8 @@ class Expect(Strict):
         None, description="the content mode of the record"
     )
     subscriptions: tuple[Text, ...] = Field(
-        (), description="all subscriptions that would deliver it, behind mirrors too; [] for none"
+        (),
+        description="all subscriptions that would deliver it, also those that read mirrors; [] for none",
     )
     refused: Text | int | None = Field(
         None,
@@ -37,12 +38,14 @@ class Expect(Strict):
     @model_validator(mode="after")
     def expects_something(self) -> Expect:
         if not self.model_fields_set:
-            raise ValueError("expects nothing: expect a route, to, key, ...")
+            raise ValueError(
+                "The case expects nothing. Cure: Expect a route, to, key or another member."
+            )
         return self
 
 
 class Case(Strict):
-    """``route`` and ``key``: as the request gives them."""
+    """A test case. ``route`` and ``key`` are those of the request."""
 
     name: Text = Field(description="what the case shows, in words")
     event: Mapping[str, Any] = Field(
@@ -55,12 +58,14 @@ class Case(Strict):
     key: str | None = Field(None, description="the key of the request, Skybridge-Key")
     route: Name | None = Field(None, description="posted to /events/{route}")
     producer: Name | None = Field(
-        None, description="the producer that sends it; without it, anybody"
+        None, description="the producer that sends it; without it, any sender"
     )
     expect: Expect
 
 
 class Cases(Strict):
+    """The file of test cases."""
+
     configuration: FilePath | None = Field(
         None, description="the file under test, relative to this one; --config wins"
     )
@@ -68,14 +73,14 @@ class Cases(Strict):
 
 
 class Suite(BaseModel):
-    """``lines``: where each case begins."""
+    """The test cases of a file. ``lines`` has the line where each case begins."""
 
     cases: Cases
     lines: tuple[int, ...]
 
 
 def read_cases(file: FilePath) -> Suite:
-    """Raises BadConfiguration with everything that is wrong, each with its line."""
+    """Read a file of test cases. Raise BadConfiguration with every fault and its line."""
     try:
         document = parse(content(file))
     except BadConfiguration as error:
@@ -86,9 +91,9 @@ def read_cases(file: FilePath) -> Suite:
         details = error.errors(include_url=False)
         for detail in details:
             if detail["type"] == "too_short" and len(details) > 1:
-                continue  # what is wrong with each of them is told already
+                continue  # the faults of the single cases are reported
             path: Path = detail["loc"]
-            document.wrong(path, *_words(detail["type"], detail["msg"], path))
+            document.wrong(path, *_problem(detail["type"], detail["msg"], path))
     else:
         if not document.findings:
             lines = (document.place(("cases", n)).line for n in range(len(cases.cases)))
@@ -98,17 +103,17 @@ def read_cases(file: FilePath) -> Suite:
     )
 
 
-def _words(kind: str, message: str, path: Path) -> tuple[str, str]:
-    """What is wrong, and the cure."""
+def _problem(kind: str, message: str, path: Path) -> tuple[str, str]:
+    """Return the problem and its cure."""
     if kind == "missing":
-        return "is missing", f"set {path[-1]}"
+        return "The setting is missing.", f"Set {path[-1]}."
     if kind == "extra_forbidden":
-        return "unknown setting", did_you_mean(str(path[-1]), _known(path[:-1]))
-    return message.removeprefix("Value error, ").removeprefix("Input "), ""
+        return "The setting is unknown.", did_you_mean(str(path[-1]), _known(path[:-1]))
+    return problem_and_cure(message)
 
 
 def _known(path: Path) -> list[str]:
-    """The settings where ``path`` leads."""
+    """Return the names of the settings at ``path``."""
     names = [step for step in path if isinstance(step, str)]
     model: type[BaseModel] = Expect if "expect" in names else Case if names else Cases
     return [*model.model_fields]

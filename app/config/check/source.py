@@ -1,4 +1,4 @@
-"""Where a configuration comes from: one file and one environment, which can be read again."""
+"""The source of a configuration: one file and one environment, which can be read again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from app.config.load.loader import Loaded, content, load_text
 
 
 class Source:
-    """``path`` None: without a file. ``environ`` is that of the start: a process cannot be given another."""
+    """The file and environment of a configuration. ``path`` is None without a file. The environment
+    is that of the start.
+    """
 
     def __init__(self, path: Path | None, environ: Mapping[str, str]) -> None:
         self.path = path
@@ -19,18 +21,23 @@ class Source:
 
     @property
     def name(self) -> str:
+        """Return the name of the file, or empty text without one."""
         return "" if self.path is None else str(self.path)
 
     def read(self) -> bytes | None:
-        """Raises BadConfiguration."""
+        """Return the content of the file, or None without one. Raise BadConfiguration if the file
+        cannot be read.
+        """
         return None if self.path is None else content(self.path)
 
     def load(self, raw: bytes | None) -> Loaded:
-        """Raises BadConfiguration with every error at once."""
+        """Return the loaded configuration, or raise BadConfiguration with every error at once."""
         return load_text(raw, self.name, self._environ)
 
     def judge(self, raw: bytes | None) -> tuple[Loaded, list[Finding]]:
-        """What may run, with its warnings. Raises BadConfiguration for errors of the model and of the lint."""
+        """Return the configuration and its warnings. Raise BadConfiguration for errors of the model
+        and of the checks.
+        """
         loaded = self.load(raw)
         findings = lint(loaded)
         errors = [each for each in findings if each.level == "error"]

@@ -1,1 +1,3 @@
-"""Shell. Values made of the model: credentials, logins of Kafka listeners, kinds of brokers, resources of routes."""
+"""Shell. Values derived from the model: credentials, logins of Kafka listeners, kinds of brokers,
+resources of routes.
+"""

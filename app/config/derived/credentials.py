@@ -1,4 +1,6 @@
-"""What callers prove themselves with, as it is in force: tokens of operators, keys and passwords of producers and users."""
+"""The credentials in a configuration: tokens of operators, keys of producers, passwords of Kafka
+users.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from app.tls import mark_of
 
 
 def credentials(config: Config) -> Iterator[FileSecret]:
+    """Yield every credential that a caller may prove its identity with."""
     admin = config.server.admin
     named = [text for each in admin.tokens for text in (each.token, each.previous_token)]
     yield from filter(None, (admin.token, *named))
@@ -26,7 +29,9 @@ def credentials(config: Config) -> Iterator[FileSecret]:
 
 
 def texts(config: Config) -> tuple[str, ...]:
-    """What they are. Two secrets of one file are equal, whatever is in it (``FileSecret``)."""
+    """Return the text of every credential. Two secrets of one file compare equal, so reloads
+    compare the texts.
+    """
     return tuple(each.get_secret_value() for each in credentials(config))
 
 
@@ -34,13 +39,16 @@ Marks = tuple[Mark | None, ...]
 
 
 def marks(config: Config) -> Marks:
-    """Of the files that they are in, of the keys of token issuers, and of the schemas of routes: others when a
-    file is another one. Of the disk."""
+    """Return marks of the files as they are on the disk: of credentials, issuer keys and schemas. A
+    changed file has another mark.
+    """
     return (*map(mark_of, _paths(config)), *map(mark_of, _unread(config)))
 
 
 def marks_as_read(config: Config) -> Marks:
-    """As ``marks``, when the configuration was just read: a credential's mark is from before it was."""
+    """Return the marks for a configuration that was just read. A credential's mark was taken before
+    it was read.
+    """
     read = [each.mark for each in credentials(config) if each.path]
     return (*read, *map(mark_of, _unread(config)))
 
@@ -50,7 +58,7 @@ def _paths(config: Config) -> Iterator[str]:
 
 
 def _unread(config: Config) -> Iterator[Path]:
-    """Files that are read only when the configuration is put to use."""
+    """Yield the files that are read only when the configuration is applied."""
     yield from (e.jwt.jwks for e in config.producers if e.jwt is not None and e.jwt.jwks)
     for route in config.routes:
         if route.data_schema is not None:

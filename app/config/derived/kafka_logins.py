@@ -1,4 +1,4 @@
-"""The logins of a Kafka listener: producers with ``kafka``, and users of the old form."""
+"""The logins of a Kafka listener: producers with ``kafka``, and ``sasl.users`` of the old form."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from app.model.secret import FileSecret
 
 
 class KafkaLogins(NamedTuple):
-    """``passwords`` by user, the users of ``sasl.users`` first; ``mechanisms`` in the order of preference."""
+    """The logins of a Kafka listener: passwords by user, those of ``sasl.users`` first, and the
+    mechanisms by preference.
+    """
 
     mechanisms: tuple[Mechanism, ...]
     passwords: Mapping[str, FileSecret]
 
 
 def kafka_logins(listener: KafkaListener, producers: Sequence[Producer]) -> KafkaLogins | None:
-    """None where clients need not log in."""
+    """Return the logins of a listener, or None if its clients need not log in."""
     named = {each.name: each.kafka.password for each in producers if each.kafka is not None}
     if listener.sasl is None and not named:
         return None
@@ -27,7 +29,9 @@ def kafka_logins(listener: KafkaListener, producers: Sequence[Producer]) -> Kafk
     return KafkaLogins(sasl.mechanisms, {**sasl.users, **named})
 
 
-class Login(NamedTuple):
+class ReaderLogin(NamedTuple):
+    """The login of one client."""
+
     mechanism: Mechanism
     user: str
     password: str
@@ -35,9 +39,15 @@ class Login(NamedTuple):
 
 def reader_logins(
     listener: KafkaListener, producers: Sequence[Producer], setting: str
-) -> Login | None:
-    """What the pipeline logs in with: the first user of the old form, or the first producer that may read
-    every topic, and write every one if there is such a producer; None where clients need not log in. Raises SetupError where nobody may read all."""
+) -> ReaderLogin | None:
+    """Return the login of the pipeline, or None if clients need not log in.
+
+    The first user of ``sasl.users`` is preferred, then a producer that may read and write every
+    topic, then one that may read every topic.
+
+    Raises:
+        SetupError: If no producer may read every topic.
+    """
     logins = kafka_logins(listener, producers)
     if logins is None:
         return None
@@ -45,9 +55,9 @@ def reader_logins(
     reading = [each for each in producers if each.kafka is not None and "*" in each.kafka.read]
     reading.sort(key=lambda each: each.kafka is not None and "*" not in each.kafka.write)
     for user in (*old, *(each.name for each in reading)):
-        return Login(logins.mechanisms[0], user, logins.passwords[user].get_secret_value())
+        return ReaderLogin(logins.mechanisms[0], user, logins.passwords[user].get_secret_value())
     raise SetupError(
-        "the pipeline reads this log, and no producer may read all of it",
+        "The pipeline reads this log, and no producer may read all of it.",
         setting=setting,
-        cure='add a producer with kafka: {password: ..., read: ["*"], groups: ["*"]}',
+        cure='Add a producer with kafka: {password: ..., read: ["*"], groups: ["*"]}.',
     )

@@ -1,8 +1,8 @@
-"""An operator's own key mappers: entry points of the group ``skybridge.key_mappers``.
+"""Load the key mappers of an operator: entry points of the group ``skybridge.key_mappers``.
 
-Each names a plain callable ``(attributes, data, request_key) -> bytes | str | None``, which imports
-nothing of ours. Only those that a route asks for are looked for and imported. A built-in name cannot
-be taken.
+Each is a plain callable ``(attributes, data, request_key) -> bytes | str | None`` that imports
+nothing of Skybridge. Only mappers that a route names are imported. They cannot replace built-in
+mappers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ GROUP = "skybridge.key_mappers"
 
 
 def known_mappers(wanted: str) -> Sequence[str]:
-    """Names that a route may give: of the built-in ones only, when ``wanted`` is one of them."""
+    """Return the names that a route may give. If ``wanted`` is built in, only the built-in names
+    are returned.
+    """
     if wanted in BUILT_IN_MAPPERS:
         return BUILT_IN_MAPPERS
     return (*BUILT_IN_MAPPERS, *entry_points(group=GROUP).names)
 
 
 def load_key_mappers(routes: Iterable[Route]) -> dict[str, PlainMapper]:
-    """The mappers that the routes ask for, by name. An unregistered one is left out.
+    """Import the mappers that the routes name, and return them by name. An unregistered one is left
+    out.
 
-    Raises SetupError for one that is registered twice, cannot be imported, or cannot be called.
+    Raises:
+        SetupError: If a mapper is registered twice, cannot be imported, or is not a plain callable.
     """
     names = {route.key.mapper for route in routes}.difference(BUILT_IN_MAPPERS)
     loaded = {}
@@ -37,23 +41,26 @@ def load_key_mappers(routes: Iterable[Route]) -> dict[str, PlainMapper]:
         registered = set(entry_points(group=GROUP, name=name))
         if len({point.value for point in registered}) > 1:
             places = ", ".join(sorted(point.value for point in registered))
-            raise _refused(f"key mapper {name!r} is registered twice: {places}", "keep one")
+            raise _refused(
+                f"The key mapper {name!r} is registered twice: {places}.",
+                "Uninstall one of the two.",
+            )
         for point in registered:
             loaded[name] = _load(point)
     return loaded
 
 
 def _load(point: EntryPoint) -> PlainMapper:
-    what = f"key mapper {point.name!r} ({point.value})"
+    what = f"The key mapper {point.name!r} ({point.value})"
     try:
         mapper: Any = point.load()
     except Exception as error:
-        cure = "repair or reinstall the package that registers it"
+        cure = "Repair or reinstall the package that registers it."
         raise _refused(
             f"{what} cannot be imported: {type(error).__name__}: {error}", cure
         ) from error
     if not callable(mapper) or iscoroutinefunction(mapper):
-        raise _refused(f"{what} is not a plain callable", "name a function that is not async")
+        raise _refused(f"{what} is not a plain callable.", "Register a function that is not async.")
     return mapper  # type: ignore[no-any-return]  # what it returns is checked at each call
 
 

@@ -1,5 +1,6 @@
-"""What the brokers of a configuration are, by name, as far as it decides how events are written there; and what
-explains an event's way by it."""
+"""The kinds of the brokers in a configuration, by which events are written there, and the guide
+that explains events.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from app.routing.publications import Manner
 
 
 def kinds_of(config: Config) -> dict[str, str]:
-    """The kind of each broker, by its name: it decides the binding."""
+    """Return the kind of each broker by its name. The kind decides the protocol binding."""
     return {name: broker.kind for name, broker in config.brokers.items()}
 
 
 def attested_brokers(config: Config) -> frozenset[str]:
-    """Return the brokers whose records prove which producer sent them: embedded logs to which only Skybridge writes
-    the header ``skybridge-producer``. A Kafka listener without logins, or with a user that has every right, lets
-    clients write it too."""
+    """Return the brokers whose records prove which producer sent them.
+
+    These are embedded logs to which only Skybridge writes the header ``skybridge-producer``. A
+    Kafka listener without logins, or with a user that has every right, lets clients write it too.
+    """
     return frozenset(
         name
         for name, broker in config.brokers.items()
@@ -38,7 +41,7 @@ def _attests(listener: KafkaListener | None, config: Config) -> bool:
 
 
 def manners_of(config: Config) -> dict[str, Manner]:
-    """How what goes to each Pulsar broker is written, by its name."""
+    """Return how events are written to each Pulsar broker, by its name."""
     return {
         name: Manner(broker.names, broker.strings)
         for name, broker in config.brokers.items()
@@ -47,20 +50,22 @@ def manners_of(config: Config) -> dict[str, Manner]:
 
 
 def rights_of(config: Config, producer: str) -> Rights:
-    """Raises SetupError for a producer that there is not."""
+    """Return the rights of a producer. Raise SetupError if the producer does not exist."""
     for each in config.producers:
         if each.name == producer:
             return Rights(each.name, each.may)
     names = [each.name for each in config.producers]
     raise SetupError(
-        f"there is no producer {producer!r}",
+        f"The producer {producer!r} does not exist.",
         setting="producers",
-        cure=f"known here: {', '.join(names) or 'none'}",
+        cure=f"Use one of: {', '.join(names) or 'none'}.",
     )
 
 
 def guide_of(config: Config) -> Guide:
-    """By its routes and subscriptions alone; those made by the API are in the store."""
+    """Return the guide that explains events by the routes and subscriptions of the file, without
+    those of the API.
+    """
     return Guide(
         config.routes,
         config.subscriptions,

@@ -1,4 +1,4 @@
-"""What routes name and do not hold: an operator's own key mappers, and files with schemas of data."""
+"""The resources that routes refer to: key mappers of an operator, and files with schemas of data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from app.tls import read_regular
 
 
 def load_resources(routes: Iterable[Route]) -> Resources:
-    """Reads files, and imports what was registered. Raises SetupError that names the setting."""
+    """Read the schema files and import the key mappers of the routes. Raise SetupError with the
+    setting at fault.
+    """
     routes = tuple(routes)
     checks = {
         route.name: load_check(route.data_schema, f"routes.{route.name}.schema")
@@ -25,6 +27,7 @@ def load_resources(routes: Iterable[Route]) -> Resources:
 
 
 def load_check(setting: DataSchema, at: str) -> Check:
+    """Compile the schema check of a route. ``at`` is its setting, for errors."""
     return compile_check(setting, {str(file): _read(file, at) for file in setting.files}, at)
 
 
@@ -33,7 +36,7 @@ def _read(file: Path, at: str) -> bytes:
         return read_regular(file)
     except OSError as error:
         raise SetupError(
-            f"{file} cannot be read: {error.strerror}",
+            f"The file {file} cannot be read: {error.strerror}.",
             setting=at,
-            cure="name a file that this user may read",
+            cure="Name a file that this user may read.",
         ) from error

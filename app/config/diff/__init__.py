@@ -1,1 +1,3 @@
-"""Shell. Two configurations compared: what differs, and what a proposed one would change in the running service."""
+"""Shell. Compare two configurations, and judge what a proposed one would change in the running
+service.
+"""

@@ -1,7 +1,7 @@
-"""Two configurations: what differs, by name, and what it takes to change it in a running service.
+"""Compare two configurations setting by setting, and tell which changes need a restart. Pure.
 
-Pure. Routes and subscriptions go by name and id, so that one in between moves no other. What is not in
-``LIVE`` needs a restart: a new setting does until somebody has made it change live.
+Routes and subscriptions are compared by name and id, so an inserted one does not move the others. A
+setting that is not in ``LIVE`` needs a restart.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ LIVE = (
     "reload",
     "pipeline",
 )
-"""Settings that a running service takes up, with all that is below them. ``pipeline`` is read by its own
-verbs alone."""
+"""Settings that a reload applies, with all settings inside them. ``pipeline`` is read only by its
+own commands.
+"""
 
 _WEBHOOKS = ("webhooks.allow_private", "webhooks.origin", "webhooks.proxy", "timeouts.webhook_")
 _REPLIES = "limits.max_batch"
@@ -61,8 +62,11 @@ _ABSENT = object()
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One setting, or a route or subscription as a whole. ``old`` and ``new`` as they may be shown; None
-    where there is none. ``name``: of the route or subscription that it belongs to."""
+    """The change of one setting, or of a whole route or subscription.
+
+    ``old`` and ``new`` are redacted values, or None if the setting is absent. ``name`` is that of
+    the route or subscription.
+    """
 
     setting: str
     what: What
@@ -83,52 +87,54 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Difference(NamedTuple):
-    """``restarted``: ids of subscriptions of the file that restart: changed themselves, or what they
-    are built on is."""
+    """The changes between two configurations.
+
+    ``restarted`` has the ids of subscriptions in the file that end and continue, because their
+    settings changed or settings that they use.
+    """
 
     changes: tuple[Change, ...]
     restarted: tuple[str, ...] = ()
 
     @property
     def restarts(self) -> tuple[Change, ...]:
+        """Return the changes that need a restart of the service."""
         return tuple(each for each in self.changes if each.effect == "restart")
 
     @property
     def result(self) -> Literal["no-change", "changes", "needs-restart"]:
-        """In a word; where it needs a restart, a reload is refused."""
+        """Return the result in one word. For ``needs-restart`` a reload is refused."""
         if self.restarts:
             return "needs-restart"
         return "changes" if self.changes else "no-change"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a change does to events that wait already."""
-        return tuple(filter(None, map(_strands, self.changes))) + tuple(
-            filter(None, map(_shortens, self.changes))
+        """Return what the changes do to events that are already waiting."""
+        return tuple(filter(None, map(_spool_warning, self.changes))) + tuple(
+            filter(None, map(_schedule_warning, self.changes))
         )
 
 
-def _strands(change: Change) -> str:
-    """Of spools: what waits in one, and the volume that it waits on."""
+def _spool_warning(change: Change) -> str:
+    """Return a warning about events in a spool that a change affects, or empty text."""
     section, _, rest = change.setting.partition(".")
     old = change.old if isinstance(change.old, dict) else {}
     if section == "routes" and change.what == "removed":
         if rest.endswith(".spool") or old.get("spool"):
-            return (
-                f"routes.{change.name}: its spool is kept until it is empty; do not remove the "
-                "embedded log before"
-            )
+            return f"routes.{change.name}: the spool stays until it is empty; keep its embedded log until then"
         return ""
     gone = change.what == "removed" and old.get("kind") == "embedded"
     if section == "brokers" and (gone or rest.endswith(".path")):
         name = rest.removesuffix(".path")
-        return (
-            f"brokers.{name}: events in spools on it would no longer be published: empty them first"
-        )
+        return f"brokers.{name}: events in spools on this log would not be published; drain the spools first"
     return ""
 
 
-def _shortens(change: Change) -> str:
+def _schedule_warning(change: Change) -> str:
+    """Return a warning about waiting events if a shorter retry schedule gives them up, or empty
+    text.
+    """
     schedules = change.setting.startswith("subscriptions.") and change.setting.endswith(_SCHEDULE)
     match change.old, change.new:
         case list(old), list(new) if schedules:
@@ -137,6 +143,7 @@ def _shortens(change: Change) -> str:
 
 
 def difference(old: View, new: View) -> Difference:
+    """Return the changes from ``old`` to ``new``, and the subscriptions that restart by them."""
     unlike = _relaxed(new.exact) - _relaxed(old.exact)
     needing = {route for route, *connection in _relaxing(new.exact) if tuple(connection) in unlike}
     changes = tuple(
@@ -149,7 +156,9 @@ def difference(old: View, new: View) -> Difference:
 
 
 def without_overrides(found: Difference) -> Difference:
-    """What an environment variable of the service overrides, it would override after a reload too."""
+    """Leave out settings that environment variables of the service override, because they would
+    still do so after a reload.
+    """
     kept = [
         each
         for each in found.changes
@@ -159,8 +168,12 @@ def without_overrides(found: Difference) -> Difference:
 
 
 def rebuilds(changes: Sequence[Change], *, posts: bool, replies: Collection[str]) -> bool:
-    """Whether the sink of a subscription is built otherwise now, though its own settings are the same: what
-    all webhooks share changed, or one of the routes that events in answers go by, ``replies``."""
+    """Return True if the sink of a subscription must be rebuilt although its own settings are
+    equal.
+
+    That is so if a setting of all webhooks changed, or a route in ``replies`` that publishes events
+    from answers. ``posts`` is True if the sink is a webhook.
+    """
     if not posts:
         return False
     return any(
@@ -182,6 +195,8 @@ def _changes(old: View, new: View) -> Iterator[Change]:
 
 
 class _Side(NamedTuple):
+    """The exact and the redacted value of a setting on one side of the comparison."""
+
     exact: Tree
     shown: Tree
 
@@ -192,7 +207,7 @@ class _Side(NamedTuple):
 
 
 def _of_list(section: str, before: _Side, after: _Side) -> Iterator[Change]:
-    """A list whose order counts, of sections that have names."""
+    """Yield the changes of a list whose members have names. The order counts for routes."""
     olds, news = _by_name(section, before), _by_name(section, after)
     for name in dict.fromkeys([*olds, *news]):
         setting = f"{section}.{name}"
@@ -214,7 +229,7 @@ def _by_name(section: str, side: _Side) -> Mapping[str, _Side]:
     field = NAMED[section]
     exact = side.exact if isinstance(side.exact, list) else []
     shown = side.shown if isinstance(side.shown, list) else [side.shown] * len(exact)
-    return {str(each[field]): _Side(each, told) for each, told in zip(exact, shown, strict=True)}
+    return {str(each[field]): _Side(each, view) for each, view in zip(exact, shown, strict=True)}
 
 
 def _of_value(setting: str, before: _Side, after: _Side, name: str = "") -> Iterator[Change]:
@@ -222,8 +237,8 @@ def _of_value(setting: str, before: _Side, after: _Side, name: str = "") -> Iter
         return
     if isinstance(before.exact, dict) and isinstance(after.exact, dict):
         for inner in dict.fromkeys([*before.exact, *after.exact]):
-            below = f"{setting}.{inner}"
-            yield from _of_value(below, before.inner(inner), after.inner(inner), name)
+            path = f"{setting}.{inner}"
+            yield from _of_value(path, before.inner(inner), after.inner(inner), name)
         return
     what, effect = _what(before, after), effect_of(setting)
     yield Change(setting, what, effect, before.shown, after.shown, name)
@@ -251,7 +266,7 @@ def _restarted(old: Tree, new: Tree, changes: Sequence[Change]) -> Iterator[str]
 
 
 def _replies(tree: Tree, reply: str) -> set[str]:
-    """As ``model.route.taking``."""
+    """Return the routes that replies may be published by, like ``model.route.taking``."""
     if reply == IGNORE:
         return set()
     found = {reply}
@@ -263,11 +278,12 @@ def _replies(tree: Tree, reply: str) -> set[str]:
 
 
 def _relaxing(tree: Tree) -> Iterator[tuple[str, str, int]]:
-    """Routes that have producers of their own (rule 1): name, broker, acks. These are opened at the start."""
+    """Yield name, broker and acks of each relaxed route target, whose producers are opened at the
+    start.
+    """
     for each in tree.get("routes", ()):
-        if each["durability"] == "relaxed" and isinstance(
-            each["to"], list
-        ):  # else it is a reference
+        is_reference = not isinstance(each["to"], list)
+        if each["durability"] == "relaxed" and not is_reference:
             for target in each["to"]:
                 yield each["name"], target["broker"], 1 if each["acks"] is None else each["acks"]
 
@@ -277,7 +293,7 @@ def _relaxed(tree: Tree) -> frozenset[tuple[str, int]]:
 
 
 def _text(value: Any) -> str:
-    """Without what is not set: a filter has one dialect of seven."""
+    """Return a value as JSON, without members that are not set. A filter has one of seven dialects."""
     return "nothing" if value is None else msgspec.json.encode(_set(value)).decode()
 
 

@@ -1,8 +1,8 @@
-"""Judge a proposed configuration beside the one in force.
+"""Judge a proposed configuration against the one in force.
 
-``judge`` is what the admin API asks for. Its steps are long calls of C, which hold the interpreter whichever
-thread makes them: 840 kB of YAML stopped the event loop for 0.5 to 2 seconds. So ``main`` is the same as a
-program: it reads the two configurations from its standard input and writes the judgement to its standard output.
+The admin API calls ``judge``. Its long calls into C block the interpreter on any thread: 840 kB of
+YAML stopped the event loop for 0.5 to 2 s. So ``main`` runs the same judgement as a program of its
+own, from standard input to standard output.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from app.config.diff.shown import Tree, digest_of, view_of, view_of_shown
 from app.config.load.finding import BadConfiguration, Finding
 from app.model.judgement import MOST, Judgement, PlannedChange, Remark
 
-_NICE = 10  # the service goes first, where processors are few
+_NICE = 10  # gives the service priority on a machine with few processors
 
 
 def judge(proposed: bytes, shown: Tree) -> Judgement:
-    """Return what a proposed configuration would change in the one in force, ``shown`` as it may be read."""
+    """Return what a proposed configuration would change. ``shown`` is the redacted configuration in
+    force.
+    """
     try:
         loaded, findings = propose(proposed)
     except BadConfiguration as bad:
@@ -48,7 +50,7 @@ def judge(proposed: bytes, shown: Tree) -> Judgement:
 
 
 def _remarks(findings: Sequence[Finding]) -> list[Remark]:
-    """Return the first ``MOST``, errors before warnings."""
+    """Return the first ``MOST`` findings, errors before warnings."""
     errors_first = sorted(findings, key=lambda each: each.level != "error")
     return [
         Remark(each.level, each.setting, each.line, each.message, each.cure)
@@ -65,7 +67,9 @@ def _more(every: Sequence[Any]) -> int:
 
 
 def main() -> None:
-    """Read the length of the proposal on a line, the proposal, and the tree in force as JSON; write the judgement."""
+    """Read the proposal's length on a line, the proposal, and the configuration in force as JSON;
+    write the judgement.
+    """
     os.nice(_NICE)
     source = sys.stdin.buffer
     proposed = source.read(int(source.readline()))

@@ -1,8 +1,8 @@
-"""A configuration that somebody proposes over the API, read without its secrets.
+"""Read a configuration that a caller of the API proposes, without its secrets.
 
-No reference is resolved, no environment variable applied, no file looked for: a user that may propose must not read
-what the service may read. A reference is compared as its text. Where the model takes no such text (a number,
-an address), a stand-in is judged in its place, and what is found there is not told.
+No reference is resolved, no environment variable is applied and no file is read, because the caller
+may not read what the service can. A reference is compared as text. If the model rejects that text,
+for example for a number, a stand-in value replaces it, and findings about it are hidden.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from app.config.lint.checks import CHECKS
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.document import Document, parse
 from app.config.load.finding import BadConfiguration, Finding, Path, written
 from app.config.load.loader import Loaded
-from app.config.load.problems import said, translate
-from app.config.load.secrets import keep
+from app.config.load.problems import describe_error, findings_of
+from app.config.load.secrets import collect_references
 from app.config.model.config import Config
 
 _STAND_INS = (
@@ -33,12 +33,12 @@ _WORD = re.compile(r"'([^']*)'")
 
 
 def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
-    """With its warnings. Raises BadConfiguration with every error."""
+    """Return the proposed configuration and its warnings. Raise BadConfiguration with every error."""
     document = parse(raw)
-    references = keep(document)
+    references = collect_references(document)
     config = _judged(document, references)
-    loaded = Loaded(config, "", document, references, looks=False)
-    report = Report(loaded, looks=False)
+    loaded = Loaded(config, "", document, references, may_read_files=False)
+    report = LintReport(loaded, may_read_files=False)
     for check in CHECKS:
         check(report)
     hidden = set(map(written, references))
@@ -49,12 +49,15 @@ def propose(raw: bytes) -> tuple[Loaded, list[Finding]]:
 
 
 class _StandIns:
-    """For one reference: words that the setting may be, then one of each form."""
+    """The stand-in values for one reference: the words that the setting allows, then one value of
+    each form.
+    """
 
     def __init__(self) -> None:
         self._tried: set[str] = set()
 
     def next(self, detail: ErrorDetails) -> str | None:
+        """Return the next stand-in that was not tried yet, or None."""
         context = detail.get("ctx", {})
         choices: list[str] = _WORD.findall(
             context.get("expected", "") or context.get("expected_tags", "")
@@ -87,18 +90,20 @@ def _refused(
     document: Document, error: ValidationError, references: Mapping[Path, str]
 ) -> BadConfiguration:
     hidden = set(map(written, references))
-    found = translate(error, document, set(references))
-    told = [_unjudged(each) if each.setting in hidden else each for each in found]
-    return BadConfiguration(_sorted([*document.findings, *told]))
+    found = findings_of(error, document, set(references))
+    safe = [_unjudged(each) if each.setting in hidden else each for each in found]
+    return BadConfiguration(_sorted([*document.findings, *safe]))
 
 
 def _replaced(
     document: Document, error: ValidationError, stand_ins: Mapping[Path, _StandIns]
 ) -> bool:
-    """The next stand-in for each reference that the model refuses; False where none is left to try."""
+    """Replace each reference that the model rejects by its next stand-in. Return False if none is
+    left to try.
+    """
     replaced = False
     for detail in error.errors(include_url=False):
-        path, *_ = said(detail, document.root, set(stand_ins))
+        path, *_ = describe_error(detail, document.root, set(stand_ins))
         value = stand_ins[path].next(detail) if path in stand_ins else None
         if value is not None:
             _put(document.root, path, value)
@@ -114,10 +119,11 @@ def _put(root: Any, path: Path, value: str) -> None:
 
 
 def _unjudged(finding: Finding) -> Finding:
+    """Return the finding with the message that a reference cannot be judged here."""
     return structs.replace(
         finding,
-        message="holds a reference, which is not resolved here, so it cannot be judged",
-        cure="check the file where the service runs: skybridge check FILE",
+        message="The value has a reference, which is not resolved here, so it cannot be checked.",
+        cure="Check the file where the service runs, with skybridge check FILE.",
     )
 
 

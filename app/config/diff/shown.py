@@ -1,8 +1,9 @@
-"""A configuration as plain values by the names of its settings: all of them, defaults too.
+"""A configuration as plain values with the names of its settings, defaults included.
 
-``exact`` holds what is compared, secrets among it; ``shown`` what may be read by a person: a secret is
-hidden, and what came out of a reference or the environment is the reference. The digest is of what is
-shown, so that it gives no secret away, and pods whose ``${env:HOSTNAME}`` differs agree.
+``exact`` has the compared values with secrets. ``shown`` is redacted for people: secrets are
+hidden, and a value from a reference or the environment is that reference. The digest is that of the
+redacted values, so it reveals no secret, and pods whose ``${env:HOSTNAME}`` differs have the same
+digest.
 """
 
 from __future__ import annotations
@@ -17,40 +18,42 @@ from app.config.load.finding import Path
 from app.config.load.loader import Loaded
 
 Tree = Any
-"""Mappings and lists of leaves."""
+"""Mappings and lists of plain values."""
 
 NAMED = {"routes": "name", "intakes": "name", "producers": "name", "subscriptions": "id"}
-"""Lists of sections that have names, and the setting that is the name."""
+"""Sections that are lists of named members, with the setting that is the name."""
 
 
 class View(NamedTuple):
-    """Both have the same shape, but for what a reference stands for as a whole."""
+    """The exact and the redacted values of a configuration. Both have the same shape, except where
+    a reference replaces a section.
+    """
 
     exact: Tree
     shown: Tree
 
 
 def view_of(loaded: Loaded) -> View:
+    """Return the exact and the redacted values of a loaded configuration."""
     shown = loaded.config.model_dump(mode="json", by_alias=True)
     for path, origin in loaded.origins().items():
-        told = _told(shown, path, origin)
-        shown = _with(shown, path, told)
+        shown = _with(shown, path, _redacted(shown, path, origin))
     return View(_tree(loaded.config), shown)
 
 
 def view_of_shown(shown: Tree) -> View:
-    """Of a configuration that only its service knows: secrets of it cannot be compared."""
+    """Return the view of a redacted configuration. Its secrets cannot be compared."""
     return View(shown, shown)
 
 
 def digest_of(shown: Tree) -> str:
-    """12 hexadecimal digits."""
+    """Return the digest of the redacted values, 12 hexadecimal digits."""
     text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _tree(value: Any) -> Tree:
-    """By the names that users write."""
+    """Return a model as plain values, with the names that users write."""
     match value:
         case BaseModel():
             fields = type(value).model_fields
@@ -62,9 +65,12 @@ def _tree(value: Any) -> Tree:
     return value
 
 
-def _told(shown: Tree, path: Path, origin: str) -> Tree:
-    """What stands at ``path`` instead: of a section with a name, which an environment variable gives as a whole,
-    each setting but the name."""
+def _redacted(shown: Tree, path: Path, origin: str) -> Tree:
+    """Return the redacted value at ``path``.
+
+    If an environment variable replaces a named section as a whole, each of its settings but the
+    name is replaced.
+    """
     match path:
         case (str(section), int(number)) if section in NAMED and number < len(shown[section]):
             whole, field = shown[section][number], NAMED[section]
@@ -73,8 +79,11 @@ def _told(shown: Tree, path: Path, origin: str) -> Tree:
 
 
 def _with(tree: Tree, path: Path, origin: Tree) -> Tree:
-    """The value at ``path`` replaced by ``origin``. Where the file may say less than the model holds (one
-    target for a list of one), the nearest above it is: nothing of a reference is ever shown."""
+    """Return the tree with the value at ``path`` replaced by ``origin``.
+
+    The file may be shorter than the model, such as one target instead of a list. Then the nearest
+    value above is replaced, so that no resolved reference is shown.
+    """
     if not path:
         return origin
     step, *rest = path

@@ -1,1 +1,1 @@
-"""Shell. Mistakes that a valid configuration may still hold; ``checks`` runs all of them."""
+"""Shell. Checks for mistakes in a valid configuration. ``checks`` runs all of them."""

@@ -1,11 +1,13 @@
-"""Checks of the admin listener: somebody must be asked for a token, and no token can be guessed or mistaken."""
+"""Checks of the admin listener: off loopback it needs a token, and tokens must be long and
+different.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from app.bindings.forwarding import is_field_value
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path, written
 from app.config.model.config import MIN_TOKEN, Admin
 from app.gateway.port import is_loopback
@@ -14,29 +16,29 @@ from app.model.scopes import RESERVED
 _ADMIN: Path = ("server", "admin")
 
 
-def check_admin(report: Report) -> None:
+def check_admin(report: LintReport) -> None:
     admin = report.config.server.admin
-    given = list(_given(admin))
-    fits = [_cannot_be_guessed(report, path, text) for path, text in given]
-    _are_told_apart(report, admin, given)
+    given = list(_tokens(admin))
+    fits = [_check_strength(report, path, text) for path, text in given]
+    _check_distinct(report, admin, given)
     if is_loopback(admin.host):
         return
     if not given:
         report.error(
             (*_ADMIN, "host"),
-            "the admin listener off loopback needs a token",
-            'set server.admin.token to "${env:NAME}", or host to 127.0.0.1',
+            "The admin listener is reachable from other machines and has no token.",
+            'Set server.admin.token to "${env:NAME}", or set host to 127.0.0.1.',
         )
     elif all(fits) and admin.tls is None:
         report.warning(
             given[0][0],
-            "the token crosses the network in clear",
-            "set server.admin.tls, or put a proxy with TLS in front",
+            "The token crosses the network unencrypted.",
+            "Set server.admin.tls, or put a proxy with TLS in front.",
         )
 
 
-def _given(admin: Admin) -> Iterator[tuple[Path, str]]:
-    """Every token with its place."""
+def _tokens(admin: Admin) -> Iterator[tuple[Path, str]]:
+    """Yield every token with its path."""
     if admin.token is not None:
         yield (*_ADMIN, "token"), admin.token.get_secret_value()
     for n, each in enumerate(admin.tokens):
@@ -46,35 +48,48 @@ def _given(admin: Admin) -> Iterator[tuple[Path, str]]:
                 yield (*_ADMIN, "tokens", n, field), token.get_secret_value()
 
 
-def _cannot_be_guessed(report: Report, path: Path, text: str) -> bool:
+def _check_strength(report: LintReport, path: Path, text: str) -> bool:
+    """Report a token that is too short or that no header can carry. Return True if it is long
+    enough.
+    """
     if len(text) < MIN_TOKEN:
         report.error(
             path,
-            f"has fewer than {MIN_TOKEN} characters and can be guessed",
-            "use a longer one, for example: openssl rand -hex 16",
+            f"The token has fewer than {MIN_TOKEN} characters, so it can be guessed.",
+            "Use a longer one, made for example by openssl rand -hex 16.",
         )
     elif not is_field_value(text):
         report.error(
-            path, "has a character that no header can carry", "make one: openssl rand -hex 16"
+            path,
+            "The token has a character that no header can carry.",
+            "Make a new one, for example by openssl rand -hex 16.",
         )
     return len(text) >= MIN_TOKEN
 
 
-def _are_told_apart(report: Report, admin: Admin, given: list[tuple[Path, str]]) -> None:
+def _check_distinct(report: LintReport, admin: Admin, given: list[tuple[Path, str]]) -> None:
+    """Report tokens with a reserved or repeated name, or with the same text."""
     names = [each.name for each in admin.tokens]
     for n, name in enumerate(names):
         at = (*_ADMIN, "tokens", n, "name")
         if name in RESERVED:
-            report.error(at, f"{name!r} stands for another caller in the audit", "choose another")
+            report.error(
+                at, f"The name {name!r} is reserved in the audit log.", "Choose another name."
+            )
         elif names.index(name) < n:
             first = names.index(name)
-            report.error(at, f"{name!r} is taken by server.admin.tokens[{first}]", "choose another")
+            report.error(
+                at,
+                f"The name {name!r} is already used by server.admin.tokens[{first}].",
+                "Choose another name.",
+            )
     seen: dict[str, Path] = {}
     for path, text in given:
         if text in seen:
+            other = written(seen[text])
             report.error(
                 path,
-                f"is the same text as {written(seen[text])}",
-                "give every token a text of its own: the audit could not tell them apart",
+                f"The token has the same text as {other}.",
+                "Give every token its own text, so that the audit log can distinguish them.",
             )
         seen.setdefault(text, path)

@@ -1,11 +1,11 @@
-"""Checks of brokers: where they keep things, and how they are reached."""
+"""Checks of brokers: their folders, their limits, and the security of their connections."""
 
 from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from app.config.lint.report import Report, check_characters, check_host, check_lasts
-from app.config.lint.servers import Body, bodies, check_tls_files
+from app.config.lint.report import LintReport, check_characters, check_host, check_persistent
+from app.config.lint.servers import BodyLimit, bodies, check_tls_files
 from app.config.load.finding import Path, written
 from app.config.model.brokers import (
     Broker,
@@ -18,15 +18,18 @@ from app.config.model.brokers import (
 from app.gateway.port import is_loopback
 from app.model.capabilities import EMBEDDED_RECORD
 
-_IN_CLEAR = "the password or token crosses the network without TLS"
-_ENCRYPTED = {"service_url": "begin it with pulsar+ssl://", "admin_url": "begin it with https://"}
+_IN_CLEAR = "The password or token crosses the network without TLS."
+_ENCRYPTED = {
+    "service_url": "Begin service_url with pulsar+ssl://.",
+    "admin_url": "Begin admin_url with https://.",
+}
 
 
-def check_brokers(report: Report) -> None:
+def check_brokers(report: LintReport) -> None:
     taken: dict[FilePath, str] = {}
     for name, broker in report.config.brokers.items():
-        _holds_a_batch(report, name, broker.in_flight)
-        _holds_bodies(report, name, broker)
+        _check_in_flight(report, name, broker.in_flight)
+        _check_bodies(report, name, broker)
         if isinstance(broker, EmbeddedBroker):
             _embedded(report, name, broker, taken)
         elif isinstance(broker, KafkaBroker):
@@ -37,8 +40,10 @@ def check_brokers(report: Report) -> None:
             _pulsar(report, name, broker)
 
 
-def _holds_a_batch(report: Report, name: str, own: InFlight) -> None:
-    """Warn of requests that are more than may be in flight: answered 503 for ever, however idle the broker is."""
+def _check_in_flight(report: LintReport, name: str, own: InFlight) -> None:
+    """Warn if a request may be larger than the records in flight: it is answered 503 even if the
+    broker is idle.
+    """
     limits = report.config.limits
     largest = max(_bodies_for(report, name), key=lambda body: body.size)
     for bound, field, most, what in (
@@ -54,98 +59,106 @@ def _holds_a_batch(report: Report, name: str, own: InFlight) -> None:
             )
             report.warning(
                 path,
-                f"is below {what}, {most}: a request of that size could never be accepted",
-                f"raise it to several times {what}, or lower that",
+                f"The limit is below {what} ({most}), so a request of that size is always refused.",
+                f"Raise it to several times {what}, or lower {what}.",
             )
 
 
-def _holds_bodies(report: Report, name: str, broker: Broker) -> None:
-    """Warn of bodies that are accepted and do not fit into a record of the broker. The default of limits.body is
-    about the bound of every broker, so it is looked at only where somebody has set it."""
+def _check_bodies(report: LintReport, name: str, broker: Broker) -> None:
+    """Warn if a request body may be accepted that is too large for a record of the broker.
+
+    The default of limits.body is about the limit of every broker, so it is compared only if the
+    file sets it.
+    """
     is_set = "body" in report.config.limits.model_fields_set
     most = EMBEDDED_RECORD if isinstance(broker, EmbeddedBroker) else broker.max_record
     for body in _bodies_for(report, name):
         if body.size <= most or not body.is_for(name) or not (is_set or body.is_intake):
             continue
-        cure = f"set {written(body.path)} to less"
+        setting = written(body.path)
+        cure = f"Lower {setting}"
         if not isinstance(broker, EmbeddedBroker):
             cure += f", or raise brokers.{name}.max_record and the limit of the broker itself"
         report.warning(
             body.path,
-            f"takes {body.size} bytes, and a record of broker {name!r} has at most {most}: a larger event is "
-            "answered 413",
-            cure,
+            f"The limit is {body.size} bytes, and a record of broker {name!r} has at most {most}, so a larger "
+            "event is answered 413.",
+            f"{cure}.",
         )
 
 
-def _bodies_for(report: Report, name: str) -> list[Body]:
-    """Return the bounds of bodies that may become records of the broker; that of all bodies comes first."""
+def _bodies_for(report: LintReport, name: str) -> list[BodyLimit]:
+    """Return the body limits of requests that may become records of the broker, with limits.body
+    first.
+    """
     first, *others = bodies(report.config)
     return [first, *[each for each in others if each.is_for(name)]]
 
 
 def _embedded(
-    report: Report, name: str, broker: EmbeddedBroker, taken: dict[FilePath, str]
+    report: LintReport, name: str, broker: EmbeddedBroker, taken: dict[FilePath, str]
 ) -> None:
     setting: Path = ("brokers", name, "path")
     place = report.resolved(broker.path)
     if place in taken:
         report.error(
             setting,
-            f"is also the folder of broker {taken[place]!r}",
-            "give each embedded log its own folder",
+            f"The folder is also used by broker {taken[place]!r}.",
+            "Give each embedded log its own folder.",
         )
     taken.setdefault(place, name)
     if report.is_file(broker.path):
-        report.error(setting, "is a file", "name a folder; it is created if it is missing")
-    check_lasts(report, setting, broker.path)
+        report.error(setting, "The path is a file.", "Name a folder; a missing one is created.")
+    check_persistent(report, setting, broker.path)
     if broker.partitions > broker.max_partitions:
         report.error(
             ("brokers", name, "max_partitions"),
-            f"has no room for one topic of {broker.partitions} partitions",
-            "raise it, or lower partitions",
+            f"The limit is too low for one topic of {broker.partitions} partitions.",
+            "Raise it, or lower partitions.",
         )
 
 
-def _kafka(report: Report, name: str, broker: KafkaBroker) -> None:
+def _kafka(report: LintReport, name: str, broker: KafkaBroker) -> None:
     setting: Path = ("brokers", name, "security")
     sasl = broker.security.sasl
     if sasl is not None:
         local = _all_local(broker.bootstrap_servers)
         if broker.security.encryption is None and not local:
-            report.warning((*setting, "sasl"), _IN_CLEAR, "add tls: {}")
+            report.warning((*setting, "sasl"), _IN_CLEAR, "Add tls: {} to security.")
         if sasl.oauth is not None:
             _secret_url(
                 report, (*setting, "sasl", "oauth", "token_endpoint"), sasl.oauth.token_endpoint
             )
         if sasl.token_file is not None and report.lacks_file(sasl.token_file):
             report.error(
-                (*setting, "sasl", "token_file"), "the file does not exist here", "name a file"
+                (*setting, "sasl", "token_file"),
+                "The file does not exist on this machine.",
+                "Name an existing file.",
             )
     check_tls_files(report, setting, broker.security.tls)
 
 
-def _rabbitmq(report: Report, name: str, broker: RabbitBroker) -> None:
+def _rabbitmq(report: LintReport, name: str, broker: RabbitBroker) -> None:
     security, setting = broker.security, ("brokers", name, "security")
     if broker.queue_type == "stream" and "{group}" in broker.queue:
         report.error(
             ("brokers", name, "queue"),
-            "the queues of a stream belong to no group: each group reads the whole stream",
-            "leave {group} out of it",
+            "The queues of a stream belong to no group, because each group reads the whole stream.",
+            "Remove {group} from the name.",
         )
     if security.mechanism == "PLAIN" and not _all_local(broker.addresses):
         if security.tls is None:
-            report.warning(setting, _IN_CLEAR, "add tls: {}")
+            report.warning(setting, _IN_CLEAR, "Add tls: {}.")
         if "username" not in security.model_fields_set:
             report.warning(
                 setting,
-                "RabbitMQ accepts guest only from its own machine",
-                "set username and password",
+                "The user is guest, which RabbitMQ accepts only from its own machine.",
+                "Set username and password.",
             )
     check_tls_files(report, setting, security.tls)
 
 
-def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
+def _pulsar(report: LintReport, name: str, broker: PulsarBroker) -> None:
     security, setting = broker.security, ("brokers", name, "security")
     login = security.token is not None or security.oauth2 is not None
     encrypted = {
@@ -158,25 +171,29 @@ def _pulsar(report: Report, name: str, broker: PulsarBroker) -> None:
     if security.tls is not None and not any(encrypted.values()):
         report.error(
             (*setting, "tls"),
-            "has no effect: neither address uses TLS",
-            f"{_ENCRYPTED['service_url']}, {_ENCRYPTED['admin_url']}",
+            "The section has no effect, because neither address uses TLS.",
+            f"{_ENCRYPTED['service_url']} {_ENCRYPTED['admin_url']}",
         )
     if security.oauth2 is not None:
         _secret_url(report, (*setting, "oauth2", "issuer_url"), security.oauth2.issuer_url)
         if report.lacks_file(security.oauth2.credentials):
             report.error(
                 (*setting, "oauth2", "credentials"),
-                "the file does not exist here",
-                "name a JSON file with client_id and client_secret",
+                "The file does not exist on this machine.",
+                "Name a JSON file with client_id and client_secret.",
             )
     check_tls_files(report, setting, security.tls)
 
 
-def _secret_url(report: Report, setting: Path, url: str) -> None:
+def _secret_url(report: LintReport, setting: Path, url: str) -> None:
     check_characters(report, setting, url)
     check_host(report, setting, url)
     if url.startswith("http:") and not _all_local(_authority(url)):
-        report.warning(setting, "the client's secret crosses the network without TLS", "use https")
+        report.warning(
+            setting,
+            "The client secret crosses the network without TLS.",
+            "Begin the URL with https.",
+        )
 
 
 def _authority(url: str) -> str:
@@ -189,6 +206,6 @@ def _all_local(servers: str) -> bool:
 
 
 def _host(server: str) -> str:
-    """Of ``host``, ``host:port`` or ``[address]:port``."""
+    """Return the host of ``host``, ``host:port`` or ``[address]:port``."""
     host, colon, port = server.rpartition(":")
     return host if colon and port.isdecimal() else server

@@ -1,7 +1,7 @@
-"""What a configuration that keeps to the model may still get wrong.
+"""All checks of a valid configuration for mistakes.
 
-An *error* refuses the start: the service would not do what was asked. A *warning* may be meant. The
-checks are grouped by what they look at; each is a function from a Report to nothing.
+An *error* refuses the start, because the service would not do what the file demands. A *warning*
+may be intended. Each check is a function that adds its findings to a LintReport.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from app.config.lint.mirrors import check_mirrors
 from app.config.lint.outlets import check_outlets
 from app.config.lint.producers import check_producers
 from app.config.lint.replies import check_replies
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.lint.routes import check_routes
 from app.config.lint.sections import (
     check_filters,
@@ -56,8 +56,10 @@ CHECKS = (
 
 
 def lint(loaded: Loaded) -> list[Finding]:
-    """Every finding, in the order of the file. Looks at paths on this machine, never at a network."""
-    report = Report(loaded)
+    """Return every finding, in the order of the file. The checks read files of this machine, but
+    use no network.
+    """
+    report = LintReport(loaded)
     for check in CHECKS:
         check(report)
     return sorted(report.findings, key=lambda found: (found.line, found.place.column))

@@ -1,8 +1,8 @@
-"""Checks of intakes: routes that exist, templates that name something, secrets that are keys."""
+"""Checks of intakes: their routes exist, their templates are valid, their secrets are keys."""
 
 from __future__ import annotations
 
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path, did_you_mean
 from app.errors import SetupError
 from app.gateway.port import is_loopback
@@ -10,7 +10,7 @@ from app.intakes.compiled import compile_intake, compile_verifiers, secrets_of
 from app.model.intake import Intake, VerifyNothing
 
 
-def check_intakes(report: Report) -> None:
+def check_intakes(report: LintReport) -> None:
     intakes = report.config.intakes
     report.duplicates("intakes", "name", [each.name for each in intakes])
     for n, intake in enumerate(intakes):
@@ -21,14 +21,14 @@ def check_intakes(report: Report) -> None:
             _only_on_loopback(report, path)
 
 
-def _route(report: Report, path: Path, intake: Intake) -> None:
+def _route(report: LintReport, path: Path, intake: Intake) -> None:
     names = [route.name for route in report.config.routes]
     if intake.route is not None and intake.route not in names:
-        message = f"there is no route {intake.route!r}"
+        message = f"The route {intake.route!r} does not exist."
         report.error((*path, "route"), message, did_you_mean(intake.route, names))
 
 
-def _compiles(report: Report, path: Path, intake: Intake) -> None:
+def _compiles(report: LintReport, path: Path, intake: Intake) -> None:
     try:
         compiled = compile_intake(intake)
         secrets = [secret.get_secret_value() for secret in secrets_of(intake)]
@@ -41,22 +41,24 @@ def _compiles(report: Report, path: Path, intake: Intake) -> None:
             _not_in_clear(report, path)
 
 
-def _not_in_clear(report: Report, path: Path) -> None:
-    """A signature may be read by everybody; a key or a password may not."""
+def _not_in_clear(report: LintReport, path: Path) -> None:
+    """Warn if a key or password of the intake crosses the network unencrypted. A signature may be
+    public.
+    """
     events = report.config.server.events
     if not is_loopback(events.host) and events.tls is None:
         report.warning(
             path,
-            "its key or password crosses the network in clear",
-            "set server.events.tls, or put a proxy with TLS in front",
+            "The key or password of the intake crosses the network unencrypted.",
+            "Set server.events.tls, or put a proxy with TLS in front.",
         )
 
 
-def _only_on_loopback(report: Report, path: Path) -> None:
+def _only_on_loopback(report: LintReport, path: Path) -> None:
     host = report.config.server.events.host
     if not is_loopback(host):
         report.error(
             (*path, "verify", "kind"),
-            f"none accepts every request, and the events listener is on {host}",
-            "verify a signature or a key, or set server.events.host to 127.0.0.1",
+            f"The kind none accepts every request, and the events listener is on {host}.",
+            "Verify a signature or a key, or set server.events.host to 127.0.0.1.",
         )

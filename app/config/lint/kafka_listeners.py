@@ -1,11 +1,11 @@
-"""Checks of the Kafka listeners of embedded logs."""
+"""Checks of the Kafka listeners of embedded logs: logins, encryption, ports, limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from app.config.derived.kafka_logins import kafka_logins
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.lint.servers import check_tls_files, overlap
 from app.config.load.finding import Path
 from app.config.model.brokers import EmbeddedBroker
@@ -15,7 +15,7 @@ from app.gateway.port import is_loopback
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
 
-def check_kafka_listeners(report: Report) -> None:
+def check_kafka_listeners(report: LintReport) -> None:
     taken = list(_servers(report))
     for name, broker in report.config.brokers.items():
         if isinstance(broker, EmbeddedBroker) and broker.kafka_listener is not None:
@@ -26,75 +26,83 @@ def check_kafka_listeners(report: Report) -> None:
             host, port = split(broker.kafka_listener.listen)
             for other, at, its_port in taken:
                 if port == its_port != 0 and overlap(host, at):
-                    report.error(setting, f"is the port of {other}", "choose another")
+                    report.error(
+                        setting, f"The port is also that of {other}.", "Choose another port."
+                    )
             taken.append((f"the Kafka listener of {name}", host, port))
 
 
-def _servers(report: Report) -> Iterator[tuple[str, str, int]]:
+def _servers(report: LintReport) -> Iterator[tuple[str, str, int]]:
     server = report.config.server
     yield "the events listener", server.events.host, server.events.port
     yield "the admin listener", server.admin.host, server.admin.port
 
 
-def _guarded(report: Report, setting: Path, listener: KafkaListener) -> None:
+def _guarded(report: LintReport, setting: Path, listener: KafkaListener) -> None:
     host, _ = split(listener.listen)
     logins = kafka_logins(listener, report.config.producers)
     if logins is None and not is_loopback(host):
         report.error(
             setting,
-            "the Kafka listener off loopback needs logins",
-            'add producers with kafka: {password: "${env:NAME}"}, or listen on 127.0.0.1',
+            "The Kafka listener is reachable from other machines and has no logins.",
+            'Add producers with kafka: {password: "${env:NAME}"}, or listen on 127.0.0.1.',
         )
     elif logins is not None and not logins.passwords:
         report.error(
-            (*setting, "sasl"), "nobody can log in", "add producers with kafka: {password: ...}"
+            (*setting, "sasl"),
+            "The listener demands a login, and there is no user.",
+            "Add producers with kafka: {password: ...}.",
         )
     elif logins is not None and listener.tls is None and not is_loopback(host):
         report.warning(
             (*setting, "sasl"),
-            "the clients' data, and with PLAIN their passwords, cross the network in clear",
-            "add tls",
+            "The data of clients, and with PLAIN their passwords, cross the network unencrypted.",
+            "Add tls to the listener.",
         )
     if listener.sasl is not None and listener.sasl.users:
         _old_users(report, (*setting, "sasl", "users"), listener.sasl.users)
     check_tls_files(report, setting, listener.tls)
 
 
-def _old_users(report: Report, setting: Path, users: Mapping[str, object]) -> None:
+def _old_users(report: LintReport, setting: Path, users: Mapping[str, object]) -> None:
     report.warning(
         setting,
-        "is the old form, and gives each user every right",
-        "write producers with kafka: {password, write, read, groups}",
+        "The section users is the old form, which gives each user every right.",
+        "Write producers with kafka: {password, write, read, groups}.",
     )
     for each in report.config.producers:
         if each.kafka is not None and each.name in users:
-            report.error((*setting, each.name), "is a producer with kafka too", "leave it out here")
+            report.error(
+                (*setting, each.name),
+                f"The user {each.name!r} is also a producer with kafka.",
+                "Remove the user here.",
+            )
 
 
-def _bounded(report: Report, setting: Path, broker: EmbeddedBroker) -> None:
+def _bounded(report: LintReport, setting: Path, broker: EmbeddedBroker) -> None:
     listener = broker.kafka_listener
-    assert listener is not None  # noqa: S101 - asked before
+    assert listener is not None  # noqa: S101 - the caller has checked it
     if listener.min_session_timeout > listener.max_session_timeout:
         report.error(
             (*setting, "min_session_timeout"),
-            "is above max_session_timeout: no member could join a group",
-            "lower it",
+            "The time is above max_session_timeout, so no member could join a group.",
+            "Lower it.",
         )
     if broker.partitions > listener.max_partitions:
         report.error(
             (*setting, "max_partitions"),
-            f"is below the {broker.partitions} partitions of a topic created by its first event",
-            "raise it, or lower partitions of the broker",
+            f"The limit is below the {broker.partitions} partitions of a topic that its first event creates.",
+            "Raise it, or lower partitions of the broker.",
         )
 
 
-def _reachable(report: Report, setting: Path, listener: KafkaListener) -> None:
+def _reachable(report: LintReport, setting: Path, listener: KafkaListener) -> None:
     host, port = split(listener.listen)
-    if port > 65535:  # noqa: PLR2004 - the largest there is
-        report.error(setting, f"there is no port {port}", "choose a port up to 65535")
+    if port > 65535:  # noqa: PLR2004 - the largest port number
+        report.error(setting, f"The port {port} does not exist.", "Choose a port up to 65535.")
     if host in EVERYWHERE and listener.advertised is None:
         report.error(
             setting,
-            f"clients cannot connect to {host}",
-            "set advertised to an address that clients can reach",
+            f"The address {host} is one that clients cannot connect to.",
+            "Set advertised to an address that clients can reach.",
         )

@@ -1,9 +1,11 @@
-"""Checks of sinks that are topics: brokers that are there, places that can be, and no circles."""
+"""Checks of mirrors, subscriptions whose sink is a topic: the broker exists, the topic is valid, no
+events loop.
+"""
 
 from __future__ import annotations
 
-from app.config.lint.reach import Ways, feeds, may_both_match
-from app.config.lint.report import Report
+from app.config.lint.reach import FlowGraph, feeds, may_both_match
+from app.config.lint.report import LintReport
 from app.config.lint.routes import fits_broker
 from app.config.load.finding import Path
 from app.model.route import Exchange, Target
@@ -11,10 +13,10 @@ from app.model.subscription import Subscription
 from app.routing.places import is_fixed
 
 Hop = tuple[int, Subscription, Target]
-"""A subscription, where it stands in the list, and the topic that it mirrors to."""
+"""The index of a subscription in the list, the subscription, and the topic that it mirrors to."""
 
 
-def check_mirrors(report: Report) -> None:
+def check_mirrors(report: LintReport) -> None:
     hops: list[Hop] = []
     for n, subscription in enumerate(report.config.subscriptions):
         target = subscription.sink
@@ -26,15 +28,17 @@ def check_mirrors(report: Report) -> None:
         fits_broker(report, at, target)
         if isinstance(target, Target):
             hops.append((n, subscription, target))
-    ways = Ways(hops, lambda hop, other: _leads_to(hop, other[1]))
+    graph = FlowGraph(hops, lambda hop, other: _leads_to(hop, other[1]))
     for number, hop in enumerate(hops):
         if not _own_source(report, hop):
-            _circle(report, number, hop, ways)
+            _circle(report, number, hop, graph)
 
 
-def _own_source(report: Report, hop: Hop) -> bool:
-    """A mirror into its own source would read what it writes for ever. What a template makes is looked
-    at again for each event."""
+def _own_source(report: LintReport, hop: Hop) -> bool:
+    """Report a mirror into one of its own sources, which would copy its events forever.
+
+    A topic from a template is only a warning, because each event is checked again at delivery.
+    """
     n, subscription, target = hop
     if not _leads_to(hop, subscription):
         return False
@@ -42,31 +46,33 @@ def _own_source(report: Report, hop: Hop) -> bool:
     if is_fixed(target):
         report.error(
             at,
-            "is a source of the same subscription: events would loop for ever",
-            "name another topic",
+            "The topic is a source of the same subscription, so events would loop forever.",
+            "Name another topic.",
         )
     else:
         report.warning(
             at,
-            "can become a source of the same subscription: such events become dead letters",
-            "write fixed text into the template, or filter by its attributes",
+            "The template can yield a source of the same subscription; such events become dead letters.",
+            "Write fixed text into the template, or filter by its attributes.",
         )
     return True
 
 
-def _circle(report: Report, number: int, start: Hop, ways: Ways[Hop]) -> None:
-    """Two mirrors that feed each other, or more of them: told at the first of them in the file."""
-    found = ways.home(number, _may_follow)
-    way = next((each for each in found if len(each) > 1), None)
-    if way is None or start[0] != min(n for n, _, _ in way):
+def _circle(report: LintReport, number: int, start: Hop, graph: FlowGraph[Hop]) -> None:
+    """Report mirrors that feed each other in a loop, once for each loop, at its first mirror in the
+    file.
+    """
+    found = graph.cycles_from(number, _may_follow)
+    cycle = next((each for each in found if len(each) > 1), None)
+    if cycle is None or start[0] != min(n for n, _, _ in cycle):
         return
-    names = " → ".join(repr(subscription.id) for _, subscription, _ in (*way, start))
-    certain = all(is_fixed(target) for _, _, target in way)
+    names = " → ".join(repr(subscription.id) for _, subscription, _ in (*cycle, start))
+    certain = all(is_fixed(target) for _, _, target in cycle)
     say = report.error if certain else report.warning
     say(
         ("subscriptions", start[0], "sink"),
-        f"is a loop: {names}: an event would be copied for ever",
-        "filter by an attribute that names the origin of an event, or remove one of them",
+        f"The mirrors form a loop that copies an event forever: {names}.",
+        "Filter by an attribute that names the origin of an event, or remove one of the mirrors.",
     )
 
 
@@ -77,6 +83,6 @@ def _leads_to(hop: Hop, reader: Subscription) -> bool:
     )
 
 
-def _may_follow(way: list[Hop], hop: Hop) -> bool:
-    """Whether some event may pass the filters of all of them."""
-    return all(may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in way)
+def _may_follow(cycle: list[Hop], hop: Hop) -> bool:
+    """Return True if some event may pass the filters of all these subscriptions."""
+    return all(may_both_match(earlier.filters, hop[1].filters) for _, earlier, _ in cycle)

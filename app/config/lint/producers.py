@@ -1,4 +1,4 @@
-"""Checks of producers: who may send, and that each credential is of one producer only."""
+"""Checks of producers: who may send, and that each credential belongs to one producer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path as FilePath
 
 from app.access.rights import compile_patterns
 from app.access.who import digest_of, header_of, san_of
-from app.config.lint.report import Report, check_characters, check_host
+from app.config.lint.report import LintReport, check_characters, check_host
 from app.config.load.finding import Path, did_you_mean
 from app.gateway.port import is_loopback
 from app.model.producer import JwtRule, Producer
@@ -15,8 +15,8 @@ from app.model.quota import EventQuota
 from app.model.secret import FileSecret
 from app.tls import read_regular
 
-MIN_KEY = 20  # characters of a key, which nobody may guess
-_CURE_KEY = "make one: skybridge producers key new"
+MIN_KEY = 20  # characters of a key, so that it cannot be guessed
+_CURE_KEY = "Make a key with skybridge producers key new."
 _NOT_KEYS = frozenset({
     "authorization", "connection", "content-encoding", "content-length", "content-type", "cookie",
     "expect", "host", "prefer", "skybridge-key", "traceparent", "tracestate", "transfer-encoding",
@@ -24,47 +24,46 @@ _NOT_KEYS = frozenset({
 })  # fmt: skip
 
 
-def check_producers(report: Report) -> None:
-    _said_who_may_send(report)
+def check_producers(report: LintReport) -> None:
+    _check_access(report)
     producers = report.config.producers
     report.duplicates("producers", "name", [each.name for each in producers])
     for n, producer in enumerate(producers):
         _each(report, ("producers", n), producer)
     _one_credential_one_producer(report, producers)
     _one_issuer_one_source(report, producers)
-    _keys_are_not_kept(report, producers)
+    _check_forwarded_headers(report, producers)
     if (quota := report.config.server.events.address_quota) is not None:
         _fits_a_batch(report, ("server", "events", "address_quota"), quota)
 
 
-def _said_who_may_send(report: Report) -> None:
+def _check_access(report: LintReport) -> None:
     events, posting = report.config.server.events, any(e.posts for e in report.config.producers)
     path: Path = ("server", "events", "access")
     if events.access is None and not is_loopback(events.host):
         report.error(
             path,
-            "must be set off loopback: producers, or open, which lets every client that reaches the "
-            "listener send",
-            "set it to producers and list them under producers, or to open",
+            "The setting is missing, and the events listener is reachable from other machines.",
+            "Set it to producers and list them under producers, or set it to open, which lets every client send.",
         )
     elif events.access == "producers" and not posting and not report.config.intakes:
         report.error(
             path,
-            "no producer is configured that can send over HTTP: every event would be refused",
-            "add one under producers with keys, jwt or certificate, or set it to open",
+            "The setting is producers, and no producer can send over HTTP, so every event would be refused.",
+            "Add a producer with keys, jwt or certificate, or set it to open.",
         )
     elif events.access != "producers" and posting:
         report.warning(
             path,
-            "is open: a client that leaves its credential out passes by the rights and the quota of "
-            "its producer",
-            "set it to producers",
+            "The setting is open, so a client without its credential avoids the rights and the quota of "
+            "its producer.",
+            "Set it to producers.",
         )
     if events.access == "producers" and events.address_quota is not None:
         report.error(
             ("server", "events", "address_quota"),
-            "is for open access: here a client that is no producer may not send at all",
-            "leave it out, or set server.events.access to open",
+            "The quota has no effect, because only producers may send.",
+            "Remove it, or set server.events.access to open.",
         )
     if (
         events.access is not None
@@ -74,14 +73,16 @@ def _said_who_may_send(report: Report) -> None:
     ):
         report.warning(
             ("server", "events", "tls"),
-            "keys and tokens of producers cross the network in clear",
-            "set it, or put a proxy with TLS in front",
+            "The setting is missing, so keys and tokens of producers cross the network unencrypted.",
+            "Set it, or put a proxy with TLS in front.",
         )
 
 
-def _each(report: Report, path: Path, producer: Producer) -> None:
+def _each(report: LintReport, path: Path, producer: Producer) -> None:
     if not producer.posts and producer.kafka is None:
-        report.error(path, "has no credential", "give it keys, jwt, certificate or kafka")
+        report.error(
+            path, "The producer has no credential.", "Set keys, jwt, certificate or kafka."
+        )
     for n, key in enumerate(producer.keys):
         _strong(report, (*path, "keys", n), key)
     if producer.header is not None:
@@ -96,44 +97,52 @@ def _each(report: Report, path: Path, producer: Producer) -> None:
     if producer.certificate is not None and (tls is None or tls.client_ca is None):
         report.error(
             (*path, "certificate"),
-            "no client is asked for a certificate",
-            "set server.events.tls.client_ca to the authority that signs them",
+            "The producer has a certificate, but the events listener demands none.",
+            "Set server.events.tls.client_ca to the authority that signs the certificates.",
         )
 
 
-def _strong(report: Report, path: Path, key: FileSecret) -> None:
+def _strong(report: LintReport, path: Path, key: FileSecret) -> None:
     text = key.get_secret_value()
     if len(text) < MIN_KEY:
-        report.error(path, f"has fewer than {MIN_KEY} characters and can be guessed", _CURE_KEY)
+        report.error(
+            path, f"The key has fewer than {MIN_KEY} characters, so it can be guessed.", _CURE_KEY
+        )
     elif not (text.isascii() and text.isprintable()) or " " in text:
-        report.error(path, "has characters that no header can carry", _CURE_KEY)
+        report.error(path, "The key has characters that no header can carry.", _CURE_KEY)
 
 
-def _header_is_free(report: Report, path: Path, producer: Producer) -> None:
+def _header_is_free(report: LintReport, path: Path, producer: Producer) -> None:
     name = str(producer.header).lower()
     if name in _NOT_KEYS or name.startswith("ce-"):
-        report.error(path, "has another meaning", "choose another, such as x-api-key")
+        report.error(
+            path,
+            f"The header {name} has another meaning.",
+            "Choose another, such as x-api-key.",
+        )
     elif not producer.keys:
-        report.error(path, "is of no use without keys", "add keys, or leave it out")
+        report.error(path, "The header has no effect without keys.", "Add keys, or remove it.")
 
 
-def _route_exists(report: Report, path: Path, pattern: str) -> None:
+def _route_exists(report: LintReport, path: Path, pattern: str) -> None:
     names = [route.name for route in report.config.routes]
     if not any(map(compile_patterns((pattern,)), names)):
-        report.error(path, f"matches no route: {pattern!r}", did_you_mean(pattern, names))
+        report.error(
+            path, f"The pattern {pattern!r} matches no route.", did_you_mean(pattern, names)
+        )
 
 
-def _fits_a_batch(report: Report, path: Path, quota: EventQuota) -> None:
+def _fits_a_batch(report: LintReport, path: Path, quota: EventQuota) -> None:
     most = report.config.limits.max_batch
     if quota.burst < most:
         report.error(
             (*path, "burst"),
-            f"is below limits.max_batch, {most}: a batch of that size could never be accepted",
-            "raise it, or lower limits.max_batch",
+            f"The burst is below limits.max_batch ({most}), so a batch of that size is always refused.",
+            "Raise it, or lower limits.max_batch.",
         )
 
 
-def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
+def _issuer_is_safe(report: LintReport, path: Path, rule: JwtRule) -> None:
     host = rule.issuer.partition("://")[2].partition("/")[0].rpartition(":")
     name = host[0] or host[2]
     if rule.jwks is None:
@@ -142,35 +151,47 @@ def _issuer_is_safe(report: Report, path: Path, rule: JwtRule) -> None:
     if rule.jwks is None and rule.issuer.startswith("http://") and not is_loopback(name):
         report.error(
             (*path, "issuer"),
-            "its keys would come over plain http, where anybody on the way can put in others",
-            "write https://, or name a file of its keys: jwks",
+            "The URL is plain http, so an attacker on the network could replace the keys of the issuer.",
+            "Write https://, or name a file of the keys with jwks.",
         )
-    if rule.jwks is not None and report.looks:
+    if rule.jwks is not None and report.may_read_files:
         _keys_can_be_read(report, (*path, "jwks"), rule.jwks)
 
 
-def _keys_can_be_read(report: Report, path: Path, file: FilePath) -> None:
+def _keys_can_be_read(report: LintReport, path: Path, file: FilePath) -> None:
     try:
-        from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few have tokens
+        from app.access.signatures import Keys  # noqa: PLC0415 - heavy, and few installations need it
 
         usable = bool(Keys(read_regular(file)))
     except OSError as error:
-        report.error(path, f"cannot be read: {error.strerror}", "check path and rights")
+        report.error(
+            path,
+            f"The file cannot be read: {error.strerror}.",
+            "Check the path and its permissions.",
+        )
     except ValueError as error:
-        report.error(path, str(error), "save the JWK Set of the issuer there")
+        report.error(path, f"The file {error}.", "Save the JWK Set of the issuer there.")
     else:
         if not usable:
-            report.error(path, "has no key for signatures", "save the JWK Set of the issuer there")
+            report.error(
+                path,
+                "The file has no key for signatures.",
+                "Save the JWK Set of the issuer there.",
+            )
 
 
-def _one_credential_one_producer(report: Report, producers: Iterable[Producer]) -> None:
+def _one_credential_one_producer(report: LintReport, producers: Iterable[Producer]) -> None:
     taken: dict[Hashable, str] = {}
     for n, producer in enumerate(producers):
         for path, credential in _credentials(("producers", n), producer):
             if credential in taken:
-                report.error(path, f"is also of {taken[credential]}", "give every producer its own")
+                report.error(
+                    path,
+                    f"The credential also belongs to {taken[credential]}.",
+                    "Give every producer its own.",
+                )
             taken.setdefault(credential, f"producer {producer.name}")
-    _tokens_are_told_apart(report, producers)
+    _check_token_claims(report, producers)
 
 
 def _credentials(path: Path, producer: Producer) -> Iterator[tuple[Path, Hashable]]:
@@ -181,7 +202,7 @@ def _credentials(path: Path, producer: Producer) -> Iterator[tuple[Path, Hashabl
         yield (*path, "certificate", "san"), san_of(producer.certificate.san)
 
 
-def _tokens_are_told_apart(report: Report, producers: Iterable[Producer]) -> None:
+def _check_token_claims(report: LintReport, producers: Iterable[Producer]) -> None:
     seen: list[tuple[str, JwtRule]] = []
     for n, producer in enumerate(producers):
         if (rule := producer.jwt) is None:
@@ -190,8 +211,8 @@ def _tokens_are_told_apart(report: Report, producers: Iterable[Producer]) -> Non
             if _one_token_may_match(rule, other):
                 report.error(
                     ("producers", n, "jwt", "match"),
-                    f"a token can match this and producer {name}",
-                    "give both one claim with different values, such as azp",
+                    f"The claims match tokens of producer {name} too.",
+                    "Give both producers one claim with different values, such as azp.",
                 )
         seen.append((producer.name, rule))
 
@@ -203,7 +224,7 @@ def _one_token_may_match(one: JwtRule, other: JwtRule) -> bool:
     return not any(one.match[name] != other.match[name] for name in shared)
 
 
-def _one_issuer_one_source(report: Report, producers: Iterable[Producer]) -> None:
+def _one_issuer_one_source(report: LintReport, producers: Iterable[Producer]) -> None:
     seen: dict[str, FilePath | None] = {}
     for n, producer in enumerate(producers):
         if producer.jwt is None:
@@ -212,18 +233,18 @@ def _one_issuer_one_source(report: Report, producers: Iterable[Producer]) -> Non
         if seen.setdefault(rule.issuer, rule.jwks) != rule.jwks:
             report.error(
                 ("producers", n, "jwt", "jwks"),
-                f"is another one than that of the same issuer above ({rule.issuer})",
-                "name the same file for both, or none",
+                f"The file differs from that of another producer with the same issuer ({rule.issuer}).",
+                "Name the same file for both, or none.",
             )
 
 
-def _keys_are_not_kept(report: Report, producers: Iterable[Producer]) -> None:
-    """Header fields that are stored beside events must not be credentials. ``authorization`` never is one."""
+def _check_forwarded_headers(report: LintReport, producers: Iterable[Producer]) -> None:
+    """Report forwarded headers that carry credentials. ``authorization`` is never forwarded."""
     private = {header_of(each).decode() for each in producers}
     for n, name in enumerate(report.config.server.events.forward_headers):
         if name in private:
             report.error(
                 ("server", "events", "forward_headers", n),
-                "carries keys of producers, which must not be stored beside events",
-                "leave it out",
+                "The header carries keys of producers, which must not be stored with events.",
+                "Remove it from the list.",
             )

@@ -1,7 +1,8 @@
-"""Which events can go where, and come back: filters and topic templates compared without an event.
+"""Compare filters and topic templates without an event: which events can reach a topic, and which
+can loop.
 
-A filter list is a conjunction of *atoms*, each about one attribute, as far as it can be seen through:
-``any``, ``not`` and ``sql`` count as "may match".
+A filter list is a conjunction of *atoms*, each about one attribute. The dialects ``any``, ``not``
+and ``sql`` are not analysed and count as "may match".
 """
 
 from __future__ import annotations
@@ -16,16 +17,14 @@ from app.routing.templates import placeholders
 
 Node = TypeVar("Node")
 Atom = tuple[str, str, str]
-"""Dialect, attribute, text."""
-STEPS = (
-    5_000  # of a search for a circle: where nodes feed each other, ways are as many as their orders
-)
+"""Dialect (exact, prefix or suffix), attribute, and text."""
+STEPS = 5_000  # of one search: the number of paths grows with the factorial of the nodes
 
 _ALWAYS_THERE = {"specversion", "id", "source", "type"}
 
 
 def atoms(filters: Sequence[Filter]) -> list[Atom]:
-    """Those that every event which passes fulfils; there may be more to pass than they say."""
+    """Return the atoms that every passing event fulfils. The filters may demand more than these."""
     return [
         (dialect, name, text)
         for one in _conjunction(filters)
@@ -35,7 +34,7 @@ def atoms(filters: Sequence[Filter]) -> list[Atom]:
 
 
 def _conjunction(filters: Sequence[Filter]) -> Iterator[Filter]:
-    """All that must hold, with every ``all`` taken apart."""
+    """Yield all filters that must match, with every ``all`` replaced by its members."""
     for one in filters:
         if one.all is None:
             yield one
@@ -44,11 +43,12 @@ def _conjunction(filters: Sequence[Filter]) -> Iterator[Filter]:
 
 
 def _is_opaque(one: Filter) -> bool:
+    """Return True if the filter has a dialect that is not analysed."""
     return one.any is not None or one.not_ is not None or one.sql is not None
 
 
-class Earlier:
-    """Filters of routes in their order, to find the one that leaves nothing to a later one."""
+class EarlierRoutes:
+    """The filters of earlier routes, to find one that matches every event of a later route."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -63,11 +63,13 @@ class Earlier:
         exact = next((atom for atom in found[1] if atom[0] == "exact"), None)
         if exact is None:
             self._others.append(found)
-        else:  # only the very same atom implies it
+        else:  # only the same atom implies an exact one
             self._by_exact.setdefault(exact, []).append(found)
 
     def shadow_of(self, later: Sequence[Filter]) -> int | None:
-        """The first whose filters want every event that ``later`` wants. Errs to none."""
+        """Return the index of the first earlier route that matches every event of ``later``, or
+        None if in doubt.
+        """
         narrow = atoms(later)
         likely = [each for atom in narrow for each in self._by_exact.get(atom, ())]
         shadows = [
@@ -79,7 +81,7 @@ class Earlier:
 
 
 def may_both_match(one: Sequence[Filter], other: Sequence[Filter]) -> bool:
-    """Whether some event may pass both. Errs to yes."""
+    """Return True if some event may pass both filter lists, and in doubt."""
     return not any(_exclude(a, b) for a in atoms(one) for b in atoms(other))
 
 
@@ -112,8 +114,11 @@ def _exclude(one: Atom, other: Atom) -> bool:
 
 
 def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> bool:
-    """Whether the target's topic, or what its template can become, is ``topic``. Where an exchange
-    leads is for the broker's bindings to say: anywhere. ``filters``: those of the publisher."""
+    """Return True if the target may publish to ``topic``.
+
+    A template matches if it can yield the topic. An exchange always matches, because the bindings
+    of the broker decide. ``filters`` are those of the publisher.
+    """
     if isinstance(target, Exchange):
         return True
     if not placeholders(target.topic):
@@ -123,8 +128,10 @@ def feeds(target: Target | Exchange, filters: Sequence[Filter], topic: str) -> b
 
 
 def may_be_one_topic(one: str, other: str) -> bool:
-    """Whether two topics, or what templates can become, may be the same. Errs to yes: only what stands
-    before the first and behind the last attribute is compared."""
+    """Return True if two topics, or the results of two templates, may be equal, and in doubt.
+
+    Only the text before the first and after the last placeholder is compared.
+    """
     (head, tail), (head_2, tail_2) = _ends(one), _ends(other)
     if not placeholders(one) and not placeholders(other):
         return one == other
@@ -133,13 +140,17 @@ def may_be_one_topic(one: str, other: str) -> bool:
 
 
 def _ends(template: str) -> tuple[str, str]:
-    """What is fixed before the first attribute, and behind the last one."""
+    """Return the fixed text before the first placeholder and after the last one."""
     return template.partition("{")[0], template.rpartition("}")[2]
 
 
 def _pattern(template: str, known: dict[str, str]) -> str:
-    """An attribute that the filters fix stands for itself, another for anything legal. In linear time: each text
-    between two attributes is taken where it fits first, and never looked for again, which is enough."""
+    """Return a regular expression for the topics that a template can yield.
+
+    An attribute that the filters fix is literal text, and any other matches all legal characters.
+    Matching takes linear time: each text between two attributes matches at its first place, which
+    is enough.
+    """
     head, *rest = _parts(template, known)
     if not rest:
         return re.escape(head)
@@ -153,8 +164,9 @@ def _wild(count: int) -> str:
 
 
 def _parts(template: str, known: dict[str, str]) -> tuple[str, *tuple[tuple[int, str], ...]]:
-    """The text before the first attribute that may be anything; then, how many of them stand side by side and the
-    text behind them."""
+    """Return the text before the first free attribute; then, per run of free attributes, their
+    number and the text after them.
+    """
     head, rest = "", list[tuple[int, str]]()
     for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", template):
         text = literal or known.get(name)
@@ -169,7 +181,7 @@ def _parts(template: str, known: dict[str, str]) -> tuple[str, *tuple[tuple[int,
 
 
 def may_have_no_key(policy: KeyPolicy) -> bool:
-    """Whether an event of the route may go without a key."""
+    """Return True if an event of the route may be published without a key."""
     if policy.missing == "reject":
         return False
     match policy.mapper:
@@ -183,33 +195,36 @@ def may_have_no_key(policy: KeyPolicy) -> bool:
             return True
 
 
-class Ways(Generic[Node]):
-    """Ways of events between ``nodes`` that feed each other. ``leads``: whether one feeds another."""
+class FlowGraph(Generic[Node]):
+    """A directed graph of ``nodes``, with an edge if ``leads`` returns True for two nodes."""
 
     def __init__(self, nodes: Sequence[Node], leads: Callable[[Node, Node], bool]) -> None:
         self._nodes = nodes
         self._leads = leads
         self._following: dict[int, list[int]] = {}
 
-    def home(
+    def cycles_from(
         self, start: int, may_follow: Callable[[list[Node], Node], bool] = lambda _way, _node: True
     ) -> Iterator[list[Node]]:
-        """The ways from a node, by its number, back to itself, with no node twice, the shortest first; none after
-        ``STEPS``. ``may_follow``: whether a node may, behind all of a way."""
+        """Yield the cycles from the node ``start`` back to itself, the shortest first.
+
+        No node comes twice in a cycle. The search ends after ``STEPS`` steps. ``may_follow``
+        decides whether a node may follow all nodes of a path.
+        """
         loop = self._loop(start)
         ahead, left = deque([[start]]), STEPS
         while ahead and left > 0:
-            way = ahead.popleft()
-            found = [self._nodes[each] for each in way]
-            for number in self._after(way[-1]):
+            path = ahead.popleft()
+            found = [self._nodes[each] for each in path]
+            for number in self._after(path[-1]):
                 left -= 1
-                if number not in loop or number in way[1:]:
+                if number not in loop or number in path[1:]:
                     continue
                 if may_follow(found, self._nodes[number]):
                     if number == start:
                         yield found
                     else:
-                        ahead.append([*way, number])
+                        ahead.append([*path, number])
 
     def _after(self, number: int) -> list[int]:
         found = self._following.get(number)
@@ -220,7 +235,7 @@ class Ways(Generic[Node]):
         return found
 
     def _loop(self, start: int) -> set[int]:
-        """The nodes that a way from the start and back may pass: the others lead nowhere."""
+        """Return the nodes that can be part of a cycle through ``start``."""
         before: dict[int, list[int]] = {start: []}
         ahead = [start]
         while ahead:

@@ -1,28 +1,30 @@
-"""Checks of replies: routes that are there, and answers that come back as questions."""
+"""Checks of replies: their routes exist, and answers do not come back as new requests in a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.config.lint.reach import Ways, feeds
-from app.config.lint.report import Report
+from app.config.lint.reach import FlowGraph, feeds
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path, did_you_mean
 from app.model.route import Exchange, Route, Target
 from app.model.subscription import IGNORE, Subscription
 
 Written = tuple[Target | Exchange, ...]
-"""The places that a subscription publishes to."""
+"""The targets that a subscription publishes to."""
 
 
-def check_replies(report: Report) -> None:
+def check_replies(report: LintReport) -> None:
     routes = {route.name: route for route in report.config.routes}
     if IGNORE in routes:
         n = list(routes).index(IGNORE)
         report.warning(
-            ("routes", n, "name"), "no reply can name this route", f"a name other than {IGNORE}"
+            ("routes", n, "name"),
+            f"The name {IGNORE} means no reply, so no subscription can name this route.",
+            "Choose another name.",
         )
     subscriptions = report.config.subscriptions
-    ways = Ways(subscriptions, lambda one, other: _reads(other, tuple(_written(one, routes))))
+    graph = FlowGraph(subscriptions, lambda one, other: _reads(other, tuple(_written(one, routes))))
     for n, subscription in enumerate(subscriptions):
         if subscription.reply == IGNORE:
             continue
@@ -30,22 +32,24 @@ def check_replies(report: Report) -> None:
         if subscription.reply not in routes:
             report.error(
                 at,
-                f"there is no route {subscription.reply!r}",
+                f"The route {subscription.reply!r} does not exist.",
                 did_you_mean(subscription.reply, routes),
             )
         else:
-            _circle(report, at, next(ways.home(n), None))
+            _circle(report, at, next(graph.cycles_from(n), None))
 
 
-def _circle(report: Report, at: Path, way: list[Subscription] | None) -> None:
-    """What a webhook answers is not known: its filters may keep its own answers from it."""
-    if way is None:
+def _circle(report: LintReport, at: Path, cycle: list[Subscription] | None) -> None:
+    """Warn of replies that may loop. The content of answers is unknown, so the filters may still
+    prevent it.
+    """
+    if cycle is None:
         return
-    names = " → ".join(repr(each.id) for each in (*way, way[0]))
+    names = " → ".join(repr(each.id) for each in (*cycle, cycle[0]))
     report.warning(
         at,
-        f"answers may loop: {names}: the bound on replies ends the loop",
-        "publish replies to a separate topic, or filter by type",
+        f"The replies may loop until the bound on replies ends the loop: {names}.",
+        "Publish replies to a separate topic, or filter by type.",
     )
 
 

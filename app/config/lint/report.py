@@ -1,4 +1,6 @@
-"""What the checks of ``lint`` write their findings into, and a check that several of them make."""
+"""The report that the checks of ``lint`` write their findings into, and checks that several of them
+share.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +9,35 @@ from pathlib import Path as FilePath
 from typing import Literal
 from urllib.parse import quote
 
-from app.config.load.finding import Finding, Path, did_you_mean, written
+from app.config.load.finding import (
+    Finding,
+    Path,
+    cure_sentence,
+    did_you_mean,
+    problem_sentence,
+    written,
+)
 from app.config.load.loader import Loaded
 from app.config.model.brokers import EmbeddedBroker
 from app.delivery.target_url import BadHost, foreign_characters, read_url
 from app.errors import SetupError
 
-HOST_CURE = "write a name as hooks.example.org, or an address as 192.0.2.1 or [2001:db8::1]"
+HOST_CURE = (
+    "Write a name such as hooks.example.org, or an address such as 192.0.2.1 or [2001:db8::1]."
+)
 _SHOWN = 5  # characters of a URL that a finding names
-_FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - warned of, not used
+_FLEETING = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 - compared, not used
 
 
-class Report:
+class LintReport:
     """The configuration under check, and the findings so far."""
 
-    def __init__(self, loaded: Loaded, *, looks: bool = True) -> None:
-        """``looks``: at files of this machine, which callers of the API must not ask for."""
+    def __init__(self, loaded: Loaded, *, may_read_files: bool = True) -> None:
+        """Create an empty report. ``may_read_files`` permits reading files of this machine, which callers of
+        the API must not cause.
+        """
         self.loaded = loaded
-        self.looks = looks
+        self.may_read_files = may_read_files
         self.config = loaded.config
         self.findings: list[Finding] = []
 
@@ -35,41 +48,48 @@ class Report:
         self._add("warning", path, message, cure)
 
     def outdated(self, path: Path, message: str, cure: str) -> None:
-        """Report what settings that exist may have and new ones may not: a warning here."""
+        """Report a value that an existing setting may keep and a new one may not have. It is a
+        warning here.
+        """
         self.warning(path, message, cure)
 
     def refused(self, path: Path, error: SetupError) -> None:
-        """A part refused to be made of this setting. ``args[0]`` is the message without the path."""
+        """Report an error that a part raised for this setting. ``args[0]`` is its message without
+        the path.
+        """
         self.error(path, str(error.args[0]), error.cure)
 
     def resolved(self, path: FilePath) -> FilePath:
-        """Without ``..``, and with its links followed where files are looked at."""
-        if self.looks:
+        """Return the path without ``..``. Links are followed only if files may be read."""
+        if self.may_read_files:
             return path.resolve()
-        return FilePath(os.path.abspath(path))  # noqa: PTH100 - resolve would ask the disk
+        return FilePath(os.path.abspath(path))  # noqa: PTH100 - resolve would read the disk
 
     def lacks_file(self, path: FilePath) -> bool:
         try:
-            return self.looks and not path.is_file()
-        except PermissionError:  # it may be there: who reads it says more
+            return self.may_read_files and not path.is_file()
+        except PermissionError:  # it may exist: reading it later reports more
             return False
 
     def is_file(self, path: FilePath) -> bool:
-        return self.looks and path.exists() and not path.is_dir()
+        return self.may_read_files and path.exists() and not path.is_dir()
 
     def is_folder(self, path: FilePath) -> bool:
-        return self.looks and path.is_dir()
+        return self.may_read_files and path.is_dir()
 
     def broker(self, path: Path, name: str) -> bool:
-        """Whether a broker of that name exists; if not, that is a finding."""
+        """Return True if a broker of that name exists; otherwise report an error."""
         if name in self.config.brokers:
             return True
-        self.error(path, f"there is no broker {name!r}", did_you_mean(name, self.config.brokers))
+        self.error(
+            path, f"The broker {name!r} does not exist.", did_you_mean(name, self.config.brokers)
+        )
         return False
 
     def written_by_others(self, name: str) -> bool:
-        """Whether clients that are not ours may write to the broker. An embedded log is ours alone, but
-        for its Kafka listener."""
+        """Return True if other clients may write to the broker. An embedded log needs a Kafka
+        listener for that.
+        """
         settings = self.config.brokers.get(name)
         return not isinstance(settings, EmbeddedBroker) or settings.kafka_listener is not None
 
@@ -79,8 +99,8 @@ class Report:
             if first < n:
                 self.error(
                     (section, n, field),
-                    f"{name!r} is taken by {section}[{first}]",
-                    "give every one a name of its own",
+                    f"The {field} {name!r} is already used by {section}[{first}].",
+                    f"Choose another {field}.",
                 )
 
     def _add(self, level: Literal["error", "warning"], path: Path, message: str, cure: str) -> None:
@@ -88,31 +108,33 @@ class Report:
             Finding(
                 level=level,
                 setting=written(path),
-                message=self.loaded.redacted(message),
-                cure=self.loaded.redacted(cure),
+                message=self.loaded.redacted(problem_sentence(message)),
+                cure=self.loaded.redacted(cure_sentence(cure)),
                 place=self.loaded.place(*path),
             )
         )
 
 
-def check_host(report: Report, path: Path, url: str) -> None:
-    """Check the host of a URL that is no target of subscriptions."""
+def check_host(report: LintReport, path: Path, url: str) -> None:
+    """Report a host that cannot be looked up, in a URL that is not the target of a subscription."""
     try:
         read_url(url)
     except BadHost as error:
-        report.error(path, f"names a host that cannot be looked up: {error}", HOST_CURE)
+        report.error(path, f"The URL has a host that cannot be looked up: {error}.", HOST_CURE)
     except ValueError:
-        pass  # the model says more
+        pass  # the model reports it
 
 
-def check_characters(report: Report, setting: Path, url: str) -> None:
-    """Report the characters of a URL that RFC 3986 does not allow: they are encoded when it is used."""
+def check_characters(report: LintReport, setting: Path, url: str) -> None:
+    """Report characters of a URL that RFC 3986 does not allow. They are percent-encoded when the
+    URL is used.
+    """
     foreign = foreign_characters(url)
     if foreign:
         report.outdated(
             setting,
-            f"has {_named(foreign)}, which RFC 3986 does not allow there: encoded, it is not what is written",
-            f"write percent codes: {' '.join(_code(each) for each in foreign[:_SHOWN])}",
+            f"The URL has {_named(foreign)}, which RFC 3986 does not allow there, so it is sent percent-encoded.",
+            f"Write percent codes: {' '.join(_code(each) for each in foreign[:_SHOWN])}.",
         )
 
 
@@ -125,11 +147,11 @@ def _code(character: str) -> str:
     return quote(character, safe="", errors="surrogatepass")
 
 
-def check_lasts(report: Report, setting: Path, path: FilePath) -> None:
-    """Warns where what lies there is gone after a restart of the machine."""
+def check_persistent(report: LintReport, setting: Path, path: FilePath) -> None:
+    """Warn if the folder loses its files at a restart of the machine."""
     if any(report.resolved(path).is_relative_to(fleeting) for fleeting in _FLEETING):
         report.warning(
             setting,
-            "is in a folder that the system may empty: acknowledged events would be lost",
-            "choose a folder on a persistent disk",
+            "The path is in a folder that the system may empty, so acknowledged events may be lost.",
+            "Choose a folder on a persistent disk.",
         )

@@ -1,11 +1,11 @@
-"""Checks of routes: targets that exist, templates that can be made, rules that can be reached."""
+"""Checks of routes: their targets exist, their templates and keys compile, their filters can match."""
 
 from __future__ import annotations
 
 from app.config.derived.key_mappers import known_mappers, load_key_mappers
 from app.config.derived.route_resources import load_check
-from app.config.lint.reach import Earlier, may_be_one_topic
-from app.config.lint.report import Report
+from app.config.lint.reach import EarlierRoutes, may_be_one_topic
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path, did_you_mean
 from app.config.model.brokers import KafkaBroker, PulsarBroker, RabbitBroker
 from app.errors import SetupError
@@ -17,12 +17,12 @@ from app.routing.templates import placeholders
 _WITH_TOPICS = (KafkaBroker, RabbitBroker, PulsarBroker)
 
 
-def check_routes(report: Report) -> None:
+def check_routes(report: LintReport) -> None:
     routes = report.config.routes
     report.duplicates("routes", "name", [route.name for route in routes])
     if not routes:
-        _nothing_comes_by_http(report)
-    earlier = Earlier()
+        _check_empty(report)
+    earlier = EarlierRoutes()
     for n, route in enumerate(routes):
         _targets(report, n, route)
         _key(report, n, route)
@@ -34,36 +34,38 @@ def check_routes(report: Report) -> None:
     _one_durability(report)
 
 
-def _nothing_comes_by_http(report: Report) -> None:
-    """A worker of what others write needs no route; a process that reads nothing of theirs needs one."""
+def _check_empty(report: LintReport) -> None:
+    """Warn if there is no route. A worker needs none if other clients write the events that it
+    reads.
+    """
     if not any(
         report.written_by_others(each.source.broker) for each in report.config.subscriptions
     ):
         report.warning(
             ("routes",),
-            "no route is configured: events posted here are answered 422",
-            "add a route",
+            "The list is empty, so events posted here are answered 422.",
+            "Add a route.",
         )
 
 
-def _targets(report: Report, n: int, route: Route) -> None:
+def _targets(report: LintReport, n: int, route: Route) -> None:
     for m, target in enumerate(route.to):
         path = target_path(report, n, m)
         if report.broker((*path, "broker"), target.broker):
             fits_broker(report, path, target)
-            _relaxes_kafka(report, n, route, target)
+            _check_durability(report, n, route, target)
         if target in route.to[:m]:
-            report.error(path, "is named twice", "keep one")
+            report.error(path, "The target is named twice.", "Remove one of the two.")
 
 
-def fits_broker(report: Report, path: Path, target: Target | Exchange) -> None:
-    """Of a route or a mirror: whether the broker has such a place."""
+def fits_broker(report: LintReport, path: Path, target: Target | Exchange) -> None:
+    """Report a target of a route or mirror that the kind of its broker cannot have."""
     kind = report.config.brokers[target.broker].kind
     if isinstance(target, Exchange) and kind != "rabbitmq":
         report.error(
             (*path, "exchange"),
-            f"{target.broker!r} is of kind {kind}, and only rabbitmq has exchanges",
-            "name a topic, or a broker of kind rabbitmq",
+            f"The broker {target.broker!r} is of kind {kind}, and only rabbitmq has exchanges.",
+            "Name a topic, or a broker of kind rabbitmq.",
         )
         return
     try:
@@ -72,19 +74,21 @@ def fits_broker(report: Report, path: Path, target: Target | Exchange) -> None:
         report.refused((*path, error.setting.rpartition(".")[2]), error)
 
 
-def _relaxes_kafka(report: Report, n: int, route: Route, target: Target | Exchange) -> None:
-    """Rule 1: the other logs have no lesser acknowledgement to offer."""
+def _check_durability(report: LintReport, n: int, route: Route, target: Target | Exchange) -> None:
+    """Report relaxed durability for a broker other than Kafka, which has no weaker acknowledgement."""
     kind = report.config.brokers[target.broker].kind
     if route.durability == "relaxed" and kind != "kafka":
         report.error(
             ("routes", n, "durability"),
-            f"relaxed is only for Kafka, and {target.broker!r} is of kind {kind}",
-            "leave durability out, or give that target its own route",
+            f"The durability relaxed is only for Kafka, and {target.broker!r} is of kind {kind}.",
+            "Remove durability, or give that target its own route.",
         )
 
 
-def _one_durability(report: Report) -> None:
-    """Rule 1: who reads a topic must know what its events are worth."""
+def _one_durability(report: LintReport) -> None:
+    """Report routes that publish to one topic with different durability, because its readers must
+    know one.
+    """
     seen: dict[tuple[str, object], list[tuple[str, str]]] = {}  # by broker and acknowledgements
     for n, route in enumerate(report.config.routes):
         for m, target in enumerate(route.to):
@@ -101,40 +105,42 @@ def _one_durability(report: Report) -> None:
             if others:
                 report.error(
                     (*target_path(report, n, m), "topic"),
-                    f"route {others[0]!r} publishes to this topic with another durability",
-                    "set the same durability and acks on both routes, or name another topic",
+                    f"The topic also gets events of route {others[0]!r}, with another durability.",
+                    "Set the same durability and acks on both routes, or name another topic.",
                 )
             seen.setdefault(mine, []).append((route.name, target.topic))
 
 
-def target_path(report: Report, n: int, m: int) -> Path:
-    """``to`` may be written as one target or as a list of them."""
+def target_path(report: LintReport, n: int, m: int) -> Path:
+    """Return the path of a target. ``to`` may be one target or a list."""
     return report.loaded.written(("routes", n, "to", m)) or ("routes", n, "to")
 
 
-def _key(report: Report, n: int, route: Route) -> None:
-    """Own mappers are loaded, so that one that cannot be is found before the start."""
+def _key(report: LintReport, n: int, route: Route) -> None:
+    """Report a key that does not compile. Custom mappers are loaded, so that a broken one is found
+    before the start.
+    """
     path: Path = ("routes", n, "key")
     known = known_mappers(route.key.mapper)
     if route.key.mapper not in known:
-        message = f"there is no key mapper {route.key.mapper!r}"
+        message = f"The key mapper {route.key.mapper!r} does not exist."
         report.error((*path, "mapper"), message, did_you_mean(route.key.mapper, known))
         return
-    if not report.looks and route.key.mapper not in BUILT_IN_MAPPERS:
-        return  # a proposed configuration runs no code of ours
+    if not report.may_read_files and route.key.mapper not in BUILT_IN_MAPPERS:
+        return  # a proposed configuration must not import code
     try:
         compile_key(route.key, own=load_key_mappers([route]))
     except SetupError as error:
         report.refused((*path, error.setting.rpartition(".")[2]), error)
 
 
-def _schema(report: Report, n: int, route: Route) -> None:
-    """Schemas are compiled, so that one that cannot be is found before the start."""
+def _schema(report: LintReport, n: int, route: Route) -> None:
+    """Report a schema that does not compile, so that it is found before the start."""
     setting = route.data_schema
     if setting is None:
         return
     path: Path = ("routes", n, "schema")
-    if report.looks:
+    if report.may_read_files:
         try:
             load_check(setting, "schema")
         except SetupError as error:
@@ -143,20 +149,20 @@ def _schema(report: Report, n: int, route: Route) -> None:
         _takes_invalid(report, (*path, "on_invalid", "route"), route, setting.on_invalid.route)
 
 
-def _takes_invalid(report: Report, path: Path, route: Route, name: str) -> None:
+def _takes_invalid(report: LintReport, path: Path, route: Route, name: str) -> None:
     other = next((each for each in report.config.routes if each.name == name), None)
     if other is None:
         names = [each.name for each in report.config.routes if each is not route]
-        report.error(path, f"there is no route {name!r}", did_you_mean(name, names))
+        report.error(path, f"The route {name!r} does not exist.", did_you_mean(name, names))
     elif other.data_schema is not None:
         report.error(
             path,
-            f"route {name!r} has a schema of its own",
-            "name a route without a schema: it must take what does not match",
+            f"The route {name!r} has its own schema, so it may refuse the invalid events.",
+            "Name a route without a schema.",
         )
 
 
-def _deduplicates(report: Report, n: int, route: Route) -> None:
+def _deduplicates(report: LintReport, n: int, route: Route) -> None:
     if route.deduplicate is None:
         return
     for target in route.to:
@@ -164,45 +170,45 @@ def _deduplicates(report: Report, n: int, route: Route) -> None:
         if broker is not None and broker.kind != "embedded":
             report.warning(
                 ("routes", n, "deduplicate"),
-                f"events on {target.broker!r} are remembered in the memory of each gateway: a restart "
-                "forgets them, and another gateway does not know them",
-                "publish to an embedded log first where a repeat must never be stored, or leave it so",
+                f"The window for {target.broker!r} is in the memory of each gateway: a restart forgets it, "
+                "and another gateway does not share it.",
+                "Publish to an embedded log first if a repeat must never be stored.",
             )
             return
 
 
-def _reachable(report: Report, n: int, route: Route, earlier: Earlier) -> None:
+def _reachable(report: LintReport, n: int, route: Route, earlier: EarlierRoutes) -> None:
     m = earlier.shadow_of(route.filters)
     if m is not None:
         before = report.config.routes[m].name
         report.warning(
             ("routes", n),
-            f"route {route.name!r} never matches: {before!r} (routes[{m}]) takes its "
-            f"events first; only /events/{route.name} reaches it",
-            f"put it before {before!r}, or narrow that one's filters",
+            f"The route {route.name!r} never matches, because {before!r} (routes[{m}]) takes its "
+            f"events first; only /events/{route.name} reaches it.",
+            f"Put it before {before!r}, or narrow the filters of {before!r}.",
         )
 
 
-def _topics_exist(report: Report) -> None:
-    """Where we make no topics, somebody else must."""
+def _topics_exist(report: LintReport) -> None:
+    """Warn of topics that must exist already, because the broker's settings do not create them."""
     seen: set[tuple[str, str]] = set()
     for path, broker, topic in _topics(report):
         settings = report.config.brokers.get(broker)
         if not isinstance(settings, _WITH_TOPICS) or settings.topics.create:
             continue
         if topic.startswith(QUEUE):
-            continue  # somebody else's by its very name
+            continue  # a queue that another application owns
         if (broker, topic) not in seen:
             seen.add((broker, topic))
-            what = "the topics of this template" if placeholders(topic) else f"topic {topic!r}"
+            what = "The topics of this template" if placeholders(topic) else f"The topic {topic!r}"
             report.warning(
                 path,
-                f"{what} must exist on {broker!r}: its creation is off",
-                f"create it, or set brokers.{broker}.topics.create: true",
+                f"{what} must exist on {broker!r}, which creates no topics.",
+                f"Create it, or set brokers.{broker}.topics.create: true.",
             )
 
 
-def _topics(report: Report) -> list[tuple[Path, str, str]]:
+def _topics(report: LintReport) -> list[tuple[Path, str, str]]:
     config = report.config
     found: list[tuple[Path, str, str]] = [
         ((*target_path(report, n, m), "topic"), target.broker, target.topic)

@@ -1,4 +1,4 @@
-"""Checks of the listeners."""
+"""Checks of the listeners: ports, limits of request bodies, TLS files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path, written
 from app.config.model.brokers import EmbeddedBroker
 from app.config.model.config import Config
@@ -16,7 +16,7 @@ from app.model.route import Strict
 from app.tls import Pems, faults_of
 
 
-def check_servers(report: Report) -> None:
+def check_servers(report: LintReport) -> None:
     server = report.config.server
     if server.events.reuse_port:
         _port_can_be_shared(report)
@@ -24,21 +24,28 @@ def check_servers(report: Report) -> None:
         server.events.host, server.admin.host
     ):
         report.error(
-            ("server", "admin", "port"), "is the port of the events listener", "choose another"
+            ("server", "admin", "port"),
+            "The port is also that of the events listener.",
+            "Choose another port.",
         )
     for body in bodies(report.config):
         if report.config.limits.receiving < body.size:
+            setting = written(body.path)
             report.error(
                 ("limits", "receiving"),
-                f"is below {written(body.path)}: a body of that size could never be accepted",
-                f"raise it to several times {written(body.path)}",
+                f"The limit is below {setting}, so a body of that size is always refused.",
+                f"Raise it to several times {setting}.",
             )
     for name, tls in (("events", server.events.tls), ("admin", server.admin.tls)):
         check_tls_files(report, ("server", name), tls)
 
 
-class Body(NamedTuple):
-    """Bodies of up to ``size`` bytes, which the setting at ``path`` lets in. ``brokers``: where their events may go."""
+class BodyLimit(NamedTuple):
+    """A limit of request bodies.
+
+    The setting at ``path`` allows bodies of up to ``size`` bytes. Their events may go to
+    ``brokers``.
+    """
 
     path: Path
     size: int
@@ -46,18 +53,20 @@ class Body(NamedTuple):
 
     @property
     def is_intake(self) -> bool:
+        """Return True if the limit is that of an intake."""
         return self.path[0] == "intakes"
 
     def is_for(self, broker: str) -> bool:
+        """Return True if events of such bodies may go to the broker."""
         return broker in self.brokers
 
 
-def bodies(config: Config) -> Iterator[Body]:
-    """Yield the bound of all bodies, then that of each intake which has a bound of its own."""
-    yield Body(("limits", "body"), config.limits.body, _brokers_of(config, None))
+def bodies(config: Config) -> Iterator[BodyLimit]:
+    """Yield the limit of all bodies, then that of each intake that has its own."""
+    yield BodyLimit(("limits", "body"), config.limits.body, _brokers_of(config, None))
     for n, intake in enumerate(config.intakes):
         if size := max_body(intake):
-            yield Body(("intakes", n, "max_body"), size, _brokers_of(config, intake.route))
+            yield BodyLimit(("intakes", n, "max_body"), size, _brokers_of(config, intake.route))
 
 
 def _brokers_of(config: Config, route: str | None) -> Collection[str]:
@@ -66,34 +75,40 @@ def _brokers_of(config: Config, route: str | None) -> Collection[str]:
     return {target.broker for each in routes for target in each.to}
 
 
-def _port_can_be_shared(report: Report) -> None:
+def _port_can_be_shared(report: LintReport) -> None:
     path: Path = ("server", "events", "reuse_port")
     brokers = report.config.brokers.items()
     if logs := [name for name, broker in brokers if isinstance(broker, EmbeddedBroker)]:
         report.error(
             path,
-            f"the embedded log {logs[0]} belongs to one process, so no other gateway can publish to it",
-            "publish to Kafka, RabbitMQ or Pulsar, or leave it out",
+            f"The port cannot be shared, because the embedded log {logs[0]} belongs to one process.",
+            "Publish to Kafka, RabbitMQ or Pulsar, or remove the setting.",
         )
     if sys.platform != "linux":
         report.error(
-            path, "only Linux spreads connections evenly over a shared port", "leave it out here"
+            path,
+            "The port cannot be shared, because only Linux spreads connections over a shared port.",
+            "Remove the setting on this system.",
         )
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether two hosts may mean the same address."""
+    """Return True if two hosts may mean the same address."""
     every = {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
     return one == other or bool(every & {one, other})
 
 
-def check_tls_files(report: Report, owner: Path, tls: Strict | None) -> None:
-    """Report what is wrong with the files that ``tls`` of ``owner`` names: of a listener, a broker, a webhook."""
+def check_tls_files(report: LintReport, owner: Path, tls: Strict | None) -> None:
+    """Report faults of the files in the section ``tls`` of ``owner``, a listener, a broker or a
+    subscription.
+    """
     files = {part: path for part, path in tls or () if isinstance(path, FilePath)}
     lacking = [part for part, path in files.items() if report.lacks_file(path)]
     for part in lacking:
         report.error(
-            (*owner, "tls", part), "the file does not exist here", "name a readable PEM file"
+            (*owner, "tls", part),
+            "The file does not exist on this machine.",
+            "Name a readable PEM file.",
         )
     if files and not lacking:
         ca_part = "client_ca" if "client_ca" in files else "ca"
@@ -105,6 +120,6 @@ def check_tls_files(report: Report, owner: Path, tls: Strict | None) -> None:
             ca_part=ca_part,
             signs=ca_part == "client_ca",
         )
-        for fault in faults_of(pems) if report.looks else ():
+        for fault in faults_of(pems) if report.may_read_files else ():
             tell = report.error if fault.fatal else report.warning
             tell((*owner, "tls", fault.part), fault.message, fault.cure)

@@ -1,8 +1,8 @@
-"""Checks of where webhooks go: no credentials in URLs, nothing private that is not named. And of what requests to
-them bear: signatures, credentials, the handshake.
+"""Checks of webhooks: URLs without credentials, private addresses only by permission, signatures,
+the handshake.
 
-The real guard looks at every resolved address (``delivery.address_guard``); this one tells at the
-desk what that one would refuse.
+At delivery ``delivery.address_guard`` checks every resolved address. These checks report before the
+start what it would refuse.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from app.config.lint.report import HOST_CURE, Report, check_characters, check_host
+from app.config.lint.report import HOST_CURE, LintReport, check_characters, check_host
 from app.config.lint.servers import check_tls_files
 from app.config.load.finding import Path
 from app.delivery.address_guard import host_allowed, is_address, is_literal, may_reach
@@ -21,10 +21,10 @@ from app.model.webhook import OAuth2
 
 _EVERYTHING = {"*", "0.0.0.0/0", "::/0"}
 _LOOPBACK = ("127.0.0.1", "::1")
-_PLAIN = "plain http goes only to hosts in webhooks.allow_private"
+_PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"
 
 
-def check_sinks(report: Report) -> None:
+def check_sinks(report: LintReport) -> None:
     for n, entry in enumerate(report.config.webhooks.allow_private):
         _entry(report, ("webhooks", "allow_private", n), entry)
     for n, subscription in enumerate(report.config.subscriptions):
@@ -32,68 +32,78 @@ def check_sinks(report: Report) -> None:
             check_target(report, ("subscriptions", n, "sink"), subscription.webhook_url)
 
 
-def _entry(report: Report, path: Path, entry: str) -> None:
+def _entry(report: LintReport, path: Path, entry: str) -> None:
     if entry in _EVERYTHING:
         report.warning(
             path,
-            "allows webhooks every private address, including metadata services of clouds",
-            "name only the networks and hosts that you need",
+            "The entry allows every private address, including metadata services of clouds.",
+            "Name only the networks and hosts that you need.",
         )
     elif "/" in entry and not _is_network(entry):
         report.error(
-            path, "is neither a network nor a host", "10.0.0.0/8, hooks.internal or *.internal"
+            path,
+            "The entry is neither a network nor a host.",
+            "Write it as 10.0.0.0/8, hooks.internal or *.internal.",
         )
 
 
-def check_target(report: Report, path: Path, sink: str) -> None:
-    """Check a URL that requests go to, by the reader and the guard that the sinks use."""
+def check_target(report: LintReport, path: Path, sink: str) -> None:
+    """Check a URL that requests go to, with the URL parser and the address guard of the sinks."""
     try:
         url = read_url(sink)
     except BadHost as error:
-        report.error(path, f"names a host that cannot be looked up: {error}", HOST_CURE)
+        report.error(path, f"The URL has a host that cannot be looked up: {error}.", HOST_CURE)
         return
     except ValueError:
-        report.error(path, "is no URL", "https://host/path, the port a number up to 65535")
+        report.error(
+            path,
+            "The value is not a URL.",
+            "Write it as https://host:port/path, with a port up to 65535.",
+        )
         return
     if url.login is not None:
         report.error(
             path,
-            "holds a user name or password: URLs end up in logs",
-            "take them out of the URL",
+            "The URL has a user name or password, and URLs are written to logs.",
+            "Remove them from the URL, and set auth.",
         )
     check_characters(report, path, sink)
     _reach(report, path, url)
 
 
-def _reach(report: Report, path: Path, url: TargetUrl) -> None:
-    """Refuse what the guard will refuse at delivery, whatever the name resolves to."""
+def _reach(report: LintReport, path: Path, url: TargetUrl) -> None:
+    """Report a host that the address guard will refuse at delivery, whatever its name resolves to."""
     plain = url.scheme == "http"
     may = _may_reach(report, url.host, plain=plain)
     refused_without_dot = _may_reach(report, url.host.rstrip("."), plain=plain) is False
     if may is None and plain:
         report.warning(
             path,
-            f"{_PLAIN}: it works only if the name resolves to one of its networks",
-            "name the host there too, or use https",
+            f"{_PLAIN}; it works only if the name resolves to one of its networks.",
+            "Name the host there too, or use https.",
         )
     elif may is not False:
         return
     elif is_literal(url.host) and not (is_address(url.host) and refused_without_dot):
         report.error(
             path,
-            f"the address {url.host} is in a spelling that the guard of webhooks refuses",
-            "write it as four decimal numbers, 192.0.2.1, or as IPv6; or use a name",
+            f"The address {url.host} has a form that the address guard refuses.",
+            "Write it as four decimal numbers (192.0.2.1) or as IPv6, or use a name.",
         )
     elif plain:
-        report.error(path, _PLAIN, "use https, or name the host there")
+        report.error(path, f"{_PLAIN}.", "Use https, or add the host there.")
     else:
         report.error(
-            path, "is a private address that is not allowed", "add it to webhooks.allow_private"
+            path,
+            "The URL has a private address that is not allowed.",
+            "Add it to webhooks.allow_private.",
         )
 
 
-def _may_reach(report: Report, host: str, *, plain: bool) -> bool | None:
-    """Return what the guard decides; localhost is loopback without any look-up (RFC 6761 6.3)."""
+def _may_reach(report: LintReport, host: str, *, plain: bool) -> bool | None:
+    """Return the guard's decision, or None if it depends on the look-up. localhost is always
+    loopback (RFC 6761 6.3).
+    """
     webhooks = report.config.webhooks
     entries, proxied = webhooks.allow_private, webhooks.proxy is not None
     name = host.rstrip(".")
@@ -110,7 +120,7 @@ def _is_network(text: str) -> bool:
     return True
 
 
-def check_webhooks(report: Report) -> None:
+def check_webhooks(report: LintReport) -> None:
     _callback(report)
     for n, entry in enumerate(report.config.webhooks.configurable_targets or ()):
         if "://" in entry:
@@ -128,44 +138,50 @@ def check_webhooks(report: Report) -> None:
                 check_target(report, (*at, "auth", "token_endpoint"), endpoint)
 
 
-def _strict(report: Report, at: Path, subscription: Subscription) -> None:
+def _strict(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.strict_webhook and not subscription.webhook_url.startswith("https:"):
-        report.error((*at, "sink"), "strict_webhook needs https (W1)", "use https")
+        report.error(
+            (*at, "sink"), "The URL is not https, which strict_webhook requires.", "Use https."
+        )
 
 
-def _signing(report: Report, at: Path, subscription: Subscription) -> None:
+def _signing(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.signing is not None and subscription.content_mode != "structured":
         report.warning(
             (*at, "content_mode"),
-            "the signature covers only the body: headers with attributes could be "
-            "changed on the way",
-            "leave content_mode out, or set it to structured",
+            "The mode puts attributes into headers, and the signature covers only the body, so they could "
+            "be changed on the way.",
+            "Remove content_mode, or set it to structured.",
         )
 
 
-def _handshake(report: Report, at: Path, subscription: Subscription) -> None:
+def _handshake(report: LintReport, at: Path, subscription: Subscription) -> None:
     if subscription.handshake == "require" and report.config.webhooks.origin is None:
         report.warning(
             (*at, "handshake"),
-            f"asks for consent to the origin {report.config.installation!r}, which is not a DNS name",
-            "set webhooks.origin",
+            f"The handshake asks for consent to the origin {report.config.installation!r}, which is not a DNS name.",
+            "Set webhooks.origin.",
         )
     if subscription.handshake == "off" and subscription.request_rate is not None:
         report.warning(
-            (*at, "request_rate"), "has no effect: the handshake is off", "leave it out, or ask"
+            (*at, "request_rate"),
+            "The rate has no effect, because the handshake is off.",
+            "Remove it, or set handshake to ask.",
         )
 
 
-def _tls(report: Report, at: Path, subscription: Subscription) -> None:
+def _tls(report: LintReport, at: Path, subscription: Subscription) -> None:
     tls = subscription.tls
     if tls is None:
         return
     if subscription.webhook_url.startswith("http:"):
-        report.warning((*at, "tls"), "has no effect on plain http", "leave it out, or use https")
+        report.warning(
+            (*at, "tls"), "The section has no effect on plain http.", "Remove it, or use https."
+        )
     check_tls_files(report, at, tls)
 
 
-def _callback(report: Report) -> None:
+def _callback(report: LintReport) -> None:
     callback = report.config.webhooks.callback
     if callback is None:
         return
@@ -174,9 +190,13 @@ def _callback(report: Report) -> None:
     check_host(report, at, callback)
     if "?" in callback or "#" in callback:
         report.warning(
-            at, "has a query or fragment: the path of a callback would go into it", "leave it out"
+            at,
+            "The URL has a query or fragment, to which the path of a callback would be added.",
+            "Remove it.",
         )
     if callback.startswith("https:"):
         return
     if not is_loopback(urlsplit(callback).hostname or ""):
-        report.error(at, "webhooks call back only with https", "use https")
+        report.error(
+            at, "The URL is not https, which webhooks require for callbacks.", "Use https."
+        )

@@ -1,9 +1,11 @@
-"""Checks of subscriptions: sources that exist and are fed, keys that give an order, no circles."""
+"""Checks of subscriptions: their sources exist and get events, their events have keys, their dead
+letters do not loop.
+"""
 
 from __future__ import annotations
 
 from app.config.lint.reach import feeds, may_both_match, may_have_no_key
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.config.model.brokers import RabbitBroker
 from app.model.position import impossible
@@ -14,7 +16,7 @@ from app.routing.places import QUEUE, is_place
 from app.routing.templates import not_a_spool
 
 
-def check_subscriptions(report: Report) -> None:
+def check_subscriptions(report: LintReport) -> None:
     subscriptions = report.config.subscriptions
     report.duplicates("subscriptions", "id", [each.id for each in subscriptions])
     for n, subscription in enumerate(subscriptions):
@@ -25,36 +27,36 @@ def check_subscriptions(report: Report) -> None:
         _order(report, n, subscription)
 
 
-def _source(report: Report, n: int, subscription: Subscription) -> None:
+def _source(report: LintReport, n: int, subscription: Subscription) -> None:
     at: Path = ("subscriptions", n, "source")
     known = report.broker((*at, "broker"), subscription.source.broker)
     for m, topic in enumerate(subscription.source.topics):
         if not is_place(topic, _kind(report, subscription.source.broker)):
             report.error(
                 (*at, "topics", m),
-                "is not a topic name",
-                f"1 to 249 of a-z A-Z 0-9 . _ -{not_a_spool(topic)}",
+                "The value is not a topic name.",
+                f"Write 1 to 249 of the characters a-z A-Z 0-9 . _ -{not_a_spool(topic)}.",
             )
         elif known and not topic.startswith(QUEUE) and not _fed(report, subscription, topic):
             report.warning(
                 (*at, "topics", m),
-                f"no route can feed {subscription.id!r} from topic {topic!r} of "
-                f"{subscription.source.broker!r}{_why(report, subscription, topic)}",
-                "add a route to it, or correct broker, topic or filters",
+                f"The topic {topic!r} of {subscription.source.broker!r} gets no events for {subscription.id!r} from any "
+                f"route{_why(report, subscription, topic)}.",
+                "Add a route to it, or correct broker, topic or filters.",
             )
 
 
-def _kind(report: Report, broker: str) -> str:
+def _kind(report: LintReport, broker: str) -> str:
     settings = report.config.brokers.get(broker)
     return "embedded" if settings is None else settings.kind
 
 
-def _fed(report: Report, subscription: Subscription, topic: str) -> bool:
-    """By a route, by a mirror, or by others, where the broker is not ours alone."""
+def _fed(report: LintReport, subscription: Subscription, topic: str) -> bool:
+    """Return True if a route, a mirror, operator events or other clients may write to the topic."""
     if report.written_by_others(subscription.source.broker):
         return True
-    told = report.config.operator_events
-    if told is not None and (told.broker, told.topic) == (subscription.source.broker, topic):
+    events = report.config.operator_events
+    if events is not None and (events.broker, events.topic) == (subscription.source.broker, topic):
         return True
     return bool(_feeding(report, subscription, topic)) or any(
         isinstance(other.sink, Target | Exchange)
@@ -65,8 +67,8 @@ def _fed(report: Report, subscription: Subscription, topic: str) -> bool:
     )
 
 
-def _feeding(report: Report, subscription: Subscription, topic: str) -> list[Route]:
-    """The routes that write to the topic events that the subscription may want."""
+def _feeding(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
+    """Return the routes that may write wanted events to the topic."""
     return [
         route
         for route in _writing(report, subscription, topic)
@@ -74,7 +76,8 @@ def _feeding(report: Report, subscription: Subscription, topic: str) -> list[Rou
     ]
 
 
-def _writing(report: Report, subscription: Subscription, topic: str) -> list[Route]:
+def _writing(report: LintReport, subscription: Subscription, topic: str) -> list[Route]:
+    """Return the routes that may write to the topic, whatever the subscription's filters select."""
     return [
         route
         for route in report.config.routes
@@ -85,38 +88,45 @@ def _writing(report: Report, subscription: Subscription, topic: str) -> list[Rou
     ]
 
 
-def _why(report: Report, subscription: Subscription, topic: str) -> str:
+def _why(report: LintReport, subscription: Subscription, topic: str) -> str:
+    """Return the reason for the warning if routes write to the topic but the filters match none of
+    their events.
+    """
     if _writing(report, subscription, topic):
-        return ": its filters match none of the events of that topic"
+        return ", because its filters match none of the events of that topic"
     return ""
 
 
-def _start(report: Report, n: int, subscription: Subscription) -> None:
-    """A queue has no past: what is in it is what there is. A stream has one."""
+def _start(report: LintReport, n: int, subscription: Subscription) -> None:
+    """Report a start that a RabbitMQ queue cannot have: it holds only its present messages. A
+    stream has positions.
+    """
     settings = report.config.brokers.get(subscription.source.broker)
     if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
         _positions(report, n, subscription)
     elif not isinstance(subscription.start, str):
         report.error(
             ("subscriptions", n, "start"),
-            "a RabbitMQ queue begins with its present messages: it has neither positions nor times",
-            "write latest or earliest, or set queue_type: stream on the broker",
+            "The start must be latest or earliest, because a RabbitMQ queue has neither positions nor times.",
+            "Write latest or earliest, or set queue_type: stream on the broker.",
         )
 
 
-def _positions(report: Report, n: int, subscription: Subscription) -> None:
+def _positions(report: LintReport, n: int, subscription: Subscription) -> None:
     start, kind = subscription.start, _kind(report, subscription.source.broker)
     for number, text in (start.position or {}).items() if isinstance(start, Start) else ():
         if reason := impossible(kind, number, text):
             report.error(
                 ("subscriptions", n, "start", "position", number),
                 reason,
-                "name a position that the log holds, a time, earliest or latest",
+                "Write a position that the log has, a time, earliest or latest.",
             )
 
 
-def _shared_queues(report: Report, n: int, subscription: Subscription) -> None:
-    """On RabbitMQ groups that share queues share their messages too."""
+def _shared_queues(report: LintReport, n: int, subscription: Subscription) -> None:
+    """Warn of subscriptions that share RabbitMQ queues, because each message then goes to one of
+    them.
+    """
     source = subscription.source
     settings = report.config.brokers.get(source.broker)
     if not isinstance(settings, RabbitBroker) or settings.queue_type == "stream":
@@ -128,21 +138,23 @@ def _shared_queues(report: Report, n: int, subscription: Subscription) -> None:
             if earlier.source.broker == source.broker and topic in earlier.source.topics:
                 report.warning(
                     ("subscriptions", n, "source", "topics", m),
-                    f"{subscription.id!r} shares the queues of {topic!r} with {earlier.id!r}: each "
-                    "event goes to one of the two",
+                    f"The topic {topic!r} is read by {subscription.id!r} and {earlier.id!r} from the same queues, so each "
+                    "event goes to one of the two.",
                     _queues_apart(source.broker, topic),
                 )
                 break
 
 
 def _queues_apart(broker: str, topic: str) -> str:
-    """No template gives another name to a queue that others made."""
+    """Return the cure for shared queues. The queue template does not rename queues that another
+    application made.
+    """
     if topic.startswith(QUEUE):
-        return "bind a queue for each of them"
-    return f'write {{group}} into brokers.{broker}.queue: "{{topic}}.{{group}}.{{partition}}"'
+        return "Bind a queue for each subscription."
+    return f'Write {{group}} into brokers.{broker}.queue: "{{topic}}.{{group}}.{{partition}}".'
 
 
-def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
+def _dead_letters(report: LintReport, n: int, subscription: Subscription) -> None:
     letters = subscription.dead_letter
     if letters is None:
         return
@@ -151,19 +163,19 @@ def _dead_letters(report: Report, n: int, subscription: Subscription) -> None:
     if not is_place(letters.topic, _kind(report, letters.broker)):
         report.error(
             (*at, "topic"),
-            "is not a topic name",
-            "write a plain name: a record that is no CloudEvent has no attributes for a template",
+            "The value is not a topic name.",
+            "Write a name without placeholders, because a foreign message has no attributes.",
         )
     if letters.broker == subscription.source.broker and letters.topic in subscription.source.topics:
         report.error(
             (*at, "topic"),
-            "is a source of the same subscription: dead letters would loop for ever",
-            "name another topic",
+            "The topic is a source of the same subscription, so dead letters would loop forever.",
+            "Name another topic.",
         )
 
 
-def _order(report: Report, n: int, subscription: Subscription) -> None:
-    """Rule 3: without a key there is no order."""
+def _order(report: LintReport, n: int, subscription: Subscription) -> None:
+    """Warn if events may have no key, because events without a key have no order."""
     if subscription.ordering == "none" or subscription.order_by is not None:
         return
     routes = {
@@ -176,6 +188,6 @@ def _order(report: Report, n: int, subscription: Subscription) -> None:
         names = ", ".join(repr(name) for name in routes)
         report.warning(
             ("subscriptions", n),
-            f"{subscription.id!r} keeps order per key, but events of {names} may have no key",
-            "give the route a key with missing: reject, set order_by, or ordering: none",
+            f"The subscription {subscription.id!r} keeps order per key, but events of {names} may have no key.",
+            "Give the route a key with missing: reject, or set order_by, or set ordering: none.",
         )

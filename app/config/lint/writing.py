@@ -1,12 +1,12 @@
-"""Checks of how routes and subscriptions write events: formats that are there and can hold what is
-asked of them, settings that matter.
+"""Checks of the format of routes and subscriptions: the format is installed, it supports the
+version, and it has an effect.
 """
 
 from __future__ import annotations
 
 from app.bindings.documents import write_document
 from app.bindings.record import ContentMode, Decoded
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.event.convert import as_version
 from app.event.value import CloudEvent
@@ -17,36 +17,38 @@ from app.model.subscription import Subscription
 _SMALLEST = CloudEvent({"specversion": "1.0", "id": "1", "source": "/", "type": "t"})
 
 
-def check_writing(report: Report) -> None:
+def check_writing(report: LintReport) -> None:
     for n, route in enumerate(report.config.routes):
         _format(report, ("routes", n), route)
     for n, subscription in enumerate(report.config.subscriptions):
         _format(report, ("subscriptions", n), subscription)
 
 
-def _format(report: Report, path: Path, writes: Route | Subscription) -> None:
+def _format(report: LintReport, path: Path, writes: Route | Subscription) -> None:
     name = writes.format
     if name == "as_received":
         return
     if writes.content_mode == "binary":
         report.warning(
             (*path, "format"),
-            "has no effect: in content_mode binary there is no document",
-            "set content_mode: structured, or leave the format out",
+            "The format has no effect, because content_mode binary writes no document.",
+            "Set content_mode: structured, or remove the format.",
         )
     elif writes.specversion != "as_received" and not _holds(name, writes.specversion):
         report.error(
             (*path, "specversion"),
-            f"no event can be written: format {name} has no CloudEvents {writes.specversion}",
-            'set specversion: "1.0", or format: json',
+            f"The version cannot be written, because format {name} has no CloudEvents {writes.specversion}.",
+            'Set specversion: "1.0", or format: json.',
         )
     missing = _missing(name)
     if missing:
-        report.error((*path, "format"), missing, "install Skybridge with the extra formats")
+        report.error((*path, "format"), missing, "Install Skybridge with the extra formats.")
 
 
 def _missing(name: FormatName) -> str:
-    """What is not installed, in words; the library itself is asked, not a list of packages."""
+    """Return why the format is not installed, or empty text. A write decides, not a list of
+    packages.
+    """
     try:
         _write(name, _SMALLEST)
     except FormatNotInstalled as error:
@@ -55,14 +57,15 @@ def _missing(name: FormatName) -> str:
 
 
 def _holds(name: FormatName, version: SpecVersion) -> bool:
-    """Whether the format has documents of that version; likewise asked. ``as_received`` is no question
-    for a check: senders that all speak 1.0 need not be warned.
+    """Return True if the format has documents of that version. A write decides.
+
+    ``as_received`` is not checked, because senders that all use 1.0 need no warning.
     """
     try:
         _write(name, as_version(_SMALLEST, version))
     except NotRepresentable:
         return False
-    except FormatNotInstalled:  # which is told by itself
+    except FormatNotInstalled:  # _missing reports it
         return True
     return True
 

@@ -1,1 +1,3 @@
-"""Shell. From a file and an environment to a configuration, or to every finding: YAML, overrides, secrets, positions."""
+"""Shell. Turn a file and an environment into a configuration, or into every finding: YAML,
+overrides, secrets, line numbers.
+"""

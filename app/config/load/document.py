@@ -1,7 +1,7 @@
-"""A YAML 1.2 document as plain values, each with the place where it was written.
+"""A YAML 1.2 document as plain values, each with its line and column.
 
-Built from the node tree rather than by a constructor, so that duplicate keys are all reported at
-once and a time stays the text that it was.
+Values are built from the node tree instead of by a YAML constructor. So all duplicate keys are
+reported at once, and a time stays text.
 """
 
 from __future__ import annotations
@@ -12,22 +12,32 @@ from typing import Any
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from app.config.load.finding import BadConfiguration, Finding, Location, Path, written
+from app.config.load.finding import (
+    BadConfiguration,
+    Finding,
+    Location,
+    Path,
+    cure_sentence,
+    problem_sentence,
+    written,
+)
 from app.config.load.yaml_core import CORE, compose
 
 REPEATED = 100_000
-"""Values that aliases and merges may repeat: a few hundred bytes could mean billions of them."""
+"""Values that aliases and merges may repeat: a few hundred bytes of YAML could expand to billions
+of values.
+"""
 
-DEEPEST = 100  # collections in each other
+DEEPEST = 100  # levels of nested collections
 
 _MERGE = f"{CORE}merge"
-_DIGITS = 1_000  # of an integer; Python itself reads 4,300, and writes as many
-_TABS = "write spaces instead: YAML indents only with spaces"
-_QUOTES = 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'
+_DIGITS = 1_000  # of an integer; Python reads and writes up to 4,300
+_TABS = "Indent with spaces, because YAML does not allow tabs."
+_QUOTES = 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'
 
 
 class Document:
-    """``root`` is the mapping; ``places`` has a place for every setting in it."""
+    """A parsed document. ``root`` is its mapping, and ``places`` has the location of every setting."""
 
     def __init__(self) -> None:
         self.root: dict[str | int, Any] = {}
@@ -35,26 +45,32 @@ class Document:
         self.findings: list[Finding] = []
 
     def place(self, path: Path) -> Location:
-        """Of the setting, or of the nearest one above it that was written."""
+        """Return the location of the setting, or of the nearest setting above it that is in the
+        document.
+        """
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, Location())
 
     def wrong(self, path: Path, message: str, cure: str, place: Location | None = None) -> None:
+        """Add an error about the setting at ``path``. ``place`` replaces its location."""
         self.findings.append(
             Finding(
                 level="error",
                 setting=written(path),
-                message=message,
-                cure=cure,
+                message=problem_sentence(message),
+                cure=cure_sentence(cure),
                 place=place or self.place(path),
             )
         )
 
 
 def parse(raw: bytes) -> Document:
-    """Raises BadConfiguration for what is no YAML mapping in UTF-8. Duplicate keys and the like are
-    findings of the document."""
+    """Parse a document. Faults such as duplicate keys become findings of the document.
+
+    Raises:
+        BadConfiguration: If the bytes are not a YAML mapping in UTF-8.
+    """
     text = _text(raw)
     try:
         root = compose(text)
@@ -64,9 +80,9 @@ def parse(raw: bytes) -> Document:
         raise _too_deep(Location(1, 1)) from None
     document = Document()
     if root is None:
-        raise _refused("the file is empty", "skybridge init writes a first file", Location(1, 1))
+        raise _refused("The file is empty.", "Write one with skybridge init.", Location(1, 1))
     if not isinstance(root, MappingNode):
-        raise _refused("the file is not a mapping", "begin with: version: 1", _place(root))
+        raise _refused("The file is not a mapping.", "Begin it with version: 1.", _place(root))
     document.root = _Reader(document).value(root, (), ())
     return document
 
@@ -76,25 +92,27 @@ def _text(raw: bytes) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise _refused("the file is not UTF-8", "save it as UTF-8", Location(line, 1)) from None
+        raise _refused("The file is not UTF-8.", "Save it as UTF-8.", Location(line, 1)) from None
 
 
 def _translated(error: YAMLError, text: str) -> tuple[str, str, Location]:
-    """The parser's own words name characters, never a value of ours; its excerpt is left out."""
+    """Return message, cure and location of a parser error. The parser's message names characters
+    and no values.
+    """
     if not isinstance(error, MarkedYAMLError):
-        return "the file holds a character that YAML does not allow", "remove it", Location(1, 1)
+        return "The file has a character that YAML does not allow.", "Remove it.", Location(1, 1)
     mark = error.problem_mark or error.context_mark
     lines = text.split("\n")
     place = Location(1, 1)
-    if mark is not None:  # of a file that ends too early it is beyond the last line
+    if mark is not None:  # beyond the last line if the file ends too early
         place = Location(min(mark.line + 1, len(lines)), mark.column + 1)
     problem = str(error.problem or error.context)
     is_tab = lines[place.line - 1][place.column - 1 :].startswith("\t")
-    return f"no YAML: {problem}", _TABS if is_tab else _QUOTES, place
+    return f"The file is not valid YAML: {problem}.", _TABS if is_tab else _QUOTES, place
 
 
 def _too_deep(place: Location) -> BadConfiguration:
-    return _refused("nested too deeply", "write it flatter", place)
+    return _refused("The values are nested too deeply.", "Use fewer levels.", place)
 
 
 def _refused(message: str, cure: str, place: Location) -> BadConfiguration:
@@ -108,22 +126,27 @@ def _place(node: Node) -> Location:
 
 
 class _Reader:
-    """Turns nodes into values. ``above`` are the collections that a node stands in: an alias to one
-    of them would never end."""
+    """A converter of YAML nodes to values.
+
+    ``above`` are the collections around a node. An alias to one of them would never end.
+    """
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._read: set[int] = set()  # nodes, by their id: the tree keeps them alive
+        self._read: set[int] = set()  # ids of nodes, which the tree keeps alive
         self._repeated = 0
 
     def value(self, node: Node, path: Path, above: tuple[int, ...]) -> Any:
         self._document.places.setdefault(path, _place(node))
         self._count(node)
-        if len(above) > DEEPEST:  # what aliases nest is not nested in the text
+        if len(above) > DEEPEST:  # aliases can nest deeper than the text
             raise _too_deep(_place(node))
         if id(node) in above:
             self._document.wrong(
-                path, "an alias to a node that contains it", "write it out", _place(node)
+                path,
+                "The alias refers to a collection around it.",
+                "Write the values out.",
+                _place(node),
             )
             return None
         if isinstance(node, MappingNode):
@@ -144,13 +167,13 @@ class _Reader:
             if key in result:
                 first = self._document.places[*path, key].line
                 self._document.wrong(
-                    (*path, key), f"is set twice, first in line {first}", "keep one",
+                    (*path, key), f"The setting is set twice, first in line {first}.", "Remove one.",
                     _place(key_node),
                 )  # fmt: skip
                 continue
             self._document.places[*path, key] = _place(key_node)
             result[key] = self.value(value_node, (*path, key), above)
-        for key_node, value_node in merged:  # what is written here wins over what is merged in
+        for key_node, value_node in merged:  # own settings win over merged ones
             key = self._key(key_node, path)
             if key not in result:
                 result[key] = self.value(value_node, (*path, key), above)
@@ -159,10 +182,14 @@ class _Reader:
     def _merge(
         self, node: Node, path: Path, above: tuple[int, ...], into: list[tuple[Node, Node]]
     ) -> None:
-        """Append the pairs of ``<<: *alias`` or ``<<: [*one, *two]``, nearest first: the first one wins.
+        """Append the pairs of ``<<: *alias`` or ``<<: [*one, *two]``, the nearest first, which
+        wins.
 
-        Each pair is a repeated value, also where a nearer one hides it: a caller's memory and time go into the
-        making. Raises BadConfiguration beyond ``REPEATED``.
+        Each pair counts as a repeated value, even if a nearer one hides it, because it costs memory
+        and time.
+
+        Raises:
+            BadConfiguration: If more than ``REPEATED`` values are repeated.
         """
         if len(above) > DEEPEST:
             raise _too_deep(_place(node))
@@ -170,7 +197,10 @@ class _Reader:
             self._count(source)
             if not isinstance(source, MappingNode) or id(source) in above:
                 self._document.wrong(
-                    path, "<< takes other mappings", "name an anchor", _place(node)
+                    path,
+                    "The key << merges only mappings.",
+                    "Name an anchor of a mapping.",
+                    _place(node),
                 )
                 continue
             own = [pair for pair in source.value if pair[0].tag != _MERGE]
@@ -181,41 +211,43 @@ class _Reader:
                     self._merge(value_node, path, (*above, id(source)), into)
 
     def _count(self, node: Node) -> None:
-        """Count a node that was read before as a repeated one."""
+        """Count a node that was read before as one repeated value."""
         self._repeat(int(id(node) in self._read), node)
         self._read.add(id(node))
 
     def _repeat(self, values: int, node: Node) -> None:
-        """Raise BadConfiguration for aliases and merges that mean more values than ``REPEATED``."""
+        """Count repeated values. Raise BadConfiguration if there are more than ``REPEATED``."""
         self._repeated += values
         if self._repeated > REPEATED:
-            message = f"its aliases and merges repeat more than {REPEATED} values"
-            raise _refused(message, "write fewer aliases of aliases", _place(node))
+            message = f"The aliases and merges repeat more than {REPEATED} values."
+            raise _refused(message, "Use fewer aliases of aliases.", _place(node))
 
     def _key(self, node: Node, path: Path) -> str | int:
         key = self._scalar(node, path) if isinstance(node, ScalarNode) else None
         if isinstance(key, str) or type(key) is int:
             return key
-        self._document.wrong(path, "the name of a setting must be text", "quote it", _place(node))
+        self._document.wrong(path, "The name of a setting is not text.", "Quote it.", _place(node))
         return str(node.value)
 
     def _scalar(self, node: Node, path: Path) -> Any:
         text, tag = str(node.value), str(node.tag).removeprefix(CORE)
         read = _SCALARS.get(tag)
         if read is None:
-            self._document.wrong(path, f"unknown tag {tag}", "leave the tag out", _place(node))
+            self._document.wrong(
+                path, f"The tag {tag} is unknown.", "Remove the tag.", _place(node)
+            )
             return text
         try:
             return read(text)
-        except (ValueError, KeyError):  # 0x_, thousands of digits, or a tag that somebody wrote
+        except (ValueError, KeyError):  # 0x_, thousands of digits, or an explicit tag
             self._document.wrong(
-                path, f"is no {tag} that can be read", "correct it, or quote it", _place(node)
+                path, f"The value is not a valid {tag}.", "Correct it, or quote it.", _place(node)
             )
             return text
 
 
 def _integer(text: str) -> int:
-    """YAML 1.2: ``010`` is ten, ``0o10`` is eight."""
+    """Return the integer of a YAML 1.2 scalar: ``010`` is ten, ``0o10`` is eight."""
     digits = text.replace("_", "")
     if len(digits) > _DIGITS:
         raise ValueError(len(digits))
@@ -236,4 +268,4 @@ _SCALARS: Mapping[str, Callable[[str], Any]] = {
     "int": _integer,
     "float": _float,
 }
-"""By tag, from the text of a scalar to its value."""
+"""The function from the text of a scalar to its value, by tag."""

@@ -1,7 +1,8 @@
-"""What is wrong, or looks wrong, with a configuration: one finding a line, with its cure."""
+"""The findings of ``skybridge check``: each has a setting, its location, a problem and a cure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal
@@ -12,12 +13,15 @@ from app.errors import SetupError
 from app.telemetry.printable import printable
 
 Path = tuple[str | int, ...]
-"""Where a setting stands in the document: ``("routes", 0, "to")``."""
+"""The path of a setting in the document: ``("routes", 0, "to")``."""
 
 
 class Location(msgspec.Struct, frozen=True):
-    """Where a value was written: a line and a column of the file, both from 1, or the environment
-    variable that overrides the file. All zero and empty: it is a default."""
+    """The place where a value was written.
+
+    It is a line and a column of the file, both from 1, or the environment variable that overrides
+    the file. Zeros and empty text mean a default.
+    """
 
     line: int = 0
     column: int = 0
@@ -28,8 +32,10 @@ NOWHERE = Location()
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """``setting`` is the path as text (``routes[0].to[0].broker``), ``cure`` what to do about it. As text it is one line.
-    No finding ever contains a value that came out of ``${env:}``, ``${file:}`` or a secret setting.
+    """One error or warning about a configuration. As text it is a single line.
+
+    ``setting`` is the path as text (``routes[0].to[0].broker``). A finding never has a value of
+    ``${env:…}``, ``${file:…}`` or a secret setting.
     """
 
     level: Literal["error", "warning"]
@@ -40,6 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> int:
+        """Return the line in the file, or 0."""
         return self.place.line
 
     def __str__(self) -> str:
@@ -51,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BadConfiguration(SetupError):
-    """Everything that is wrong with one configuration, at once."""
+    """A configuration is invalid. The error has every finding at once."""
 
     def __init__(self, findings: Iterable[Finding], *, source: str = "") -> None:
         self.findings = tuple(findings)
@@ -64,7 +71,7 @@ class BadConfiguration(SetupError):
 
     @property
     def head(self) -> str:
-        """Where the findings are, and how many."""
+        """Return the name of the source and the number of errors."""
         count = len(self.findings)
         source = printable(self.source) or "configuration"
         return f"{source}: {count} error{'s' if count > 1 else ''}"
@@ -74,7 +81,7 @@ class BadConfiguration(SetupError):
 
 
 def written(path: Path) -> str:
-    """``("routes", 0, "to")`` as ``routes[0].to``."""
+    """Return the path as text: ``("routes", 0, "to")`` is ``routes[0].to``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
@@ -82,9 +89,40 @@ def written(path: Path) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A cure for a misspelt name: the nearest known one, else all of them."""
+    """Return a cure for a misspelt name: the nearest known name, or a list of all."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]}?"
-    return f"known here: {', '.join(names)}" if names else "nothing is known here"
+        return f"Did you mean {near[0]}?"
+    return f"Use one of: {', '.join(names)}." if names else "Remove it: no name is known here."
+
+
+_NO_SUBJECT = re.compile(r"(?:is|has|holds|names|cannot|does|begins|would|should|needs|takes)\b")
+_WORD = re.compile(r"[a-z]+ ")
+_COMMANDS = ("skybridge", "openssl")
+
+
+def problem_sentence(text: str) -> str:
+    """Return a message as a sentence. A message without a subject is about the value of the setting."""
+    text = f"The value {text}" if _NO_SUBJECT.match(text) else text
+    return _ended(text[:1].upper() + text[1:] if text.startswith("there is ") else text)
+
+
+def cure_sentence(text: str) -> str:
+    """Return a cure as a sentence with a capital letter and a full stop."""
+    if _WORD.match(text) and not text.startswith(_COMMANDS):
+        text = text[0].upper() + text[1:]
+    return _ended(text)
+
+
+def _ended(text: str) -> str:
+    return f"{text}." if text and not text.endswith((".", "?", "!")) else text
+
+
+def problem_and_cure(message: str) -> tuple[str, str]:
+    """Split the message of a pydantic error. A validator may write its cure after ``Cure:``."""
+    text = message.removeprefix("Value error, ")
+    if text.startswith("Input "):
+        text = text.replace("Input ", "The value ", 1)
+    problem, _, cure = text.partition(" Cure: ")
+    return problem_sentence(problem), cure_sentence(cure)

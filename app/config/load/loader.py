@@ -1,4 +1,4 @@
-"""From a file and an environment to a configuration, or to everything that is wrong with it."""
+"""Load a configuration from a file and an environment, or raise with every finding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.config.derived.credentials import marks_as_read
 from app.config.load.document import Document, parse
 from app.config.load.finding import BadConfiguration, Finding, Location, Path
 from app.config.load.overrides import override
-from app.config.load.problems import translate
+from app.config.load.problems import findings_of
 from app.config.load.secrets import escaped, resolve
 from app.config.model.config import Config
 from app.model.places import value_at
@@ -33,14 +33,17 @@ WITHOUT_FILE: Mapping[str, Any] = {
     ],
     "webhooks": {"allow_private": ["127.0.0.0/8", "::1/128", "localhost"]},
 }
-"""What ``serve`` runs on when no file is named."""
+"""The configuration that ``serve`` runs without a file."""
 
-_SHORT = 4  # characters: shorter values are parts of ordinary words
+_SHORT = 4  # characters: shorter values may be parts of ordinary words
 
 
 class Loaded:
-    """A configuration that keeps to the model. ``source`` is the file's name, or empty. ``files``: marks of
-    the files that it names, as they were read; none where it ``looks`` at no file. Its repr shows no values."""
+    """A valid configuration with its document, which maps settings to lines.
+
+    ``source`` is the file's name, or empty. ``files`` are marks of the files that the configuration
+    names, as they were read; without ``may_read_files`` no file is read. The repr shows no values.
+    """
 
     def __init__(
         self,
@@ -49,27 +52,27 @@ class Loaded:
         document: Document,
         references: Mapping[Path, str],
         *,
-        looks: bool = True,
+        may_read_files: bool = True,
     ) -> None:
         self.config = config
         self.source = source
-        self.raw: bytes | None = None  # what it was read from; it may hold secrets
-        self.files = marks_as_read(config) if looks else ()
+        self.raw: bytes | None = None  # the bytes of the file, which may have secrets
+        self.files = marks_as_read(config) if may_read_files else ()
         self._document = document
         self._references = references
         self._secrets = _secrets(document, references)
 
     @classmethod
     def of(cls, config: Config) -> Loaded:
-        """One that nobody wrote down."""
+        """Return a loaded configuration that has no file."""
         return cls(config, "", Document(), {})
 
     def place(self, *path: str | int) -> Location:
-        """Where a setting was written, or the nearest one above it."""
+        """Return the location of a setting, or of the nearest setting above it."""
         return self._document.place(path)
 
     def written(self, path: Path) -> Path | None:
-        """The path itself where it stands in the file, else None."""
+        """Return the path itself if the file has this setting, otherwise None."""
         value: Any = self._document.root
         for step in path:
             inside = step in value if isinstance(value, dict) else isinstance(value, list)
@@ -79,25 +82,32 @@ class Loaded:
         return path
 
     def with_subscriptions(self, subscriptions: tuple[Subscription, ...]) -> Loaded:
-        """As if these were written in the file instead."""
+        """Return a copy with these subscriptions instead of those of the file."""
         other = copy(self)
         other.config = self.config.model_copy(update={"subscriptions": subscriptions})
         return other
 
     def as_written(self, *path: str | int) -> Any:
-        """A setting as its author wrote it: references stand as references, what an environment variable
-        overrides as ``${env:NAME}``. None where it was not written at all."""
+        """Return a setting as its author wrote it, or None if the file does not have it.
+
+        References stay references, and a value that an environment variable overrides is
+        ``${env:NAME}``.
+        """
         origins = _origins(self._document, self._references)
         return _with_origins(value_at(self._document.root, path), path, origins)
 
     def origins(self) -> Mapping[Path, str]:
-        """Of every value that was not written where it stands: the reference, or ``${env:NAME}`` of what
-        overrides it."""
+        """Return the reference of every value that comes from elsewhere; ``${env:NAME}`` for an
+        override.
+        """
         return _origins(self._document, self._references)
 
     def redacted(self, text: str) -> str:
-        """The text with every value that came out of a reference or the environment replaced by where
-        it came from. A very short one is replaced only where it stands in quotes."""
+        """Return the text with every resolved value replaced by its reference.
+
+        A value of fewer than four characters is replaced only inside quotes, because it may be part
+        of a word.
+        """
         for value, origin in self._secrets:
             for form in {value, repr(value)[1:-1]}:
                 quoted = len(form) < _SHORT
@@ -109,7 +119,7 @@ class Loaded:
 
 
 def _origins(document: Document, references: Mapping[Path, str]) -> dict[Path, str]:
-    """Of every value that was not written where it stands: what to say instead."""
+    """Return the reference of every value that comes from a reference or an override."""
     return dict(references) | {
         path: f"${{env:{place.variable}}}"
         for path, place in document.places.items()
@@ -133,7 +143,7 @@ def _with_origins(value: Any, path: Path, origins: Mapping[Path, str]) -> Any:
 
 
 def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[str, str]]:
-    """Resolved texts with what to say instead, longest first."""
+    """Return the resolved values with their references, the longest first."""
     origins = _origins(document, references)
     found = [
         (text, origin)
@@ -145,7 +155,7 @@ def _secrets(document: Document, references: Mapping[Path, str]) -> list[tuple[s
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers in a value: an override may be a whole list or mapping."""
+    """Yield the texts and numbers in a value, because an override may be a whole list or mapping."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _leaves(inner)
@@ -160,17 +170,20 @@ def _at(value: Any, path: Path) -> Any:
 
 
 def load(path: FilePath | None, environ: Mapping[str, str]) -> Loaded:
-    """Reads, resolves, overrides and checks. Raises BadConfiguration with every error at once.
+    """Load, resolve, override and validate a configuration.
 
-    Without a file: the embedded log in ./skybridge-data, one route that takes everything, webhooks
-    to loopback allowed.
+    Without a file it is the embedded log in ./skybridge-data with one route that accepts
+    everything, and webhooks to loopback.
+
+    Raises:
+        BadConfiguration: With every error at once.
     """
     source = "" if path is None else str(path)
     return load_text(None if path is None else content(path), source, environ)
 
 
 def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loaded:
-    """As ``load``, of what was read already. None: without a file."""
+    """Load a configuration like ``load``, from bytes that were already read; None means no file."""
     try:
         loaded = _loaded(_document(raw), source, environ)
         loaded.raw = raw
@@ -180,12 +193,12 @@ def load_text(raw: bytes | None, source: str, environ: Mapping[str, str]) -> Loa
 
 
 def content(path: FilePath) -> bytes:
-    """Raises BadConfiguration for a file that cannot be read."""
+    """Return the bytes of the file, or raise BadConfiguration if it cannot be read."""
     try:
         return read_regular(path)
     except OSError as error:
-        message = f"the file cannot be read: {error.strerror}"
-        cure = "name another with --config, or write one with skybridge init"
+        message = f"The file cannot be read: {error.strerror}."
+        cure = "Name another file with --config, or write one with skybridge init."
         finding = Finding(level="error", setting="", message=message, cure=cure)
         raise BadConfiguration([finding], source=str(path)) from None
 
@@ -210,7 +223,7 @@ def _loaded(document: Document, source: str, environ: Mapping[str, str]) -> Load
     try:
         config = Config.model_validate(document.root)
     except ValidationError as error:
-        document.findings += translate(error, document, hidden)
+        document.findings += findings_of(error, document, hidden)
     else:
         if not document.findings:
             return Loaded(config, source, document, references)

@@ -1,8 +1,9 @@
 """Environment variables that override the file: ``SKYBRIDGE_SERVER__EVENTS__PORT=9090``.
 
-``__`` steps into a setting, a number into a list; the number behind the last item adds one. Letters of any case fit; ``_`` stands for the ``-``
-and ``.`` of a name. A list or mapping is written as JSON. A variable without ``__`` overrides only
-``installation``, because other programs, and Kubernetes, set ``SKYBRIDGE_...`` of their own.
+``__`` separates the parts of a path. A number is an index of a list, and the number after the last
+index adds a member. Letters of any case match, and ``_`` matches ``-`` and ``.`` of a name. A list
+or mapping is written as JSON. A variable without ``__`` overrides only ``installation``, because
+Kubernetes and other programs set ``SKYBRIDGE_...`` too.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _ALONE = {"INSTALLATION"}
 
 
 def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
-    """Puts the values of the environment into the document, in order of their names. Returns the
-    paths that were set, whose values are never repeated in a message."""
+    """Put the values of the environment into the document. Return their paths, whose values no
+    message may repeat.
+    """
     paths: set[Path] = set()
     named = (
         (each.removeprefix(PREFIX).split("__"), each) for each in environ if each.startswith(PREFIX)
@@ -35,7 +37,7 @@ def override(document: Document, environ: Mapping[str, str]) -> set[Path]:
 
 
 def _order(named: tuple[list[str], str]) -> tuple[object, ...]:
-    """Items of a list by their numbers: the tenth is not behind the first."""
+    """Return the sort key of a variable. Indexes sort as numbers, so that 10 comes after 9."""
     return tuple((0, int(step), "") if step.isdecimal() else (1, 0, step) for step in named[0])
 
 
@@ -46,7 +48,9 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
     for n, step in enumerate(steps):
         key = _key(holder, step)
         if key is None:
-            document.wrong(path, f"{variable} fits no setting", "check its name", place)
+            document.wrong(
+                path, f"The variable {variable} matches no setting.", "Correct its name.", place
+            )
             return None
         path = (*path, key)
         if isinstance(holder, list) and key == len(holder):
@@ -66,7 +70,9 @@ def _put(document: Document, variable: str, steps: list[str], value: Any) -> Pat
 
 
 def _key(holder: Any, step: str) -> str | int | None:
-    """The key that a step names: an existing one where its letters fit, else a new one."""
+    """Return the key that a part of the name means: an existing one that matches, otherwise a new
+    one.
+    """
     if isinstance(holder, list):
         return int(step) if step.isdecimal() and int(step) <= len(holder) else None
     if not isinstance(holder, dict) or not step:
@@ -82,7 +88,7 @@ def _folded(name: str) -> str:
 
 
 def _read(text: str) -> Any:
-    """JSON for lists and mappings; every other text as it is."""
+    """Return the value of JSON text for lists and mappings, and any other text unchanged."""
     if not text.lstrip().startswith(("[", "{")):
         return text
     try:

@@ -1,19 +1,19 @@
-"""What pydantic found, said for a person: where it was written, what is wrong, what to do.
+"""Translate errors of pydantic into findings: the location, the problem, the cure.
 
-A value is repeated only where it was written in the file itself, stands in no secret setting and
-under no name that we do not know: a misspelt ``password`` must not appear in a log.
+A value is repeated only if it was written in the file itself and is neither in a secret setting nor
+under an unknown name. A misspelt ``password`` must not appear in a log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.config.load.document import Document
-from app.config.load.finding import Finding, Path, did_you_mean, written
+from app.config.load.finding import Finding, Path, did_you_mean, problem_and_cure, written
 from app.config.model.config import MIN_BODY, MIN_HEADERS, Config
 from app.config.model.kafka_listener import ADDRESS
 
@@ -36,41 +36,62 @@ _HOLDS_SECRETS = (
     "sasl",
     "security",
     "verify",
-)  # text in their place may be one
+)  # text instead of these sections may be a secret
 _OF_SECRETS = (
     "headers",
     "properties",
     "conf",
-)  # mappings whose values are secrets, whatever their names
+)  # mappings whose values are secrets under any name
 _MAPPINGS = frozenset({"model_type", "model_attributes_type", "dict_type"})
 _PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "a name has letters, digits, dot, dash and underscore",
-    r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "letters, digits, dash and underscore, at most 63",
-    r"^[a-z0-9]+$": "an attribute name has only a-z and 0-9",
-    r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$": "a DNS name, as in bridge.example.com",
-    r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$": "a DNS name, as in shop.example.com, or *",
-    r"^[^:\x00-\x1f\x7f]+$": "a user name has no colon and no control character",
-    ADDRESS: "host:port, as in 127.0.0.1:19092; an IPv6 address in brackets",
-    r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "the name of a header: letters, digits, dash and underscore",
-    r"^https?://[^/?#]": "begin with https:// or http://",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,126}$": "Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$": "Use at most 63 letters, digits, dashes and underscores.",
+    r"^[a-z0-9]+$": "Use only a-z and 0-9, as attribute names do.",
+    r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$": "Write a DNS name, such as bridge.example.com.",
+    r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$": "Write a DNS name, such as shop.example.com, or *.",
+    r"^[^:\x00-\x1f\x7f]+$": "Use no colon and no control character.",
+    ADDRESS: "Write it as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.",
+    r"^[A-Za-z0-9][A-Za-z0-9_-]*$": "Write the name of a header: letters, digits, dashes and underscores.",
+    r"^https?://[^/?#]": "Begin it with https:// or http://.",
 }
+_NUMBER = ("The value is not a number.", "Write a number, such as 0.5.")
+_WHOLE = ("The value is not a whole number.", "Write a whole number, such as 8.")
+_SWITCH = ("The value is neither true nor false.", "Write true or false.")
+_TEXT = ("The value is not text.", "Write text, in quotes if it looks like a number or a switch.")
+_LIST = ("The value is not a list.", "Write a list, such as [a, b].")
+_MAPPING = (
+    "The value is not a mapping.",
+    "Write settings with their names, such as {name: value}.",
+)
+_EMPTY = ("The value is empty.", "Write at least one entry or character.")
+_TYPES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("float_type", "float_parsing", "finite_number"), _NUMBER),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), _WHOLE),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _SWITCH),
+    **dict.fromkeys(("string_type", "path_type"), _TEXT),
+    **dict.fromkeys(("list_type", "tuple_type"), _LIST),
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _MAPPING),
+    **dict.fromkeys(("too_short", "string_too_short"), _EMPTY),
+}
+"""Problem and cure by the type of a pydantic error."""
 _FORMS = {
-    "bootstrap_servers": "host:port, several joined by commas",
-    "addresses": "host:port, several joined by commas",
-    "service_url": "pulsar://host:6650 or pulsar+ssl://host:6651, several hosts joined by commas",
-    "admin_url": "http://host:8080 or https://host:8443, without a path",
-    "namespace": "tenant/namespace",
-    "queue": 'write {partition} into it, as in "{topic}.{partition}"',
-    "instance_id": "letters, digits, dot, dash and underscore, at most 249",
+    "bootstrap_servers": "Write it as host:port, several separated by commas.",
+    "addresses": "Write it as host:port, several separated by commas.",
+    "service_url": "Write it as pulsar://host:6650 or pulsar+ssl://host:6651, hosts separated by commas.",
+    "admin_url": "Write it as http://host:8080 or https://host:8443, without a path.",
+    "namespace": "Write it as tenant/namespace.",
+    "queue": 'Write {partition} into it, such as "{topic}.{partition}".',
+    "instance_id": "Use at most 249 letters, digits, dots, dashes and underscores.",
 }
 
 
-def translate(error: ValidationError, document: Document, hidden: set[Path]) -> Iterator[Finding]:
-    """A finding for each error, but for settings that have one already. ``hidden``: paths whose
-    value came from a reference or from the environment."""
+def findings_of(error: ValidationError, document: Document, hidden: set[Path]) -> Iterator[Finding]:
+    """Yield a finding for each error, except for settings that already have one. ``hidden`` are
+    paths whose values come from a reference or the environment.
+    """
     known = {finding.setting for finding in document.findings}
     for detail in error.errors(include_url=False):
-        path, message, cure = said(detail, document.root, hidden)
+        path, message, cure = describe_error(detail, document.root, hidden)
         if written(path) not in known:
             yield Finding(
                 level="error",
@@ -81,16 +102,16 @@ def translate(error: ValidationError, document: Document, hidden: set[Path]) -> 
             )
 
 
-def said(detail: ErrorDetails, root: Any, hidden: set[Path]) -> tuple[Path, str, str]:
-    """Where it is in ``root``, what is wrong, and the cure."""
+def describe_error(detail: ErrorDetails, root: Any, hidden: set[Path]) -> tuple[Path, str, str]:
+    """Return the path in ``root``, the problem and the cure of an error."""
     path = _path(detail, root)
-    message, cure = _words(detail, path)
+    message, cure = _problem(detail, path)
     shown = _shown(detail, path, root, hidden)
-    return path, f"{message} (it is {shown})" if shown else message, cure
+    return path, f"{message.removesuffix('.')}; it is {shown}." if shown else message, cure
 
 
 def _path(detail: ErrorDetails, root: Any) -> Path:
-    """Where it is: the location without the steps that are pydantic's own (tags of unions, a list of one)."""
+    """Return the path of an error without the steps that pydantic adds, such as tags of unions."""
     path: Path = ()
     here: Any = root
     steps = detail["loc"]
@@ -107,64 +128,68 @@ def _path(detail: ErrorDetails, root: Any) -> Path:
 
 
 _WORKERS = (
-    "is no more",
-    "run serve --role gateway several times, with server.events.reuse_port: true",
+    "The setting was removed.",
+    "Run serve --role gateway several times, with server.events.reuse_port: true.",
 )
 
 
-def _words(detail: ErrorDetails, path: Path) -> tuple[str, str]:
-    """What is wrong, and the cure."""
+def _problem(detail: ErrorDetails, path: Path) -> tuple[str, str]:
+    """Return the problem and the cure."""
     context = detail.get("ctx", {})
     name = str(path[-1]) if path else ""
     match detail["type"]:
         case "extra_forbidden":
-            if path == ("server", "workers"):
-                return _WORKERS
             return _unknown(name, detail["loc"])
         case "missing":
-            return "is missing", f"set {name}"
+            return "The setting is missing.", f"Set {name}."
         case "union_tag_not_found" | "union_tag_invalid":
             return _kind(context)
         case "literal_error":
             known = context["expected"].replace("'", "")
-            return "is not one of the choices", f"one of {known}"
+            return "The value is not one of the choices.", f"Use one of {known}."
         case "string_pattern_mismatch":
-            return "has the wrong form", _PATTERNS.get(context["pattern"], _form(name))
-        case "greater_than_equal" if context["ge"] in {MIN_BODY, MIN_HEADERS}:
-            return f"is below {context['ge']}", "an event of 64 KiB must pass (core: size limits)"
+            return "The value has the wrong form.", _PATTERNS.get(context["pattern"], _form(name))
+        case "greater_than_equal" | "greater_than" | "less_than_equal":
+            return _bound(context)
+        case kind if kind in _TYPES:
+            return _TYPES[kind]
         case _:
-            return _plain(detail), ""
+            return problem_and_cure(detail["msg"])
+
+
+def _bound(context: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the problem and the cure of a value outside its bounds."""
+    match context:
+        case {"ge": bound} if bound in {MIN_BODY, MIN_HEADERS}:
+            why = "and an event of 64 KiB must pass (core: size limits)"
+            return f"The limit is below {bound} bytes, {why}.", f"Set at least {bound}."
+        case {"ge": bound}:
+            return f"The value is below {bound}.", f"Set at least {bound}."
+        case {"gt": bound}:
+            return f"The value is not above {bound}.", f"Set more than {bound}."
+    return f"The value is above {context['le']}.", f"Set at most {context['le']}."
 
 
 def _kind(context: dict[str, Any]) -> tuple[str, str]:
-    cure = (
-        f"known here: {context.get('expected_tags', 'embedded, kafka, rabbitmq, pulsar')}".replace(
-            "'", ""
-        )
-    )
+    known = str(context.get("expected_tags", "embedded, kafka, rabbitmq, pulsar")).replace("'", "")
+    cure = f"Use one of: {known}."
     if "tag" not in context:
-        return "kind is missing", cure
-    return "unknown kind", cure
-
-
-def _plain(detail: ErrorDetails) -> str:
-    """``Input should be a valid string`` as ``should be a valid string``."""
-    if detail["type"] in {"too_short", "string_too_short"}:
-        return "is empty"
-    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return message.replace("dictionary", "mapping").replace("tuple", "list")
+        return "The kind is missing.", cure
+    return "The kind is unknown.", cure
 
 
 def _form(name: str) -> str:
-    return _FORMS.get(name, "a JSON Pointer begins with / and writes ~ as ~0, / as ~1")
+    return _FORMS.get(name, "Begin the JSON Pointer with /, and write ~ as ~0 and / as ~1.")
 
 
 def _unknown(name: str, location: tuple[str | int, ...]) -> tuple[str, str]:
-    return "unknown setting", did_you_mean(name, _siblings(location))
+    if location == ("server", "workers"):
+        return _WORKERS
+    return "The setting is unknown.", did_you_mean(name, _siblings(location))
 
 
 def _siblings(location: tuple[str | int, ...]) -> list[str]:
-    """The settings that are known where an unknown one stands: the model, walked along a location."""
+    """Return the known settings at the place of an unknown one."""
     types: list[Any] = [Config]
     for step in location[:-1]:
         types = [inner for kind in types for inner in _inside(kind, step)]
@@ -172,7 +197,9 @@ def _siblings(location: tuple[str | int, ...]) -> list[str]:
 
 
 def _inside(kind: Any, step: str | int) -> list[Any]:
-    """What ``step`` leads to from a type. A tag of a union picks the member that has it."""
+    """Return the types that ``step`` leads to from a type. A tag of a union selects the member that
+    has it.
+    """
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         field = kind.model_fields.get(str(step))
         if field is not None:
@@ -184,7 +211,9 @@ def _inside(kind: Any, step: str | int) -> list[Any]:
 
 
 def _step(inner: Any, step: str | int) -> list[Any]:
-    """Through containers and unions: the step itself is an index, a key or a tag of theirs."""
+    """Return the types behind a member of a container or union, whose index, key or tag is
+    ``step``.
+    """
     if isinstance(inner, type) and issubclass(inner, BaseModel):
         return _inside(inner, step) or [inner]
     return _inside(inner, step)
@@ -198,7 +227,7 @@ def _models(kind: Any, attribute: str) -> Iterator[str]:
 
 
 def _shown(detail: ErrorDetails, path: Path, root: Any, hidden: set[Path]) -> str:
-    """The value as it was written, where that gives nothing away; else empty."""
+    """Return the value as it was written, or empty text if it may be secret."""
     value: Any = root
     for step in path:
         value = value.get(step) if isinstance(value, dict) else value[int(step)]
@@ -209,9 +238,9 @@ def _shown(detail: ErrorDetails, path: Path, root: Any, hidden: set[Path]) -> st
         return ""
     if detail["type"] in {"extra_forbidden", "missing"} or detail["loc"][-1] == "[key]":
         return ""
-    if detail["type"] in _MAPPINGS:  # kafka: PASSWORD, where it should be kafka: {password: ...}
+    if detail["type"] in _MAPPINGS:  # may be kafka: PASSWORD instead of kafka: {password: ...}
         return ""
     if isinstance(value, str) and set("@?") & set(value):
-        return ""  # an address with a password or a token in it
+        return ""  # may be a URL with a password or a token
     text = str(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= _CLIP else f"{text[:_CLIP]}..."

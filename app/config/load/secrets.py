@@ -1,6 +1,7 @@
-"""``${env:NAME}`` and ``${file:/path}`` in any text of the file; ``$$`` is one dollar sign.
+"""References in the file: ``${env:NAME}`` and ``${file:/path}`` in any text; ``$$`` is one dollar
+sign.
 
-What they resolve to is a secret: no message here or later repeats it.
+A resolved value is a secret, which no message may repeat.
 """
 
 from __future__ import annotations
@@ -18,23 +19,33 @@ _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)\}?)")
 
 _MEANT = re.compile(r"\$(?=[${])")
 
-_FILE_ALONE = re.compile(r"\$\{file:([^}]+)\}")  # its reader may read it again
+_FILE_ALONE = re.compile(
+    r"\$\{file:([^}]+)\}"
+)  # the whole text is one file, which may be read again
 
 
 class Unresolved(Exception):
-    """``args``: what is wrong with a reference, and its cure. Repeats names, never values."""
+    """A reference is malformed or cannot be resolved. ``args`` are the problem and its cure; they
+    repeat names, never values.
+    """
 
 
 def resolve(document: Document, environ: Mapping[str, str]) -> dict[Path, str]:
-    """Puts values in the place of references, in the document. Returns the text that stood there,
-    by path; what cannot be resolved is a finding of the document."""
+    """Replace the references in the document by their values. Return the text of each reference by
+    its path.
+
+    A reference that cannot be resolved becomes a finding of the document.
+    """
     return _each(document, lambda text: substitute(text, environ))
 
 
-def keep(document: Document) -> dict[Path, str]:
-    """The references as they stand, by path, for a reader who must not learn what they stand for: nothing
-    of the environment and no file is read. Those of a wrong form are findings of the document."""
-    return _each(document, _as_they_stand)
+def collect_references(document: Document) -> dict[Path, str]:
+    """Return the references in the document by path, without resolving them.
+
+    No variable and no file is read, for a caller who may not know the values. A malformed reference
+    becomes a finding of the document.
+    """
+    return _each(document, _unresolved)
 
 
 def _each(document: Document, read: Callable[[str], str]) -> dict[Path, str]:
@@ -93,23 +104,27 @@ def _pieces(text: str, read: Callable[[str], str]) -> tuple[str | FileSecret, ..
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> str:
-    """The text with every reference in it resolved. What a value holds is never looked at again."""
+    """Return the text with every reference resolved. References inside the values are not resolved."""
     return _REFERENCE.sub(lambda match: _value(match, environ), text)
 
 
-def _as_they_stand(text: str) -> str:
+def _unresolved(text: str) -> str:
+    """Return the text with its references unresolved, and check their form."""
     kinds = [_form(match) for match in _REFERENCE.finditer(text) if match[0] != "$$"]
     return text if kinds else text.replace("$$", "$")
 
 
 def escaped(text: str) -> str:
-    """What has to be written so that it means ``text``."""
+    """Return the text that a file must have to mean ``text``: each ``$`` of a reference is doubled."""
     return _MEANT.sub("$$", text)
 
 
-def literal(text: str) -> str:
-    """The text where its author may use no references: a caller of the API must not read our
-    environment and files. ``$$`` means what it means in the file, so that both say the same."""
+def without_references(text: str) -> str:
+    """Return the text of a caller of the API, who may not read the environment and files of the
+    service.
+
+    ``$$`` is one dollar sign, as in the file. A reference raises Unresolved.
+    """
     return _REFERENCE.sub(_no_reference, text)
 
 
@@ -117,8 +132,8 @@ def _no_reference(match: re.Match[str]) -> str:
     if match[0] == "$$":
         return "$"
     raise Unresolved(
-        "holds a reference, which is allowed only in the configuration file",
-        "give the value itself, which is stored encrypted; write $$ for a dollar sign",
+        "The value has a reference, which is allowed only in the configuration file.",
+        "Give the value itself, which is stored encrypted; write $$ for a dollar sign.",
     )
 
 
@@ -130,11 +145,12 @@ def _value(match: re.Match[str], environ: Mapping[str, str]) -> str:
 
 
 def _form(match: re.Match[str]) -> tuple[str, str]:
-    """``env`` or ``file``, and its name."""
+    """Return the kind, ``env`` or ``file``, and the name of a reference."""
     kind, colon, name = match[1].partition(":")
     if not match[0].endswith("}") or not colon or not name or kind not in {"env", "file"}:
         raise Unresolved(
-            "a reference is ${env:NAME} or ${file:/path}", "write $$ for a dollar sign itself"
+            "The reference is malformed.",
+            "Write ${env:NAME} or ${file:/path}; write $$ for a dollar sign itself.",
         )
     return kind, name
 
@@ -142,18 +158,19 @@ def _form(match: re.Match[str]) -> tuple[str, str]:
 def _variable(name: str, environ: Mapping[str, str]) -> str:
     if name not in environ:
         near = did_you_mean(name, environ) if environ else ""
-        cure = f"set {name}" + (f"; {near}" if near.startswith("did") else "")
-        raise Unresolved(f"environment variable {name} is not set", cure)
+        cure = f"Set {name}." + (f" {near}" if near.startswith("Did") else "")
+        raise Unresolved(f"The environment variable {name} is not set.", cure)
     return environ[name]
 
 
 def _content(name: str) -> str:
-    """Without the line end that editors leave behind the last line."""
+    """Return the text of the file, without a line end at its end, which editors add."""
     try:
         return read_text(name).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise Unresolved(f"file {name} is not UTF-8", "save it as UTF-8") from None
+        raise Unresolved(f"The file {name} is not UTF-8.", "Save it as UTF-8.") from None
     except OSError as error:
         raise Unresolved(
-            f"file {name} cannot be read: {error.strerror}", "check path and rights"
+            f"The file {name} cannot be read: {error.strerror}.",
+            "Check the path and its permissions.",
         ) from None

@@ -1,7 +1,8 @@
-"""YAML 1.2 by libyaml: plain scalars mean what the core schema says (YAML 1.2.2, 10.3).
+"""Read and write YAML 1.2 with libyaml. Plain scalars have the meaning of the core schema (YAML
+1.2.2, 10.3).
 
-The parser is C. Nodes are composed in Python, so that a file that is nested without end raises
-RecursionError rather than ending the process.
+The parser is C. Nodes are composed in Python, so that endless nesting raises RecursionError instead
+of ending the process.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ _PLAIN: Final[Mapping[str, tuple[str, str]]] = {
     "null": ("~|null|Null|NULL", "~nN"),
     "merge": ("<<", "<"),
 }
-"""By tag, what a scalar without quotes looks like, and what it can begin with."""
+"""By tag: the pattern of a scalar without quotes, and the characters that it may begin with."""
 
 
 class _Core(BaseResolver):
-    """Neither ``no`` nor ``12:30`` is anything but text."""
+    """The resolver of the core schema. ``no`` and ``12:30`` are text."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """What it writes without quotes is text to ``_Core`` as well."""
+    """A dumper that quotes all text which ``_Core`` would read as another type."""
 
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - theirs
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002 - the signature of the base class
         super().increase_indent(flow, indentless=False)
 
 
@@ -55,10 +56,12 @@ class _Loader(Composer, yaml.CSafeLoader):
 
 
 def compose(text: str) -> Node | None:
-    """The one document; None for an empty one. Raises YAMLError, RecursionError."""
+    """Return the root node of the one document, or None if it is empty. Raise YAMLError or
+    RecursionError.
+    """
     return _Loader(text).get_single_node()
 
 
 def dump(value: Any) -> str:
-    """In the order that it has."""
+    """Return the value as YAML, with mappings in their own order."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)

@@ -1,1 +1,3 @@
-"""Shell. The sections of the file as pydantic models, with the meaning and default of each setting; ``config`` is the root."""
+"""Shell. The sections of the file as pydantic models, with the meaning and default of each setting.
+``config`` is the root.
+"""

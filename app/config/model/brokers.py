@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Retention(Strict):
-    """Which records the embedded log may delete. Without a bound it keeps all."""
+    """When the embedded log may delete records. Without age and size it keeps all."""
 
     age: Duration | None = Field(None, description="delete older records")
     size: Size | None = Field(
@@ -58,7 +58,9 @@ class EmbeddedTopic(Strict):
 
 
 class Find(Strict):
-    """The index of events by source and id, for skybridge find: about ten bytes and a microsecond an event."""
+    """The index of events by source and id for skybridge find. It costs about 10 bytes and 1 µs per
+    event.
+    """
 
     keep: Annotated[Duration, Field(ge=0)] = Field(
         "7d",

@@ -1,7 +1,7 @@
-"""The configuration as a value: every setting with its meaning and its default.
+"""The configuration as a pydantic model: every setting with its meaning and its default.
 
-The descriptions are the reference: ``skybridge schema`` prints them, editors show them. What a later
-version of Skybridge will know is refused here until it works.
+The descriptions are the reference, which ``skybridge schema`` prints and editors show. A setting
+that does not exist is refused.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from app.model.scopes import Scope
 from app.model.secret import FileSecret, Secret, Token
 from app.model.subscription import Subscription
 
-MIN_BODY = 87_819  # 64 KiB times 1.34: an event of 64 KiB must pass (I1), its data in base64 too
+MIN_BODY = (
+    87_819  # 64 KiB times 1.34: an event of 64 KiB must pass (core: size limits), also as base64
+)
 MIN_HEADERS = 192 << 10  # the same event made of headers, each byte percent-encoded
-MIN_TOKEN = 16  # characters of the admin token, which nobody may guess
+MIN_TOKEN = 16  # characters of an admin token, so that it cannot be guessed
 
 Origin = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$")]
-"""A DNS name that stands for a sending system as a whole (webhook specification), or ``*``."""
+"""The DNS name of a sending system (webhook specification 4.1), or ``*`` for any."""
 
 
 class Events(Strict):
-    """The listener that takes events."""
+    """The listener that accepts events."""
 
     host: str = Field("127.0.0.1", description="address to listen on; 0.0.0.0 for all")
     port: Port = Field(8080, description="port to listen on; 0 takes a free one")
@@ -48,7 +50,7 @@ class Events(Strict):
     )
     access: Literal["producers", "open"] | None = Field(
         None,
-        description="producers: only a producer may send, see producers; open: everybody that reaches "
+        description="producers: only a producer may send, see producers; open: every client that reaches "
         "the listener. Off loopback one of the two must be set; on loopback the default is open",
     )
     address_quota: EventQuota | None = Field(
@@ -68,7 +70,7 @@ class Events(Strict):
     )
     forward_headers: ForwardedNames = Field(
         ("traceparent", "tracestate"),
-        description="request headers, in lower case, that are stored beside the event; they are "
+        description="request headers, in lower case, that are stored with the event; they are "
         "never attributes",
     )
     allowed_origins: Annotated[tuple[Origin, ...], Field(min_length=1)] = Field(
@@ -82,7 +84,7 @@ class Events(Strict):
 
 
 class AdminToken(Strict):
-    """A token of the admin listener that may do some things only."""
+    """A token of the admin listener with limited rights."""
 
     name: Name = Field(description="name of the token, as the audit shows it")
     token: Token = Field(
@@ -112,7 +114,9 @@ class AdminToken(Strict):
 
 def _is_mask(pointer: str) -> str:
     if not is_mask(pointer):
-        raise ValueError("is not a JSON Pointer into the data, such as /customer/email")
+        raise ValueError(
+            "The value is not a JSON Pointer into the data. Cure: Write for example /customer/email."
+        )
     return pointer
 
 
@@ -128,7 +132,7 @@ class Admin(Strict):
     tokens: tuple[AdminToken, ...] = Field((), description="more tokens, each with its scopes")
     mask: tuple[Annotated[str, AfterValidator(_is_mask)], ...] = Field(
         (),
-        description="JSON Pointers into event data; * stands for every item of an array and every member of "
+        description="JSON Pointers into event data; * means every item of an array and every member of "
         "an object. Callers without the scope data see JSON data with these values hidden; without a mask "
         "they see no data",
     )
@@ -144,8 +148,9 @@ class Server(Strict):
 
 
 class Limits(Strict):
-    """Bounds. A full bound pauses reading or answers 4xx or 503; no event is lost. Bounds of requests and
-    connections apply to each listener separately."""
+    """Limits. A reached limit pauses reading, or requests are answered 4xx or 503; no event is
+    lost. Limits of requests and connections apply to each listener separately.
+    """
 
     body: Annotated[Size, Field(ge=MIN_BODY)] = Field(
         "1MiB", validate_default=True, description="most bytes of a request body; beyond: 413"
@@ -205,7 +210,7 @@ Timeout = Annotated[Duration, Field(gt=0)]
 
 
 class Timeouts(Strict):
-    """Time-outs. The total of a webhook attempt is ``timeout`` of its subscription."""
+    """Time-outs. The total time of a webhook attempt is ``timeout`` of its subscription."""
 
     request_head: Timeout = Field(10.0, description="to receive the head of a request; beyond: 408")
     request_body: Timeout = Field(30.0, description="to receive the body of a request; beyond: 408")
@@ -223,16 +228,18 @@ class Timeouts(Strict):
 
 
 def _proxy(url: FileSecret) -> FileSecret:
-    """It may hold a password, and is never repeated."""
-    from app.sinks.http_connect import proxy_of  # noqa: PLC0415 - few have a proxy
+    """Check the URL of a proxy. The message does not repeat it, because it may have a password."""
+    from app.sinks.http_connect import proxy_of  # noqa: PLC0415 - few installations have a proxy
 
     text = url.get_secret_value()
     if not text.startswith(("http://", "https://")):
-        raise ValueError("begin with http:// or https://")
+        raise ValueError("The value is not a URL. Cure: Begin it with http:// or https://.")
     try:
         proxy_of(text)
     except ValueError:
-        raise ValueError("is not the URL of a proxy: http://proxy:3128") from None
+        raise ValueError(
+            "The value is not the URL of a proxy. Cure: Write for example http://proxy:3128."
+        ) from None
     return url
 
 
@@ -245,7 +252,7 @@ ConfigurableTarget = Annotated[
         pattern=r"^([^\s/:@?#]+(/\d{1,3})?|[0-9A-Fa-f:.]+(/\d{1,3})?|https?://[^\s/*?#@]+(/[^\s*]*\*?)?)$"
     ),
 ]
-"""A host, a network, or a URL: an origin, a whole URL, or the beginning of its path with ``*`` behind it."""
+"""A host, a network, or a URL. A URL may end with ``*``, which matches any rest of its path."""
 
 
 class Webhooks(Strict):
@@ -278,7 +285,7 @@ class Webhooks(Strict):
 
 
 class Logging(Strict):
-    """What Skybridge writes to standard error."""
+    """The log of Skybridge on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="the lowest level that is written"
@@ -287,7 +294,9 @@ class Logging(Strict):
 
 
 class Reload(Strict):
-    """When a running service reloads this file. SIGHUP and ``POST /v1/config:reload`` always reload it."""
+    """When a running service reloads this file. SIGHUP and ``POST /v1/config:reload`` always reload
+    it.
+    """
 
     watch: Duration = Field(
         5.0, description="time between checks of the file for changes; 0s: never"

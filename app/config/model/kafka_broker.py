@@ -14,7 +14,9 @@ from app.model.route import Strict
 
 
 class OAuth(Strict):
-    """Access tokens by OAuth 2 client credentials, for OAUTHBEARER. Renewed before they end."""
+    """Access tokens by OAuth 2 client credentials, for OAUTHBEARER. They are renewed before they
+    expire.
+    """
 
     token_endpoint: Annotated[str, Field(pattern=r"^https?://[^/?#]")] = Field(
         description="URL of the token endpoint; https, except on loopback"
@@ -25,7 +27,7 @@ class OAuth(Strict):
 
 
 class Sasl(Strict):
-    """How to log in to Kafka."""
+    """The login at Kafka."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         description="SASL mechanism"
@@ -50,13 +52,21 @@ class Sasl(Strict):
         bearer = [name for name in ("oauth", "token", "token_file") if getattr(self, name)]
         if self.mechanism != "OAUTHBEARER":
             if bearer:
-                raise ValueError(f"{bearer[0]} is for mechanism OAUTHBEARER")
+                raise ValueError(
+                    f"The setting {bearer[0]} is only for mechanism OAUTHBEARER. Cure: Remove it."
+                )
             if None in user:
-                raise ValueError(f"{self.mechanism} needs username and password")
+                raise ValueError(
+                    f"The mechanism {self.mechanism} needs username and password. Cure: Set both."
+                )
         elif user != (None, None):
-            raise ValueError("OAUTHBEARER has no username and password")
+            raise ValueError(
+                "The mechanism OAUTHBEARER has no username and password. Cure: Remove them."
+            )
         elif len(bearer) != 1:
-            raise ValueError("OAUTHBEARER needs one of oauth, token, token_file")
+            raise ValueError(
+                "The mechanism OAUTHBEARER needs a token. Cure: Set exactly one of oauth, token and token_file."
+            )
         return self
 
 
@@ -74,14 +84,18 @@ class Security(Strict):
         if self.protocol is None:
             return self
         if self.protocol.startswith("SASL") != (self.sasl is not None):
-            raise ValueError("protocol and sasl contradict each other")
+            raise ValueError(
+                "The settings protocol and sasl contradict each other. Cure: Remove protocol."
+            )
         if self.tls is not None and "SSL" not in self.protocol:
-            raise ValueError("protocol and tls contradict each other")
+            raise ValueError(
+                "The settings protocol and tls contradict each other. Cure: Remove protocol."
+            )
         return self
 
     @property
     def encryption(self) -> ClientTls | None:
-        """The TLS settings in force; None for a connection in clear."""
+        """Return the TLS settings in force, or None for an unencrypted connection."""
         if self.protocol in {"SSL", "SASL_SSL"}:
             return self.tls or ClientTls()
         return self.tls

@@ -13,7 +13,7 @@ from app.model.secret import Secret
 
 ADDRESS = r"^([^\s:/@\[\]]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$"
 Address = Annotated[str, Field(pattern=ADDRESS)]
-"""``host:port``; an IPv6 address in brackets."""
+"""``host:port``, with an IPv6 address in brackets."""
 
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -33,7 +33,7 @@ class ListenerSasl(Strict):
 
 
 class KafkaListener(Strict):
-    """Kafka's protocol on an embedded log, for Kafka clients."""
+    """A listener with Kafka's protocol on an embedded log, for Kafka clients."""
 
     listen: Address = Field(description="host:port to listen on; port 0 takes a free one")
     advertised: Address | None = Field(
@@ -61,11 +61,13 @@ class KafkaListener(Strict):
 
 
 def as_settings(value: object) -> object:
-    """``host:port`` alone stands for what listens there, without TLS and logins."""
+    """Return ``host:port`` as a section with that address, without TLS and logins; other values
+    unchanged.
+    """
     return {"listen": value} if isinstance(value, str) else value
 
 
 def split(address: str) -> tuple[str, int]:
-    """Host, without brackets, and port."""
+    """Return host, without brackets, and port of an address."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)

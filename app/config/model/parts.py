@@ -1,4 +1,4 @@
-"""What the settings of several kinds of broker share, and those of all listeners."""
+"""Settings that several kinds of broker or all listeners share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.model.route import Strict
 
 
 class InFlight(Strict):
-    """Bounds of the records that were sent to one broker and have no answer yet."""
+    """Limits of the records that were sent to one broker and have no answer yet."""
 
     records: Annotated[Count, Field(ge=1)] | None = Field(
         None, description="most records in flight; without it limits.in_flight_records"
@@ -42,10 +42,10 @@ Servers = Annotated[
     BeforeValidator(_joined, json_schema_input_type=str | list[str]),
     Field(pattern=r"^\s*[^,\s/@]+:\d{1,5}(\s*,\s*[^,\s/@]+:\d{1,5})*\s*$"),
 ]
-"""``host:port``, several joined by commas or as a list."""
+"""``host:port``, several separated by commas or as a list."""
 
 MaxRecord = Annotated[Size, Field(ge=1 << 10)]
-"""Of key, headers and body of one record together."""
+"""The maximum size of one record in bytes: key, headers and body together."""
 
 
 Port = Annotated[Count, Field(ge=0, le=65535)]

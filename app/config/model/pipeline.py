@@ -15,7 +15,9 @@ _NAMESPACE = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 class Catalog(Strict):
-    """Iceberg's catalog, which lists the files of each table. Empty: a SQLite file in the folder of the lake."""
+    """Iceberg's catalog, which lists the files of each table. By default it is a SQLite file in the
+    folder of the lake.
+    """
 
     kind: Literal["jdbc", "rest", "hive", "glue", "hadoop"] = Field(
         "jdbc",
@@ -37,12 +39,12 @@ class Catalog(Strict):
     @model_validator(mode="after")
     def uri_fits(self) -> Catalog:
         if self.kind in {"rest", "hive"} and not self.uri:
-            raise ValueError(f"a catalog of kind {self.kind} needs uri")
+            raise ValueError(f"The catalog of kind {self.kind} needs uri. Cure: Set uri.")
         return self
 
 
 class LakeSettings(Strict):
-    """The tables of Apache Iceberg that events are kept in."""
+    """The Apache Iceberg tables that store events."""
 
     warehouse: Annotated[str, Field(min_length=1)] = Field(
         "./skybridge-data/lake",
@@ -58,7 +60,7 @@ class LakeSettings(Strict):
 
 
 class Archive(Strict):
-    """Which records go into the lake, and how often."""
+    """The job that copies records into the lake: which records, and how often."""
 
     broker: Name | None = Field(
         None,
@@ -95,12 +97,14 @@ class Archive(Strict):
     @model_validator(mode="after")
     def start_is_a_time(self) -> Archive:
         if isinstance(self.start, Start) and self.start.time is None:
-            raise ValueError("start is earliest, latest or {time: ...} here")
+            raise ValueError(
+                "The start cannot be a position here. Cure: Write earliest, latest or {time: ...}."
+            )
         return self
 
 
 class Spark(Strict):
-    """How Spark runs. By default inside the command itself, on all cores of this machine."""
+    """How Spark runs. By default it runs inside the command, on all cores of this machine."""
 
     master: str = Field(
         "local[*]",

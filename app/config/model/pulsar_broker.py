@@ -28,7 +28,9 @@ class PulsarSecurity(Strict):
     @model_validator(mode="after")
     def one_login(self) -> PulsarSecurity:
         if self.token is not None and self.oauth2 is not None:
-            raise ValueError("token and oauth2 exclude each other: keep one of the two")
+            raise ValueError(
+                "The settings token and oauth2 exclude each other. Cure: Remove one of the two."
+            )
         return self
 
 
@@ -66,8 +68,8 @@ class PulsarBroker(Strict):
     )
     receiver_queue: Annotated[Count, Field(ge=1, le=10_000)] = Field(
         200,
-        description="most messages of one partition fetched ahead, beside limits.held_bytes: lower "
-        "it where messages are large",
+        description="most messages of one partition fetched ahead, not counted in limits.held_bytes; "
+        "lower it if messages are large",
     )
     max_record: MaxRecord = Field(
         "4MiB",

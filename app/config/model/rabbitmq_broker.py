@@ -11,7 +11,7 @@ from app.config.model.parts import InFlight, MaxRecord, Servers, Topics
 from app.model.duration import Count, Duration
 from app.model.route import Strict
 
-HEARTBEAT_MIN = 2  # seconds: a third of it is the client's own clock
+HEARTBEAT_MIN = 2  # seconds: the client sends one every third of it
 
 
 class RabbitSecurity(Strict):
@@ -33,15 +33,19 @@ class RabbitSecurity(Strict):
         if self.mechanism != "EXTERNAL":
             return self
         if self.tls is None or self.tls.cert is None:
-            raise ValueError("mechanism EXTERNAL needs tls with cert and key")
+            raise ValueError("The mechanism EXTERNAL needs tls with cert and key. Cure: Set both.")
         if {"username", "password"} & self.model_fields_set:
-            raise ValueError("mechanism EXTERNAL takes no username and password")
+            raise ValueError(
+                "The mechanism EXTERNAL has no username and password. Cure: Remove them."
+            )
         return self
 
 
 class RabbitBroker(Strict):
-    """A RabbitMQ cluster. A topic is an exchange with a quorum queue for each partition; publishing
-    waits for the confirm of every queue that accepted the event; an event that no queue accepts is refused."""
+    """A RabbitMQ cluster. A topic is an exchange with a quorum queue for each partition. Publishing
+    waits for the confirm of every queue that accepted the event. An event that no queue accepts is
+    refused.
+    """
 
     kind: Literal["rabbitmq"] = Field(description="rabbitmq")
     addresses: Servers = Field(
@@ -77,8 +81,8 @@ class RabbitBroker(Strict):
     )
     prefetch: Annotated[Count, Field(ge=1, le=65_535)] = Field(
         500,
-        description="most unfinished messages of one queue in this process; fetched ahead, beside "
-        "limits.held_bytes: lower it where messages are large",
+        description="most unfinished messages of one queue in this process; fetched ahead, not counted in "
+        "limits.held_bytes; lower it if messages are large",
     )
     max_record: MaxRecord = Field(
         "16MiB",

@@ -1,4 +1,6 @@
-"""The JSON Schema of the configuration file, for editors: names, meanings, defaults as one types."""
+"""The JSON Schema of the configuration file, by which editors complete names and show meanings and
+defaults.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _NOT_TEXT = {"integer", "number", "boolean"}
 
 
 def schema() -> dict[str, Any]:
-    """Draft 2020-12. Where a number, a switch or a choice stands, a reference may stand too."""
+    """Return the JSON Schema (draft 2020-12). Numbers, switches and choices may also be references."""
     made = _open_to_references(with_bounds(Config.model_json_schema()))
     return {"$schema": DIALECT, **made, "title": "Skybridge configuration"}
 
@@ -27,14 +29,16 @@ def _open_to_references(node: Any) -> Any:
         return [_open_to_references(item) for item in node]
     if not isinstance(node, dict):
         return node
-    kind = node.get("type")  # a mapping where a setting has this name
+    kind = node.get("type")  # a mapping if a setting is called type
     if isinstance(kind, str) and (kind in _NOT_TEXT or (kind == "string" and "enum" in node)):
         return _either(node)
     return {name: _open_to_references(inner) for name, inner in node.items() if name != "title"}
 
 
 def _either(node: dict[str, Any]) -> dict[str, Any]:
-    """Meaning and default stay outside, where editors look for them."""
+    """Return a schema that allows the value or a reference. Description and default stay outside,
+    where editors look for them.
+    """
     outside: dict[str, Any] = {
         name: node[name] for name in ("description", "default") if name in node
     }

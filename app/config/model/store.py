@@ -1,5 +1,6 @@
-"""The settings of the store: a file for one process, or a database for many; how much of the attempt log it
-keeps, and the key that credentials given through the API are kept under."""
+"""The settings of the store: a SQLite file for one process or a PostgreSQL database for many, what
+it keeps, and its key.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ from app.model.secret import FileSecret, Secret
 
 
 def _fits(secret: FileSecret) -> FileSecret:
-    """The message never repeats it."""
-    from app.store.encryption import is_key  # noqa: PLC0415 - the store brings all that opens a database
+    """Check the key of the store. The message does not repeat it."""
+    from app.store.encryption import is_key  # noqa: PLC0415 - imports the database drivers
 
     if not is_key(secret.get_secret_value()):
-        raise ValueError("is not a key of the store: skybridge secret --kind store makes one")
+        raise ValueError(
+            "The value is not a key of the store. Cure: Make one with skybridge secret --kind store."
+        )
     return secret
 
 
@@ -40,7 +43,7 @@ class Encryption(Strict):
 
 
 class KeptAttempts(Strict):
-    """Attempts to deliver, as rows of the store. Rows deleted by a bound are counted."""
+    """Attempts to deliver, as rows of the store. Rows deleted by a limit are counted."""
 
     keep: Literal["failures", "all"] = Field(
         "failures",
@@ -60,15 +63,18 @@ class KeptAttempts(Strict):
 
 
 def _is_dsn(secret: FileSecret) -> FileSecret:
-    """The message never repeats it: it holds a password."""
-    from psycopg import ProgrammingError  # noqa: PLC0415 - heavy, and few need it
+    """Check a PostgreSQL connection string. The message does not repeat it, because it has a
+    password.
+    """
+    from psycopg import ProgrammingError  # noqa: PLC0415 - heavy, and few installations need it
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
     try:
         conninfo_to_dict(secret.get_secret_value())
     except ProgrammingError:
         raise ValueError(
-            "is not a PostgreSQL connection string: postgresql://user:password@host:5432/database"
+            "The value is not a PostgreSQL connection string. "
+            "Cure: Write it as postgresql://user:password@host:5432/database."
         ) from None
     return secret
 
@@ -77,7 +83,7 @@ Dsn = Annotated[Secret, AfterValidator(_is_dsn)]
 
 
 class KeptDeadLetters(Strict):
-    """Dead letters stay until somebody redrives or discards them."""
+    """Dead letters, which stay until an operator redrives or discards them."""
 
     max_rows: Annotated[Count, Field(ge=1)] = Field(
         1_000_000,
@@ -86,7 +92,9 @@ class KeptDeadLetters(Strict):
 
 
 class KeptAudit(Strict):
-    """Most rows of the audit, by kind. Beyond, the oldest of that kind are deleted, about a hundred at a time."""
+    """The number of audit entries to keep, by kind. Above it the oldest of that kind are deleted,
+    about a hundred at a time.
+    """
 
     change: Annotated[Count, Field(ge=1)] = Field(
         100_000, description="changes by operators, reloads included"
@@ -111,14 +119,14 @@ class _Kept(Strict):
 
 
 class SqliteStore(_Kept):
-    """One SQLite file: for one process that runs workers."""
+    """A SQLite file, for one process that runs workers."""
 
     kind: Literal["sqlite"] = Field(description="sqlite")
     path: Path = Field(description="file of the store")
 
 
 class PostgresStore(_Kept):
-    """A PostgreSQL database: for any number of processes, which share it."""
+    """A PostgreSQL database, which any number of processes share."""
 
     kind: Literal["postgresql"] = Field(description="postgresql")
     dsn: Dsn = Field(

@@ -1,4 +1,4 @@
-"""What the service tells of itself beside its metrics and its log."""
+"""The settings of telemetry apart from metrics and the log: traces."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ class Traces(Strict):
 
 
 class Telemetry(Strict):
-    """Beside ``log`` and /metrics."""
+    """Data for a collector. Metrics are at /metrics, and the log has its own section."""
 
     traces: Traces | None = Field(None, description="spans to a collector; without it, none")

@@ -55,27 +55,27 @@ def test_a_good_one_has_none(faults):
 @pytest.mark.parametrize(
     ("change", "at", "words"),
     [
-        ({"source": {"broker": "lgo", "topics": ["t"]}}, "/source/broker", "did you mean log?"),
+        ({"source": {"broker": "lgo", "topics": ["t"]}}, "/source/broker", "Did you mean log?"),
         ({"source": {"broker": "log", "topics": ["a b"]}}, "/source/topics/0", "not a topic name"),
-        ({"source": {"broker": "log"}}, "/source/topics", "is missing"),
-        ({"sink": "http://hooks.example/"}, "/sink", "plain http"),
+        ({"source": {"broker": "log"}}, "/source/topics", "The setting is missing"),
+        ({"sink": "http://hooks.example/"}, "/sink", "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"),
         ({"sink": "https://10.0.0.1/"}, "/sink", "private address"),
-        ({"sink": "https://127.1/"}, "/sink", "the address 127.1 is in a spelling that"),
-        ({"sink": "http://0/"}, "/sink", "the address 0 is in a spelling that"),
-        ({"sink": "https://2130706433/"}, "/sink", "the address 2130706433 is in a spelling that"),
+        ({"sink": "https://127.1/"}, "/sink", "The address 127.1 has a form that"),
+        ({"sink": "http://0/"}, "/sink", "The address 0 has a form that"),
+        ({"sink": "https://2130706433/"}, "/sink", "The address 2130706433 has a form that"),
         ({"sink": "https://127.0.0.1./"}, "/sink", "private address"),
         ({"sink": "https://[::ffff:127.0.0.1]/"}, "/sink", "private address"),
         ({"sink": "https://[fe80::1%25eth0]/"}, "/sink", "private address"),
         ({"sink": "https://me:pw@hooks.example/"}, "/sink", "user name or password"),
-        ({"sink": {"broker": "log", "topic": "events"}}, "/sink/topic", "events would loop for ever"),
-        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "is a loop"),
-        ({"filters": [{"exactt": {"type": "t"}}]}, "/filters/0/exactt", "did you mean exact?"),
+        ({"sink": {"broker": "log", "topic": "events"}}, "/sink/topic", "events would loop forever"),
+        ({"sink": {"broker": "log", "topic": "copied"}}, "/sink", "The mirrors form a loop that copies an event forever: "),
+        ({"filters": [{"exactt": {"type": "t"}}]}, "/filters/0/exactt", "Did you mean exact?"),
         ({"filters": [{"sql": "type ="}]}, "/filters/0/sql", "SQL"),
-        ({"filters": [{"not": {"exact": {"type": ""}}}]}, "/filters/0/not/exact/type", "is empty"),
-        ({"concurency": 8}, "/concurency", "did you mean concurrency?"),
+        ({"filters": [{"not": {"exact": {"type": ""}}}]}, "/filters/0/not/exact/type", "The value is empty"),
+        ({"concurency": 8}, "/concurency", "Did you mean concurrency?"),
         ({"timeout": "soon"}, "/timeout", "not a duration"),
         ({"id": "a b"}, "/id", "letters"),
-        ({"dead_letter": {"broker": "gone", "topic": "t"}}, "/dead_letter/broker", "no broker"),
+        ({"dead_letter": {"broker": "gone", "topic": "t"}}, "/dead_letter/broker", "does not exist"),
         ({"source": {"broker": "rabbit", "topics": ["q"]}, "start": {"time": "2026-01-01T00:00:00Z"}},
          "/start", "neither positions nor times"),
     ],
@@ -107,7 +107,10 @@ def test_a_dollar_sign_means_what_it_means_in_the_file(loaded):
 
 def test_files_of_the_server_are_for_the_file_alone(faults):
     found = faults(tls={"ca": "/etc/shadow"})
-    assert "names a file of the server" in found["/tls/ca"]
+    assert (
+        "The setting names a file of the server, which only the configuration file may do"
+        in found["/tls/ca"]
+    )
 
 
 def test_no_answer_tells_whether_a_file_is_there(faults, tmp_path):
@@ -143,7 +146,7 @@ def test_of_a_circle_of_mirrors_the_newest_is_refused(loaded):
 def test_warnings_are_told_and_refuse_nothing(loaded):
     (found,) = examine(loaded, [{**GOOD, "source": {"broker": "log", "topics": ["dry"]}}], ())
     assert not found.faults
-    assert any("no route can feed" in warning for warning in found.warnings)
+    assert any("gets no events for" in warning for warning in found.warnings)
 
 
 def test_what_stands_in_the_file_is_shown_as_it_was_written(loaded):

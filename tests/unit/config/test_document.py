@@ -69,8 +69,8 @@ def test_every_duplicate_key_is_found() -> None:
     """The second one would silently win; the first line is named."""
     document = parse(b"a: 1\nb: {c: 1, c: 2}\na: 2\n")
     assert [str(each) for each in document.findings] == [
-        "line 2: error b.c: is set twice, first in line 2 Cure: keep one",
-        "line 3: error a: is set twice, first in line 1 Cure: keep one",
+        "line 2: error b.c: The setting is set twice, first in line 2. Cure: Remove one.",
+        "line 3: error a: The setting is set twice, first in line 1. Cure: Remove one.",
     ]
 
 
@@ -95,19 +95,19 @@ def test_a_merge_of_a_merge_works() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a: &a {b: *a}\n", "line 1: error a.b: an alias to a node that contains it"),
-        (b"a: !secret x\n", "line 1: error a: unknown tag !secret"),
-        (b"true: 1\n", "line 1: error: the name of a setting must be text"),
-        (b"[1]: 1\n", "line 1: error: the name of a setting must be text"),
-        (b"a: {<<: 5}\n", "line 1: error a: << takes other mappings"),
-        (b"a: &a {<<: *a}\n", "line 1: error a: << takes other mappings"),
-        (b"a: 0b_\n", "line 1: error a: is no int that can be read"),
-        (b"a: 0x_\n", "line 1: error a: is no int that can be read"),
-        (b"a: " + b"9" * 5_000, "line 1: error a: is no int that can be read"),
-        (b"a: 0x" + b"f" * 5_000, "line 1: error a: is no int that can be read"),
-        (b"a: !!int x\n", "line 1: error a: is no int that can be read"),
-        (b"a: !!float x\n", "line 1: error a: is no float that can be read"),
-        (b"a: !!bool x\n", "line 1: error a: is no bool that can be read"),
+        (b"a: &a {b: *a}\n", "line 1: error a.b: The alias refers to a collection around it"),
+        (b"a: !secret x\n", "line 1: error a: The tag !secret is unknown"),
+        (b"true: 1\n", "line 1: error: The name of a setting is not text"),
+        (b"[1]: 1\n", "line 1: error: The name of a setting is not text"),
+        (b"a: {<<: 5}\n", "line 1: error a: The key << merges only mappings"),
+        (b"a: &a {<<: *a}\n", "line 1: error a: The key << merges only mappings"),
+        (b"a: 0b_\n", "line 1: error a: The value is not a valid int"),
+        (b"a: 0x_\n", "line 1: error a: The value is not a valid int"),
+        (b"a: " + b"9" * 5_000, "line 1: error a: The value is not a valid int"),
+        (b"a: 0x" + b"f" * 5_000, "line 1: error a: The value is not a valid int"),
+        (b"a: !!int x\n", "line 1: error a: The value is not a valid int"),
+        (b"a: !!float x\n", "line 1: error a: The value is not a valid float"),
+        (b"a: !!bool x\n", "line 1: error a: The value is not a valid bool"),
     ],
 )
 def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) -> None:
@@ -119,18 +119,24 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "line 1: error: the file is empty"),
-        (b"# only this\n", "line 1: error: the file is empty"),
-        (b"- a\n", "line 1: error: the file is not a mapping"),
-        (b"text\n", "line 1: error: the file is not a mapping"),
-        (b"a: 1\nb: \xff\n", "line 2: error: the file is not UTF-8"),
+        (b"", "line 1: error: The file is empty"),
+        (b"# only this\n", "line 1: error: The file is empty"),
+        (b"- a\n", "line 1: error: The file is not a mapping"),
+        (b"text\n", "line 1: error: The file is not a mapping"),
+        (b"a: 1\nb: \xff\n", "line 2: error: The file is not UTF-8"),
         (b"a: 1\nb: [\n", "line 3: error: no YAML"),
         (b"a: 1\nb: [", "line 2: error: no YAML"),
-        (b"a: {p: ${env:X}}\n", "line 1: error: no YAML: did not find expected ',' or '}'"),
-        (b"a: 1\n---\nb: 2\n", "line 2: error: no YAML: but found another document"),
-        (b"a: *nothing\n", "line 1: error: no YAML: found undefined alias"),
-        (b"a: " + b"[" * 100_000, "line 1: error: nested too deeply"),
-        (b"a: \x00\n", "line 1: error: the file holds a character"),
+        (
+            b"a: {p: ${env:X}}\n",
+            "line 1: error: The file is not valid YAML: did not find expected ',' or '}'",
+        ),
+        (
+            b"a: 1\n---\nb: 2\n",
+            "line 2: error: The file is not valid YAML: but found another document",
+        ),
+        (b"a: *nothing\n", "line 1: error: The file is not valid YAML: found undefined alias"),
+        (b"a: " + b"[" * 100_000, "line 1: error: The values are nested too deeply"),
+        (b"a: \x00\n", "line 1: error: The file has a character that YAML does not allow"),
     ],
 )
 def test_what_is_no_mapping_is_refused(text: bytes, message: str) -> None:
@@ -162,12 +168,12 @@ _CHAIN = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d]\n" % (n, n, n - 1) for n
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (_LAUGHS, "its aliases and merges repeat more than 100000 values"),
-        (_MERGES, "its aliases and merges repeat more than 100000 values"),
-        (_WIDE, "its aliases and merges repeat more than 100000 values"),
-        (_HIDDEN, "its aliases and merges repeat more than 100000 values"),
-        (_NESTED_MERGES, "nested too deeply"),
-        (_CHAIN, "nested too deeply"),
+        (_LAUGHS, "The aliases and merges repeat more than 100000 values"),
+        (_MERGES, "The aliases and merges repeat more than 100000 values"),
+        (_WIDE, "The aliases and merges repeat more than 100000 values"),
+        (_HIDDEN, "The aliases and merges repeat more than 100000 values"),
+        (_NESTED_MERGES, "The values are nested too deeply"),
+        (_CHAIN, "The values are nested too deeply"),
     ],
 )
 def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
@@ -179,8 +185,8 @@ def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        (b"a:\n\tb: 1\n", "write spaces instead: YAML indents only with spaces"),
-        (b"a: {p: ${env:X}}\n", 'quote text that holds any of : { } [ ] , # such as "${env:NAME}"'),
+        (b"a:\n\tb: 1\n", "Indent with spaces, because YAML does not allow tabs"),
+        (b"a: {p: ${env:X}}\n", 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}"'),
     ],
 )
 def test_a_tab_is_cured_by_spaces_and_a_brace_by_quotes(text: bytes, cure: str) -> None:

@@ -99,12 +99,11 @@ def test_check_knows_the_registered_names(install: Install, lint_text: Lint) -> 
     text = "routes: [{{name: r, to: {{broker: log, topic: t}}, key: {{mapper: {}}}}}]\n"
     assert lint_text(text.format("shop")) == []
     assert lint_text(text.format("shpo")) == [
-        "error routes[0].key.mapper: there is no key mapper 'shpo' Cure: did you mean shop?"
+        "error routes[0].key.mapper: The key mapper 'shpo' does not exist. Cure: Did you mean shop?"
     ]
     assert lint_text(text.format("partitonkey")) == [
         (
-            "error routes[0].key.mapper: there is no key mapper 'partitonkey' "
-            "Cure: did you mean partitionkey?"
+            "error routes[0].key.mapper: The key mapper 'partitonkey' does not exist. Cure: Did you mean partitionkey?"
         )
     ]
     (found,) = lint_text(text.format("broken"))

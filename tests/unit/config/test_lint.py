@@ -51,7 +51,7 @@ def test_events_that_are_pulled_go_nowhere(lint_text: Lint) -> None:
     (found,) = lint_text(
         ROUTE + subscription(sink="{pull: {}}", source="{broker: log, topics: [u]}")
     )
-    assert found.startswith("warning subscriptions[0].source.topics[0]: no route can feed 's'")
+    assert found.startswith("warning subscriptions[0].source.topics[0]: The topic ")
 
 
 # --- brokers that routes and subscriptions name
@@ -62,21 +62,20 @@ def test_events_that_are_pulled_go_nowhere(lint_text: Lint) -> None:
     [
         (
             "routes: [{name: r, to: {broker: lgo, topic: t}}]\n",
-            "error routes[0].to.broker: there is no broker 'lgo' Cure: did you mean log?",
+            "error routes[0].to.broker: The broker 'lgo' does not exist. Cure: Did you mean log?",
         ),
         (
             "routes: [{name: r, to: [{broker: log, topic: t}, {broker: other, topic: t}]}]\n",
-            "error routes[0].to[1].broker: there is no broker 'other' Cure: known here: log",
+            "error routes[0].to[1].broker: The broker 'other' does not exist. Cure: Use one of: log.",
         ),
         (
             ROUTE + subscription(source="{broker: other, topics: [t]}"),
-            "error subscriptions[0].source.broker: there is no broker 'other' Cure: known here: log",
+            "error subscriptions[0].source.broker: The broker 'other' does not exist. Cure: Use one of: log.",
         ),
         (
             ROUTE + subscription(dead_letter="{broker: other, topic: d}"),
             (
-                "error subscriptions[0].dead_letter.broker: there is no broker 'other' "
-                "Cure: known here: log"
+                "error subscriptions[0].dead_letter.broker: The broker 'other' does not exist. Cure: Use one of: log."
             ),
         ),
     ],
@@ -93,13 +92,12 @@ def test_names_are_taken_once(lint_text: Lint) -> None:
     """A second route of a name could not be addressed; a second subscription would share a group."""
     two = "routes: [{name: r, filters: [{exact: {type: a}}], to: {broker: log, topic: t}}, {name: r, to: {broker: log, topic: t}}]\n"
     assert lint_text(two) == [
-        "error routes[1].name: 'r' is taken by routes[0] Cure: give every one a name of its own"
+        "error routes[1].name: The name 'r' is already used by routes[0]. Cure: Choose another name."
     ]
     one = "{id: s, source: {broker: log, topics: [t]}, sink: 'https://example.org/'}"
     assert lint_text(f"{ROUTE}subscriptions: [{one}, {one}]\n") == [
         (
-            "error subscriptions[1].id: 's' is taken by subscriptions[0] "
-            "Cure: give every one a name of its own"
+            "error subscriptions[1].id: The id 's' is already used by subscriptions[0]. Cure: Choose another id."
         )
     ]
 
@@ -107,7 +105,7 @@ def test_names_are_taken_once(lint_text: Lint) -> None:
 def test_no_route_is_a_warning(lint_text: Lint) -> None:
     """A worker alone may have none; a gateway would refuse everything."""
     assert lint_text("") == [
-        "warning routes: no route is configured: events posted here are answered 422 Cure: add a route"
+        "warning routes: The list is empty, so events posted here are answered 422. Cure: Add a route."
     ]
 
 
@@ -143,8 +141,7 @@ def test_a_route_that_never_matches_is_a_warning(lint_text: Lint, earlier: str) 
     text = f"routes:\n  - {{name: first, {earlier}to: {{broker: log, topic: t}}}}\n  - {{name: second, filters: [{{exact: {{type: a.b}}}}], to: {{broker: log, topic: t}}}}\n"
     assert lint_text(text) == [
         (
-            "warning routes[1]: route 'second' never matches: 'first' (routes[0]) takes its events first; "
-            "only /events/second reaches it Cure: put it before 'first', or narrow that one's filters"
+            "warning routes[1]: The route 'second' never matches, because 'first' (routes[0]) takes its events first; only /events/second reaches it. Cure: Put it before 'first', or narrow the filters of 'first'."
         )
     ]
 
@@ -154,8 +151,7 @@ def test_a_filter_that_cannot_be_meant_is_a_warning(lint_text: Lint) -> None:
     text = "routes: [{name: r, filters: [{not: {sql: LENGHT(id) > 1}}], to: {broker: log, topic: t}}]\n"
     assert lint_text(text) == [
         (
-            "warning routes[0].filters[0].not.sql: there is no function LENGHT of 1 argument "
-            "Cure: did you mean LENGTH?"
+            "warning routes[0].filters[0].not.sql: There is no function LENGHT of 1 argument. Cure: Did you mean LENGTH?"
         )
     ]
 
@@ -169,10 +165,10 @@ def test_a_route_that_can_match_is_left_alone(lint_text: Lint) -> None:
 @pytest.mark.parametrize(
     ("route", "finding"),
     [
-        ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: is not a topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
-        ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type} Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}"),
-        ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray { Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}"),
-        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: is named twice Cure: keep one"),
+        ("to: {broker: log, topic: 'a b'}", "error routes[0].to.topic: The value is not a topic name. Cure: 1 to 249 of a-z A-Z 0-9 . _ -, not . or .."),
+        ("to: [{broker: log, topic: 'x.{Type}'}]", "error routes[0].to[0].topic: unknown placeholder {Type}. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
+        ("to: [{broker: log, topic: t}], key: {mapper: template, template: '{'}", "error routes[0].key.template: stray {. Cure: {attribute} has only a-z and 0-9; write literal braces as {{ and }}."),
+        ("to: [{broker: log, topic: t}, {broker: log, topic: t}]", "error routes[0].to[1]: The target is named twice. Cure: Remove one of the two."),
     ],
 )  # fmt: skip
 def test_a_route_that_cannot_be_made_is_an_error(lint_text: Lint, route: str, finding: str) -> None:
@@ -189,7 +185,7 @@ def test_a_topic_that_nobody_creates_is_a_warning(lint_text: Lint) -> None:
         "routes: [{name: r, to: [{broker: main, topic: t}, {broker: main, topic: 'x.{type}'}, {broker: log, topic: t}], key: {mapper: attribute, attribute: id}}]\n"
         + subscription(source="{broker: main, topics: [t]}", dead_letter="{broker: main, topic: d}")
     )
-    cure = "Cure: create it, or set brokers.main.topics.create: true"
+    cure = "Cure: Create it, or set brokers.main.topics.create: true"
     found = [each for each in lint_text(text, minimal=False) if "store.path" not in each]
     assert found == [
         f"warning routes[0].to[0].topic: topic 't' must exist on 'main': its creation is off {cure}",
@@ -207,8 +203,7 @@ def test_a_subscription_that_no_route_can_feed_is_a_warning(lint_text: Lint) -> 
     """It would be healthy, and silent for ever."""
     assert lint_text(ROUTE + subscription(source="{broker: log, topics: [t, other]}")) == [
         (
-            "warning subscriptions[0].source.topics[1]: no route can feed 's' from topic 'other' of 'log' "
-            "Cure: add a route to it, or correct broker, topic or filters"
+            "warning subscriptions[0].source.topics[1]: The topic 'other' of 'log' gets no events for 's' from any route. Cure: Add a route to it, or correct broker, topic or filters."
         )
     ]
 
@@ -229,7 +224,7 @@ def test_topic_templates_are_considered(
     """A template feeds whatever topic it can become."""
     route = f"routes: [{{name: r, {filters}to: {{broker: log, topic: 'orders.{{type}}'}}, key: {{mapper: attribute, attribute: id}}}}]\n"
     text = route + subscription(source=f"{{broker: log, topics: [{topic}]}}")
-    assert any("no route can feed" in each for each in lint_text(text)) is not fed
+    assert any("gets no events for" in each for each in lint_text(text)) is not fed
 
 
 def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) -> None:
@@ -260,10 +255,7 @@ def test_filters_that_want_nothing_of_what_comes_are_a_warning(lint_text: Lint) 
 def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warned: bool) -> None:
     """Rule 3: events without a key have no order; nobody would notice until it matters."""
     text = f"routes: [{{name: r, to: {{broker: log, topic: t}}, key: {key}}}]\n"
-    expected = (
-        "warning subscriptions[0]: 's' keeps order per key, but events of 'r' may have no key "
-        "Cure: give the route a key with missing: reject, set order_by, or ordering: none"
-    )
+    expected = "warning subscriptions[0]: The subscription 's' keeps order per key, but events of 'r' may have no key. Cure: Give the route a key with missing: reject, or set order_by, or set ordering: none."
     assert lint_text(text + subscription()) == ([expected] if warned else [])
     assert lint_text(text + subscription(ordering="none")) == []
     assert lint_text(text + subscription(order_by="id")) == []
@@ -275,15 +267,13 @@ def test_order_per_key_without_keys_is_a_warning(lint_text: Lint, key: str, warn
         (
             {"dead_letter": "{broker: log, topic: t}"},
             (
-                "error subscriptions[0].dead_letter.topic: is a source of the same subscription: "
-                "dead letters would loop for ever Cure: name another topic"
+                "error subscriptions[0].dead_letter.topic: The topic is a source of the same subscription, so dead letters would loop forever. Cure: Name another topic."
             ),
         ),
         (
             {"dead_letter": "{broker: log, topic: 'd.{type}'}"},
             (
-                "error subscriptions[0].dead_letter.topic: is not a topic name "
-                "Cure: write a plain name: a record that is no CloudEvent has no attributes for a template"
+                "error subscriptions[0].dead_letter.topic: The value is not a topic name. Cure: Write a name without placeholders, because a foreign message has no attributes."
             ),
         ),
     ],
@@ -299,14 +289,14 @@ def test_a_source_is_a_name_not_a_pattern(lint_text: Lint) -> None:
     """orders.* is what people try first."""
     text = ROUTE + subscription(source="{broker: log, topics: [t, 'orders.*']}")
     assert lint_text(text) == [
-        "error subscriptions[0].source.topics[1]: is not a topic name Cure: 1 to 249 of a-z A-Z 0-9 . _ -"
+        "error subscriptions[0].source.topics[1]: The value is not a topic name. Cure: Write 1 to 249 of the characters a-z A-Z 0-9 . _ -."
     ]
 
 
 # --- sinks
 
 ALLOW = "webhooks: {allow_private: ['10.0.0.0/8', '*.svc', localhost]}\n"
-PLAIN = "plain http goes only to hosts in webhooks.allow_private"
+PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow_private"
 
 
 @pytest.mark.parametrize(
@@ -322,15 +312,15 @@ PLAIN = "plain http goes only to hosts in webhooks.allow_private"
         ("http://localhost:9000/", "webhooks: {allow_private: ['127.0.0.0/8']}\n", None),
         ("https://hook.example/", "", None),
         ("https://93.184.216.34/", "", None),
-        ("https://10.1.2.3/", "", "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
-        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
-        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
-        ("https://localhost/", "", "error subscriptions[0].sink: is a private address that is not allowed Cure: add it to webhooks.allow_private"),
+        ("https://10.1.2.3/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
+        ("https://[::1]/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
+        ("https://169.254.169.254/", ALLOW, "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
+        ("https://localhost/", "", "error subscriptions[0].sink: The URL has a private address that is not allowed. Cure: Add it to webhooks.allow_private."),
         ("https://10.1.2.3/", ALLOW, None),
-        ("https://user:word@hook.example/", "", "error subscriptions[0].sink: holds a user name or password: URLs end up in logs Cure: take them out of the URL"),
-        ("https://hook.example a/", "", "error subscriptions[0].sink: is no URL Cure: https://host/path, the port a number up to 65535"),
-        ("https://:80/", "", "error subscriptions[0].sink: is no URL Cure: https://host/path, the port a number up to 65535"),
-        ("https://hook.example:99999/", "", "error subscriptions[0].sink: is no URL Cure: https://host/path, the port a number up to 65535"),
+        ("https://user:word@hook.example/", "", "error subscriptions[0].sink: The URL has a user name or password, and URLs are written to logs. Cure: Remove them from the URL, and set auth."),
+        ("https://hook.example a/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
+        ("https://:80/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
+        ("https://hook.example:99999/", "", "error subscriptions[0].sink: The value is not a URL. Cure: Write it as https://host:port/path, with a port up to 65535."),
     ],
 )  # fmt: skip
 def test_a_sink_that_would_be_refused_is_told(
@@ -382,7 +372,7 @@ def test_a_character_of_any_url_that_requests_go_to_is_told(
 ) -> None:
     (found,) = lint_text(f"{ROUTE}{text}\n")
     assert found.startswith(f"warning {setting}: has '{{', '}}', {FOREIGN}")
-    assert found.endswith("Cure: write percent codes: %7B %7D")
+    assert found.endswith("Cure: Write percent codes: %7B %7D")
 
 
 @pytest.mark.parametrize(
@@ -404,9 +394,11 @@ def test_entries_of_allow_private_are_networks_or_hosts(
 MINIMAL_BROKER = (
     "version: 1\nbrokers: {log: {kind: embedded, path: /srv/log, in_flight: {records: 9}}}\n"
 )
-NEEDS = "error server.admin.host: the admin listener off loopback needs a token"
+NEEDS = (
+    "error server.admin.host: The admin listener is reachable from other machines and has no token."
+)
 
-SHORT = "server.admin.token: has fewer than 16 characters and can be guessed"
+SHORT = "server.admin.token: The token has fewer than 16 characters, so it can be guessed."
 
 
 @pytest.mark.parametrize(
@@ -419,12 +411,12 @@ SHORT = "server.admin.token: has fewer than 16 characters and can be guessed"
         ("host: 127.8.8.8", None),
         ("host: localhost", None),
         ("host: '::1'", None),
-        ('token: "sixteen-letters-\\x9f"', "error server.admin.token: has a character that no header can carry"),
+        ('token: "sixteen-letters-\\x9f"', "error server.admin.token: The token has a character that no header can carry."),
         ("token: fifteen-letters", f"error {SHORT}"),
         ("host: 0.0.0.0, token: ' fifteen-letters '", f"error {SHORT}"),
         ("token: sixteen-letters-", None),
-        ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: the token crosses the network in clear"),
-        ("port: 8080", "error server.admin.port: is the port of the events listener"),
+        ("host: 0.0.0.0, token: sixteen-letters-", "warning server.admin.token: The token crosses the network unencrypted."),
+        ("port: 8080", "error server.admin.port: The port is also that of the events listener."),
     ],
 )  # fmt: skip
 def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str | None) -> None:
@@ -436,7 +428,7 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
 def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> None:
     """Whoever guesses it reads every event and stops every delivery."""
     (found,) = lint_text(f"{ROUTE}server: {{admin: {{token: s3cret}}}}\n")
-    assert found.endswith("Cure: use a longer one, for example: openssl rand -hex 16")
+    assert found.endswith("Cure: Use a longer one, made for example by openssl rand -hex 16")
     assert "s3cret" not in found
 
 
@@ -448,17 +440,17 @@ A, B = "one-token-of-sixteen", "two-token-of-sixteen"
     [
         (f"tokens: [{{name: a, token: {A}, scopes: [read]}}]", []),
         (f"host: 0.0.0.0, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
-         ["warning server.admin.tokens[0].token: the token crosses the network in clear"]),
+         ["warning server.admin.tokens[0].token: The token crosses the network unencrypted."]),
         ("tokens: [{name: a, token: short, scopes: [read]}]",
-         ["error server.admin.tokens[0].token: has fewer than 16 characters and can be guessed"]),
+         ["error server.admin.tokens[0].token: The token has fewer than 16 characters, so it can be guessed."]),
         (f"tokens: [{{name: a, token: {A}, scopes: [read]}}, {{name: a, token: {B}, scopes: [read]}}]",
-         ["error server.admin.tokens[1].name: 'a' is taken by server.admin.tokens[0]"]),
+         ["error server.admin.tokens[1].name: The name 'a' is already used by server.admin.tokens[0]."]),
         (f"tokens: [{{name: signal, token: {A}, scopes: [read]}}]",
-         ["error server.admin.tokens[0].name: 'signal' stands for another caller in the audit"]),
+         ["error server.admin.tokens[0].name: The name 'signal' is reserved in the audit log."]),
         (f"token: {A}, tokens: [{{name: a, token: {A}, scopes: [read]}}]",
-         ["error server.admin.tokens[0].token: is the same text as server.admin.token"]),
+         ["error server.admin.tokens[0].token: The token has the same text as server.admin.token."]),
         (f"tokens: [{{name: a, token: {A}, previous_token: {A}, scopes: [read]}}]",
-         ["error server.admin.tokens[0].previous_token: is the same text as server.admin.tokens[0].token"]),
+         ["error server.admin.tokens[0].previous_token: The token has the same text as server.admin.tokens[0].token."]),
     ],
 )  # fmt: skip
 def test_tokens_cannot_be_guessed_or_mistaken(
@@ -470,14 +462,8 @@ def test_tokens_cannot_be_guessed_or_mistaken(
     assert A not in "".join(found)
 
 
-UNSAID = (
-    "error server.events.access: must be set off loopback: producers, or open, which lets every client "
-    "that reaches the listener send"
-)
-NOBODY = (
-    "error server.events.access: no producer is configured that can send over HTTP: every event would be "
-    "refused"
-)
+UNSAID = "error server.events.access: The setting is missing, and the events listener is reachable from other machines."
+NOBODY = "error server.events.access: The setting is producers, and no producer can send over HTTP, so every event would be refused."
 
 
 @pytest.mark.parametrize(
@@ -567,13 +553,17 @@ def test_tls_files_must_be_there(lint_text: Lint, tmp_path: Path) -> None:
     (tmp_path / "c.pem").write_text("")
     tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/k.pem}}"
     (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
-    assert found.startswith("error server.events.tls.key: the file does not exist here")
+    assert found.startswith("error server.events.tls.key: The file does not exist on this machine")
     tls = f"{{cert: {tmp_path}/c.pem, key: {tmp_path}/c.pem, client_ca: {tmp_path}/ca.pem}}"
     (found,) = lint_text(f"{ROUTE}server: {{events: {{tls: {tls}}}}}\n")
-    assert found.startswith("error server.events.tls.client_ca: the file does not exist here")
+    assert found.startswith(
+        "error server.events.tls.client_ca: The file does not exist on this machine"
+    )
     text = kafka(security=f"{{tls: {{ca: {tmp_path}/ca.pem}}}}") + ROUTE
     (found,) = lint_text(text, minimal=False)
-    assert found.startswith("error brokers.main.security.tls.ca: the file does not exist here")
+    assert found.startswith(
+        "error brokers.main.security.tls.ca: The file does not exist on this machine"
+    )
 
 
 # --- brokers and store
@@ -583,7 +573,7 @@ def test_two_logs_in_one_folder_are_an_error(lint_text: Lint) -> None:
     """However the folder is spelt; the second would not get its lock."""
     text = "version: 1\nbrokers: {a: {kind: embedded, path: /srv/x}, b: {kind: embedded, path: /srv/y/../x}}\nstore: {kind: sqlite, path: /srv/s.db}\n"
     (found, *_) = [each for each in lint_text(text, minimal=False) if "error" in each]
-    assert found.startswith("error brokers.b.path: is also the folder of broker 'a'")
+    assert found.startswith("error brokers.b.path: The folder is also used by broker 'a'")
 
 
 def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Path) -> None:
@@ -592,8 +582,8 @@ def test_the_store_is_a_file_and_the_log_a_folder(lint_text: Lint, tmp_path: Pat
     text = f"version: 1\nbrokers: {{a: {{kind: embedded, path: {tmp_path}/file}}}}\nstore: {{kind: sqlite, path: {tmp_path}}}\n{ROUTE.replace('log', 'a')}"
     errors = [each for each in lint_text(text, minimal=False) if each.startswith("error")]
     assert [each.partition(" Cure")[0] for each in errors] == [
-        "error brokers.a.path: is a file",
-        "error store.path: is a folder",
+        "error brokers.a.path: The path is a file.",
+        "error store.path: The path is a folder.",
     ]
 
 
@@ -654,8 +644,8 @@ def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
 @pytest.mark.parametrize(
     ("text", "start"),
     [
-        ("limits: {in_flight_records: 999}", "limits.in_flight_records: is below limits.max_batch, 1000"),
-        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: is below limits.body, 4194304"),
+        ("limits: {in_flight_records: 999}", "limits.in_flight_records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise it to several times limits.max_batch, or lower limits.max_batch."),
+        ("limits: {in_flight_bytes: 2MiB, body: 4MiB}", "limits.in_flight_bytes: The limit is below limits.body (4194304), so a request of that size is always refused. Cure: Raise it to several times limits.body, or lower limits.body."),
         ("limits: {in_flight_records: 1000, in_flight_bytes: 1MiB}", ""),
         ("limits: {in_flight_records: 10, max_batch: 10}", ""),
     ],
@@ -673,8 +663,8 @@ def test_a_bound_in_flight_below_one_request_is_told(
 def test_a_bound_of_one_broker_below_one_request_is_told(lint_text: Lint) -> None:
     text = f"{MINIMAL_BROKER}routes: []\n"
     found = [each for each in lint_text(text, minimal=False) if "in_flight" in each]
-    assert [each.partition(": is below")[0] for each in found] == [
-        "warning brokers.log.in_flight.records"
+    assert [each.partition(": The limit is below the ")[0] for each in found] == [
+        "warning brokers.log.in_flight.records: The limit is below limits.max_batch (1000), so a request of that size is always refused. Cure: Raise it to several times limits.max_batch, or lower limits.max_batch."
     ]
 
 
@@ -682,8 +672,14 @@ def test_a_format_without_documents_has_no_effect(lint_text: Lint) -> None:
     """Who writes format: avro wants Avro documents, and gets none in binary mode."""
     found = lint_text(ROUTE.replace("to:", "format: avro, to:") + subscription(format="protobuf"))
     assert len(found) == 2
-    assert "warning routes[0].format: has no effect" in found[0]
-    assert "warning subscriptions[0].format: has no effect" in found[1]
+    assert (
+        "warning routes[0].format: The format has no effect, because content_mode binary writes no document"
+        in found[0]
+    )
+    assert (
+        "warning subscriptions[0].format: The format has no effect, because content_mode binary writes no document"
+        in found[1]
+    )
     both = ROUTE.replace("to:", "content_mode: structured, format: avro, to:")
     assert lint_text(both + subscription(content_mode="structured", format="protobuf")) == []
 
@@ -697,7 +693,7 @@ def test_a_format_that_has_no_such_version_is_an_error(
     """Protobuf and Avro came with 1.0: every document would be 422, or a dead letter."""
     asked = {"content_mode": mode, "format": name, "specversion": f'"{version}"'}
     inside = ", ".join(f"{setting}: {value}" for setting, value in asked.items())
-    cure = 'Cure: set specversion: "1.0", or format: json'
+    cure = 'Cure: Set specversion: "1.0", or format: json'
     reason = f"no event can be written: format {name} has no CloudEvents {version} {cure}"
 
     assert lint_text(ROUTE.replace("to:", f"{inside}, to:") + subscription(**asked)) == [
@@ -768,7 +764,11 @@ LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
 @pytest.mark.parametrize(
     ("schema", "setting", "message"),
     [
-        ("{file: /srv/none.json}", "schema", "/srv/none.json cannot be read: No such file"),
+        (
+            "{file: /srv/none.json}",
+            "schema",
+            "The file /srv/none.json cannot be read: No such file",
+        ),
         ("{file: DRAFT7}", "schema.file", "is for http://json-schema.org/draft-07/schema"),
         (
             "{dataschema: {'urn:a': OPEN, 'urn:b': DRAFT7}}",
@@ -778,12 +778,12 @@ LOGGED = "to: {broker: log, topic: t}, key: {mapper: attribute, attribute: id}"
         (
             "{file: OPEN, on_invalid: {route: nobody}}",
             "schema.on_invalid.route",
-            "there is no route",
+            "The route",
         ),
         (
             "{file: OPEN, on_invalid: {route: r}}",
             "schema.on_invalid.route",
-            "route 'r' has a schema of its own",
+            "The route 'r' has its own schema, so it may refuse the invalid events",
         ),
     ],
 )
@@ -825,7 +825,7 @@ def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
         ('{position: {0: "-5"}}', "'-5' is not an offset"),
         (
             '{position: {0: "99999999999999999999999"}}',
-            "is not an offset: 0 to 9223372036854775807",
+            "is not an offset, which is 0 to 9223372036854775807",
         ),
         ("{position: {0: 9223372036854775808}}", "is not an offset"),
         ('{position: {0: "1:2"}}', "'1:2' is not an offset"),

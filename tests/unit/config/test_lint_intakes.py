@@ -34,10 +34,10 @@ def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "setting", "message"),
     [
-        ("preset: github, secret: s, route: hoks", "route", "there is no route 'hoks'"),
-        ("preset: standard_webhooks, secret: s", "secret", "begins with none of whsec_"),
+        ("preset: github, secret: s, route: hoks", "route", "The route 'hoks' does not exist"),
+        ("preset: standard_webhooks, secret: s", "secret", "The key begins with none of whsec_"),
         ("preset: stripe, secret: s, max_age: 0s", "max_age", "would refuse every signed time"),
-        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "begins with none"),
+        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "begins with none of whsec_, whsk_, whpk_"),
         (
             "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
             "event.type", "{pointer:} is no placeholder",
@@ -57,7 +57,9 @@ def test_nothing_is_verified_on_loopback_alone(lint_text: Lint) -> None:
     text = intake(f"verify: {{kind: none}}, {EVENT}", "server: {events: {host: 0.0.0.0}}\n")
     found = [each for each in lint_text(text) if "intakes" in each]
     assert len(found) == 1
-    assert found[0].startswith("error intakes[0].verify.kind: none accepts every request")
+    assert found[0].startswith(
+        "error intakes[0].verify.kind: The kind none accepts every request, and the events listener is on "
+    )
 
 
 OFF_LOOPBACK = "server: {events: {host: 0.0.0.0, access: producers}}\n"
@@ -91,19 +93,19 @@ def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("preset: github", "preset github needs secret"),
+        ("preset: github", "The preset github needs a secret"),
         ("preset: github, secret: s, verify: {kind: none}", "preset github has its own verify and event"),
         (f"preset: github, secret: s, {EVENT}", "preset github has its own verify and event"),
-        ("verify: {kind: none}", "an intake has a preset and its secret, or verify and event"),
-        (f"verify: {{kind: none}}, {EVENT}, secret: s", "without a preset, the secret belongs under verify"),
-        ("preset: githup, secret: s", "is not one of the choices"),
-        (f"verify: {{kind: md5}}, {EVENT}", "unknown kind"),
-        (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "signed needs timestamp"),
+        ("verify: {kind: none}", "The intake is incomplete"),
+        (f"verify: {{kind: none}}, {EVENT}, secret: s", "The setting secret needs a preset"),
+        ("preset: githup, secret: s", "The value is not one of the choices"),
+        (f"verify: {{kind: md5}}, {EVENT}", "The kind is unknown"),
+        (f"verify: {{kind: hmac_sha256, header: h, secret: s, signed: 'x'}}, {EVENT}", "The setting signed has no effect without timestamp, because only the body is signed"),
         (
             f"verify: {{kind: hmac_sha256, header: h, secret: s, timestamp: t, signed: '{{body}}'}}, {EVENT}",
-            "signed holds {timestamp} once and {body} once",
+            "The setting signed must have {timestamp} once and {body} once",
         ),
-        (f"verify: {{kind: api_key, header: 'a b', secret: s}}, {EVENT}", "has the wrong form"),
+        (f"verify: {{kind: api_key, header: 'a b', secret: s}}, {EVENT}", "The value has the wrong form"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_each_other_are_refused(

@@ -45,7 +45,7 @@ def test_a_listener_on_loopback_is_nobody_elses_affair(lint_text: Lint, listener
     assert findings(lint_text, config(listener)) == []
 
 
-OLD = "warning brokers.log.kafka_listener.sasl.users: is the old form, and gives each user every right"
+OLD = "warning brokers.log.kafka_listener.sasl.users: The section users is the old form, which gives each user every right."
 SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
 
 
@@ -59,13 +59,15 @@ SPARK = "producers: [{name: spark, kafka: {password: s3cret, read: ['*']}}]\n"
             SPARK,
             [
                 OLD,
-                "error brokers.log.kafka_listener.sasl.users.spark: is a producer with kafka too",
+                "error brokers.log.kafka_listener.sasl.users.spark: The user 'spark' is also a producer with kafka.",
             ],
         ),
         (
             '{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}',
             "",
-            ["error brokers.log.kafka_listener.sasl: nobody can log in"],
+            [
+                "error brokers.log.kafka_listener.sasl: The listener demands a login, and there is no user."
+            ],
         ),
         ('{listen: "127.0.0.1:1", sasl: {mechanisms: [PLAIN]}}', SPARK, []),
         ('"127.0.0.1:1"', SPARK, []),
@@ -84,29 +86,32 @@ def test_users_are_producers_with_kafka(
     [
         (
             '"10.0.0.7:19092"',
-            "error brokers.log.kafka_listener: the Kafka listener off loopback needs",
+            "error brokers.log.kafka_listener: The Kafka listener is reachable from other machines and has no logins",
         ),
         (
             f'{{listen: "10.0.0.7:19092", sasl: {{{USERS}}}}}',
-            "warning brokers.log.kafka_listener.sasl: the clients' data",
+            "warning brokers.log.kafka_listener.sasl: The data of clients, and with PLAIN their passwords, cross the network unencrypted",
         ),
         (
             f'{{listen: "0.0.0.0:1", tls: {{cert: /no, key: /no}}, sasl: {{{USERS}}}}}',
-            "error brokers.log.kafka_listener: clients cannot connect to 0.0.0.0",
+            "error brokers.log.kafka_listener: The address 0.0.0.0 is one that clients cannot connect to",
         ),
         (
             '{listen: "127.0.0.1:1", tls: {cert: /no, key: /no}}',
-            "error brokers.log.kafka_listener.tls.cert: the file does not exist here",
+            "error brokers.log.kafka_listener.tls.cert: The file does not exist on this machine",
         ),
         (
             f'{{listen: "127.0.0.1:1", tls: {{cert: {__file__}, key: {__file__}, client_ca: /no}}}}',
-            "error brokers.log.kafka_listener.tls.client_ca: the file does not exist here",
+            "error brokers.log.kafka_listener.tls.client_ca: The file does not exist on this machine",
         ),
-        ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: there is no port 70000"),
-        ('"127.0.0.1:8081"', "error brokers.log.kafka_listener: is the port of the admin listener"),
+        ('"127.0.0.1:70000"', "error brokers.log.kafka_listener: The port 70000 does not exist"),
+        (
+            '"127.0.0.1:8081"',
+            "error brokers.log.kafka_listener: The port is also that of the admin listener",
+        ),
         (
             '{listen: "127.0.0.1:1", min_session_timeout: 1m, max_session_timeout: 30s}',
-            "error brokers.log.kafka_listener.min_session_timeout: is above max_session_timeout",
+            "error brokers.log.kafka_listener.min_session_timeout: The time is above max_session_timeout, so no member could join a group",
         ),
         (
             '{listen: "127.0.0.1:1", max_partitions: 4}',
@@ -124,7 +129,7 @@ def test_two_listeners_need_two_ports(lint_text: Lint) -> None:
     """The second would not start."""
     second = '  two: {kind: embedded, path: /srv/m, kafka_listener: "127.0.0.1:19092"}\n'
     (found,) = findings(lint_text, config('"127.0.0.1:19092"', second))
-    assert "brokers.two.kafka_listener: is the port of the Kafka listener of log" in found
+    assert "brokers.two.kafka_listener: The port is also that of the Kafka listener of log" in found
 
 
 def test_passwords_are_not_repeated(refusal: Callable[..., list[Finding]]) -> None:
@@ -151,7 +156,7 @@ def test_a_log_without_room_for_one_topic_is_told(lint_text: Lint) -> None:
     """Its first event would be answered 503, and every later one."""
     text = config('"127.0.0.1:1"', log=", partitions: 9, max_partitions: 8")
     (found,) = [each for each in lint_text(text, minimal=False) if "max_partitions" in each]
-    assert "brokers.log.max_partitions: has no room for one topic of 9 partitions" in found
+    assert "brokers.log.max_partitions: The limit is too low for one topic of 9 partitions" in found
 
 
 def test_the_bounds_of_groups_and_topics_reach_the_listener(

@@ -39,11 +39,14 @@ def test_what_can_be_done_is_not_warned_of(lint_text: Lint, section: str) -> Non
 @pytest.mark.parametrize(
     ("section", "finding"),
     [
-        ("{archive: {broker: lag}}", "there is no broker 'lag'"),
+        ("{archive: {broker: lag}}", "The broker 'lag' does not exist"),
         ("{archive: {broker: mute}}", "reads the embedded log 'mute' through its Kafka listener"),
         ("{archive: {broker: rabbit}}", "is of kind rabbitmq, which the archive does not read"),
-        ("{lake: {warehouse: /tmp/lake}}", "is in a folder that the system may empty"),
-        ("{lake: {warehouse: /etc/hostname}}", "is a file"),
+        (
+            "{lake: {warehouse: /tmp/lake}}",
+            "The path is in a folder that the system may empty, so acknowledged events may be lost",
+        ),
+        ("{lake: {warehouse: /etc/hostname}}", "The path is a file"),
     ],
 )
 def test_what_cannot_work_is_named_with_its_setting(
@@ -56,8 +59,11 @@ def test_what_cannot_work_is_named_with_its_setting(
 @pytest.mark.parametrize(
     ("section", "refusal"),
     [
-        ("{archive: {start: {position: {0: '1'}}}}", "start is earliest, latest or"),
-        ("{lake: {catalog: {kind: rest}}}", "a catalog of kind rest needs uri"),
+        (
+            "{archive: {start: {position: {0: '1'}}}}",
+            "The start cannot be a position here",
+        ),
+        ("{lake: {catalog: {kind: rest}}}", "The catalog of kind rest needs uri"),
         ("{spark: {memory: lots}}", "pipeline.spark.memory"),
         ("{archive: {topics: ['a/b']}}", "pipeline.archive.topics"),
     ],

@@ -39,23 +39,23 @@ def test_what_is_right_is_not_warned_of(lint_text: Lint, producer: str) -> None:
 @pytest.mark.parametrize(
     ("producers", "told"),
     [
-        (f"{{name: a, keys: [{KEY}]}}, {{name: b}}", "producers[1]: has no credential"),
-        ("{name: a, keys: [short]}", "producers[0].keys[0]: has fewer than 20 characters and can be guessed"),
-        ("{name: a, keys: ['a key with white space']}", "producers[0].keys[0]: has characters that no header can carry"),
-        ("{name: a, keys: ['ein-schlüssel-mit-umlaut']}", "producers[0].keys[0]: has characters that no header can carry"),
-        (f"{{name: a, keys: [{KEY}]}}, {{name: b, keys: [{OTHER}, {KEY}]}}", "producers[1].keys[1]: is also of producer a"),
-        (f"{{name: a, keys: [{KEY}, {KEY}]}}", "producers[0].keys[1]: is also of producer a"),
-        (f"{{name: a, keys: [{KEY}]}}, {{name: a, keys: [{OTHER}]}}", "producers[1].name: 'a' is taken by producers[0]"),
-        (f"{{name: a, keys: [{KEY}], header: content-type}}", "producers[0].header: has another meaning"),
-        (f"{{name: a, keys: [{KEY}], header: ce-key}}", "producers[0].header: has another meaning"),
-        (f"{{name: a, header: x-key, {JWT % 'a'}}}", "producers[0].header: is of no use without keys"),
-        (f"{{name: a, keys: [{KEY}], may: {{routes: [order]}}}}", "producers[0].may.routes[0]: matches no route: 'order'"),
-        (f"{{name: a, keys: [{KEY}], may: {{routes: ['x*']}}}}", "producers[0].may.routes[0]: matches no route: 'x*'"),
-        (f"{{name: a, keys: [{KEY}], quota: {{events: 10/s, burst: 999}}}}", "producers[0].quota.burst: is below limits.max_batch, 1000: a batch of that size could never be accepted"),
-        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {JWT % 'a'}}}", "producers[1].jwt.match: a token can match this and producer a"),
-        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {(JWT % 'b').replace('azp', 'sub')}}}", "producers[1].jwt.match: a token can match this and producer a"),
-        (f"{{name: a, {(JWT % 'a').replace('https', 'http')}}}", "producers[0].jwt.issuer: its keys would come over plain http, where anybody on the way can put in others"),
-        ("{name: a, certificate: {san: 'spiffe://a/b'}}", "producers[0].certificate: no client is asked for a certificate"),
+        (f"{{name: a, keys: [{KEY}]}}, {{name: b}}", "producers[1]: The producer has no credential."),
+        ("{name: a, keys: [short]}", "producers[0].keys[0]: The key has fewer than 20 characters, so it can be guessed."),
+        ("{name: a, keys: ['a key with white space']}", "producers[0].keys[0]: The key has characters that no header can carry."),
+        ("{name: a, keys: ['ein-schlüssel-mit-umlaut']}", "producers[0].keys[0]: The key has characters that no header can carry."),
+        (f"{{name: a, keys: [{KEY}]}}, {{name: b, keys: [{OTHER}, {KEY}]}}", "producers[1].keys[1]: The credential also belongs to producer a."),
+        (f"{{name: a, keys: [{KEY}, {KEY}]}}", "producers[0].keys[1]: The credential also belongs to producer a."),
+        (f"{{name: a, keys: [{KEY}]}}, {{name: a, keys: [{OTHER}]}}", "producers[1].name: The name 'a' is already used by producers[0]."),
+        (f"{{name: a, keys: [{KEY}], header: content-type}}", "producers[0].header: The header content-type has another meaning."),
+        (f"{{name: a, keys: [{KEY}], header: ce-key}}", "producers[0].header: The header content-type has another meaning."),
+        (f"{{name: a, header: x-key, {JWT % 'a'}}}", "producers[0].header: The header has no effect without keys."),
+        (f"{{name: a, keys: [{KEY}], may: {{routes: [order]}}}}", "producers[0].may.routes[0]: The pattern 'order' matches no route."),
+        (f"{{name: a, keys: [{KEY}], may: {{routes: ['x*']}}}}", "producers[0].may.routes[0]: The pattern 'x*' matches no route."),
+        (f"{{name: a, keys: [{KEY}], quota: {{events: 10/s, burst: 999}}}}", "producers[0].quota.burst: The burst is below limits.max_batch (1000), so a batch of that size is always refused."),
+        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {JWT % 'a'}}}", "producers[1].jwt.match: The claims match tokens of producer a too."),
+        (f"{{name: a, {JWT % 'a'}}}, {{name: b, {(JWT % 'b').replace('azp', 'sub')}}}", "producers[1].jwt.match: The claims match tokens of producer a too."),
+        (f"{{name: a, {(JWT % 'a').replace('https', 'http')}}}", "producers[0].jwt.issuer: The URL is plain http, so an attacker on the network could replace the keys of the issuer."),
+        ("{name: a, certificate: {san: 'spiffe://a/b'}}", "producers[0].certificate: The producer has a certificate, but the events listener demands none."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(lint_text: Lint, producers: str, told: str) -> None:
@@ -68,10 +68,10 @@ def test_what_is_wrong_is_named(lint_text: Lint, producers: str, told: str) -> N
     ("producer", "told"),
     [
         (f"{{name: a, keys: [{KEY}, {OTHER}, third-key-of-the-producer]}}", "keys"),
-        (f"{{name: a, {(JWT % 'a').replace('{azp: a}', '{}')}}}", "jwt.match: is empty"),
-        (f"{{name: a, keys: [{KEY}], may: {{sources: []}}}}", "may.sources: is empty"),
-        (f"{{name: a, keys: [{KEY}], may: {{sources: ['/a*/b']}}}}", "may.sources[0]: has a * before its end"),
-        (f"{{name: a, keys: [{KEY}], quota: {{events: fast, burst: 1000}}}}", "quota.events: is not a rate"),
+        (f"{{name: a, {(JWT % 'a').replace('{azp: a}', '{}')}}}", "jwt.match: The value is empty"),
+        (f"{{name: a, keys: [{KEY}], may: {{sources: []}}}}", "may.sources: The value is empty"),
+        (f"{{name: a, keys: [{KEY}], may: {{sources: ['/a*/b']}}}}", "may.sources[0]: The pattern has a * before its end"),
+        (f"{{name: a, keys: [{KEY}], quota: {{events: fast, burst: 1000}}}}", "quota.events: The value is not a rate"),
     ],
 )  # fmt: skip
 def test_what_the_model_refuses_is_named_too(lint_text: Lint, producer: str, told: str) -> None:
@@ -86,21 +86,25 @@ def test_access_is_said_where_it_matters(lint_text: Lint) -> None:
     """Producers behind an open door bind nobody; off loopback keys want TLS; strangers have no quota here."""
     producer = f"{{name: a, keys: [{KEY}]}}"
     (warning,) = findings(lint_text, producer, "")
-    assert warning.startswith("warning server.events.access: is open: a client that leaves")
+    assert warning.startswith(
+        "warning server.events.access: The setting is open, so a client without its credential avoids the rights and the quota of its producer"
+    )
     off = "server: {events: {access: producers, host: 0.0.0.0}}\n"
     assert findings(lint_text, producer, off) == [
-        "warning server.events.tls: keys and tokens of producers cross the network in clear"
+        "warning server.events.tls: The setting is missing, so keys and tokens of producers cross the network unencrypted."
     ]
     both = "server: {events: {access: producers, address_quota: {events: 1/s, burst: 1000}}}\n"
     (error,) = findings(lint_text, producer, both)
-    assert error.startswith("error server.events.address_quota: is for open access")
+    assert error.startswith(
+        "error server.events.address_quota: The quota has no effect, because only producers may send"
+    )
 
 
 def test_a_header_with_keys_is_not_stored_beside_events(lint_text: Lint) -> None:
     """What is forwarded is read by every subscriber."""
     server = "server: {events: {access: producers, forward_headers: [traceparent, x-key]}}\n"
     found = findings(lint_text, f"{{name: a, keys: [{KEY}], header: X-Key}}", server)
-    carries = "carries keys of producers, which must not be stored beside events"
+    carries = "The header carries keys of producers, which must not be stored with events."
     assert found == [f"error server.events.forward_headers[1]: {carries}"]
 
 

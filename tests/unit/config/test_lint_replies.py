@@ -30,7 +30,7 @@ def test_a_reply_to_another_topic_is_clean(lint_text: Lint) -> None:
 
 def test_a_route_that_is_not_there_is_an_error_with_a_guess(lint_text: Lint) -> None:
     (found,) = lint_text(subscriptions(webhook("s", "a", "anwsers")))
-    assert found.startswith("error subscriptions[0].reply: there is no route 'anwsers'")
+    assert found.startswith("error subscriptions[0].reply: The route 'anwsers' does not exist")
     assert "answers" in found
 
 
@@ -56,4 +56,4 @@ def test_a_route_of_the_reserved_name_is_a_warning(lint_text: Lint) -> None:
         "routes: [{name: ignore, to: {broker: log, topic: a}, "
         "key: {mapper: attribute, attribute: id}}]\n"
     )
-    assert any("no reply can name this route" in each for each in lint_text(text))
+    assert any("no subscription can name this route" in each for each in lint_text(text))

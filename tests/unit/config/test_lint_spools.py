@@ -33,15 +33,19 @@ def test_a_spool_on_an_embedded_log_is_clean(lint_text: Lint) -> None:
     ("text", "setting", "words"),
     [
         (route("{broker: main, max: 1MiB}"), "spool.broker", "is of kind kafka"),
-        (route("{broker: lgo, max: 1MiB}"), "spool.broker", "there is no broker"),
-        (route(to="{broker: log, topic: a}"), "spool", "never away"),
+        (route("{broker: lgo, max: 1MiB}"), "spool.broker", "The broker"),
+        (route(to="{broker: log, topic: a}"), "spool", "always available"),
         (
             route(to="[{broker: main, topic: a}, {broker: main, topic: b}]"),
             "spool",
-            "is for routes with one target",
+            "The spool works only on a route with one target",
         ),
         (route(more=", durability: relaxed"), "spool", "durability: relaxed may lose some"),
-        (route(more=", deduplicate: {}"), "spool", "cannot be combined with deduplicate"),
+        (
+            route(more=", deduplicate: {}"),
+            "spool",
+            "The spool cannot be combined with deduplicate, which does not recognise events in a spool",
+        ),
         (route("{broker: log, max: 1000000TiB}"), "spool.max", "the volume of"),
     ],
 )

@@ -44,11 +44,11 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
     [
         (
             one("strict_webhook: true", sink="http://127.0.0.1/", rest="webhooks: {allow_private: [127.0.0.0/8]}"),
-            "error subscriptions[0].sink: strict_webhook needs https",
+            "error subscriptions[0].sink: The URL is not https, which strict_webhook requires",
         ),
         (
             one(f"signing: {{secret: {KEY}}}, content_mode: binary"),
-            "warning subscriptions[0].content_mode: the signature covers only the body",
+            "warning subscriptions[0].content_mode: The mode puts attributes into headers, and the signature covers only the body, so they could be changed on the way",
         ),
         (
             one("handshake: require"),
@@ -56,24 +56,24 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one("handshake: 'off', request_rate: 5"),
-            "warning subscriptions[0].request_rate: has no effect",
+            "warning subscriptions[0].request_rate: The format has no effect, because content_mode binary writes no document",
         ),
-        (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: the file does not exist"),
+        (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: The file does not exist on this machine"),
         (
             one("tls: {}", sink="http://127.0.0.1/", rest="webhooks: {allow_private: [127.0.0.0/8]}"),
-            "warning subscriptions[0].tls: has no effect on plain http",
+            "warning subscriptions[0].tls: The section has no effect on plain http",
         ),
         (
             one("auth: {kind: oauth2, token_endpoint: 'https://10.0.0.1/t', client_id: i, client_secret: s}"),
-            "error subscriptions[0].auth.token_endpoint: is a private address",
+            "error subscriptions[0].auth.token_endpoint: The URL has a private address that is not allowed",
         ),
         (
             one("handshake: ask", rest="webhooks: {callback: 'http://bridge.example'}"),
-            "error webhooks.callback: webhooks call back only with https",
+            "error webhooks.callback: The URL is not https, which webhooks require for callbacks",
         ),
         (
             one("handshake: ask", rest="webhooks: {callback: 'https://bridge.example/x?y=1'}"),
-            "warning webhooks.callback: has a query or fragment",
+            "warning webhooks.callback: The URL has a query or fragment, to which the path of a callback would be added",
         ),
     ],
 )  # fmt: skip
@@ -85,13 +85,13 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ("signing: {secret: canary-1}", "signing.secret: begins with none of whsec_"),
+        ("signing: {secret: canary-1}", "signing.secret: The key begins with none of whsec_"),
         ("signing: {secret: whsec_canary}", "signing.secret: is not base64 after whsec_"),
-        ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: holds 6 bytes"),
-        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: has a line end"),
+        ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: The key has 6 bytes"),
+        ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no header can have"),
         ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: ce-id has a meaning"),
-        ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: has the wrong form"),
-        ("tls: {cert: c.pem}", "tls: give cert and key together"),
+        ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: The value has the wrong form"),
+        ("tls: {cert: c.pem}", "tls: The settings cert and key work only together"),
     ],
 )  # fmt: skip
 def test_a_setting_that_cannot_work_is_refused_and_no_secret_repeated(
@@ -109,7 +109,7 @@ def test_a_topic_takes_none_of_it(refusal: Callable[..., list[object]]) -> None:
         " handshake: require}]\n"
     )
     (found,) = refusal(text, minimal=True)
-    assert "handshake is for webhooks" in str(found)
+    assert "handshake is only for webhooks" in str(found)
 
 
 def test_a_secret_of_a_file_knows_its_file_and_shows_nothing(

@@ -112,8 +112,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfiguration) as refused:
         load(path, {})
     assert str(refused.value).startswith(f"{path}: 1 error\n")
-    assert "cannot be read: No such file or directory" in str(refused.value)
-    assert "skybridge init" in str(refused.value)
+    assert "The file cannot be read: No such file or directory" in str(refused.value)
+    assert "write one with skybridge init" in str(refused.value)
 
 
 MISTAKES = """\
@@ -186,31 +186,42 @@ def test_the_error_prints_as_a_list(refusal: Refusal, load_text: Load) -> None:
         load_text("verzion: 1\n", minimal=True)
     lines = str(refused.value).splitlines()
     assert lines[0].endswith("skybridge.yaml: 1 error")
-    assert lines[1] == "  line 5: error verzion: unknown setting Cure: did you mean version?"
+    assert (
+        lines[1] == "  line 5: error verzion: The setting is unknown. Cure: Did you mean version?"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ("brokers: {log: {kind: embedded, path: a}}\n", "version: is missing Cure: set version"),
-        ("version: 1\n", "brokers: is missing Cure: set brokers"),
-        ("version: 1\nbrokers: {}\n", "brokers: is empty"),
-        ("version: 1\nbrokers: [a]\n", "brokers: should be a valid mapping"),
+        (
+            "brokers: {log: {kind: embedded, path: a}}\n",
+            "version: The setting is missing. Cure: Set version.",
+        ),
+        ("version: 1\n", "brokers: The setting is missing. Cure: Set brokers."),
+        (
+            "version: 1\nbrokers: {}\n",
+            "brokers: The value is empty. Cure: Write at least one entry or character.",
+        ),
+        (
+            "version: 1\nbrokers: [a]\n",
+            "brokers: The value is not a mapping. Cure: Write settings with their names, such as {name: value}.",
+        ),
         (
             "version: 1\nbrokers: {a b: {kind: embedded, path: a}}\n",
-            "brokers.a b: has the wrong form Cure: a name has letters, digits, dot, dash and underscore",
+            "brokers.a b: The value has the wrong form. Cure: Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
         ),
         (
             "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {protocol: SSL, sasl: {mechanism: PLAIN, username: u, password: p}}}}\n",
-            "brokers.k.security: protocol and sasl contradict each other",
+            "brokers.k.security: The settings protocol and sasl contradict each other. Cure: Remove protocol.",
         ),
         (
             "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {protocol: PLAINTEXT, tls: {}}}}\n",
-            "brokers.k.security: protocol and tls contradict each other",
+            "brokers.k.security: The settings protocol and tls contradict each other. Cure: Remove protocol.",
         ),
         (
             "version: 1\nbrokers: {k: {kind: kafka, bootstrap_servers: 'h:1', security: {tls: {cert: a}}}}\n",
-            "brokers.k.security.tls: give cert and key together",
+            "brokers.k.security.tls: give cert and key together.",
         ),
     ],
 )

@@ -116,23 +116,23 @@ def test_what_is_meant_for_others_is_left_alone(load_text: Load, variable: str) 
     [
         (
             "SKYBRIDGE_SERVR__EVENTS__PORT",
-            "error servr: unknown setting Cure: did you mean server?",
+            "error servr: The setting is unknown. Cure: Did you mean server?",
         ),
         (
             "SKYBRIDGE_SERVER__EVENTS__PROT",
-            "error server.events.prot: unknown setting Cure: did you mean port?",
+            "error server.events.prot: The setting is unknown. Cure: Did you mean port?",
         ),
         (
             "SKYBRIDGE_SERVER__EVENTS__PORT",
-            "error server.events.port: should be a valid integer, unable to parse string as an integer",
+            "error server.events.port: The value is not a whole number. Cure: Write a whole number, such as 8.",
         ),
         (
             "SKYBRIDGE_ROUTES__7__NAME",
-            "error routes: SKYBRIDGE_ROUTES__7__NAME fits no setting Cure: check its name",
+            "error routes: The variable SKYBRIDGE_ROUTES__7__NAME matches no setting. Cure: Correct its name.",
         ),
         (
             "SKYBRIDGE_SERVER____PORT",
-            "error server: SKYBRIDGE_SERVER____PORT fits no setting Cure: check its name",
+            "error server: The variable SKYBRIDGE_SERVER____PORT matches no setting. Cure: Correct its name.",
         ),
     ],
 )

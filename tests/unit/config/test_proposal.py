@@ -87,7 +87,7 @@ def test_what_no_stand_in_fits_cannot_be_judged_here(text: bytes) -> None:
     with pytest.raises(BadConfiguration) as bad:
         propose(BEGIN + text)
     (finding,) = bad.value.findings
-    assert "it cannot be judged" in finding.message
+    assert "it cannot be checked" in finding.message
     assert "skybridge check" in finding.cure
 
 
@@ -179,5 +179,5 @@ def test_a_proposal_runs_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lint_routes, "load_key_mappers", loaded)
     routes = b"routes: [{name: all, to: {broker: log, topic: t}, key: {mapper: %b}}]\n"
     propose(BEGIN + routes % b"ours")
-    with pytest.raises(BadConfiguration, match="there is no key mapper"):
+    with pytest.raises(BadConfiguration, match="The key mapper"):
         propose(BEGIN + routes % b"theirs")

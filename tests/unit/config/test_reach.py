@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.lint.reach import Earlier, feeds, may_both_match
+from app.config.lint.reach import EarlierRoutes, feeds, may_both_match
 from app.event.value import CloudEvent
 from app.filters.dialects import compile_filters
 from app.model.route import Filter, Route, Target
@@ -38,7 +38,7 @@ def test_what_is_shadowed_never_matches_alone(
     routes: list[list[Filter]], later: list[Filter], event: dict[str, str]
 ) -> None:
     """The warning says "never": no event may prove it wrong."""
-    earlier = Earlier()
+    earlier = EarlierRoutes()
     for each in routes:
         earlier.add(each)
     shadow = earlier.shadow_of(later)
@@ -50,7 +50,7 @@ def test_what_is_shadowed_never_matches_alone(
 def test_the_first_shadow_is_named_and_is_found_alone_as_well(
     routes: list[list[Filter]], later: list[Filter]
 ) -> None:
-    together, alone = Earlier(), [Earlier() for _ in routes]
+    together, alone = EarlierRoutes(), [EarlierRoutes() for _ in routes]
     for each, one in zip(routes, alone, strict=True):
         together.add(each)
         one.add(each)

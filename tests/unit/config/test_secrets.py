@@ -59,7 +59,7 @@ def test_the_value_of_a_variable_is_taken_as_it_is(value: str) -> None:
 )
 def test_a_malformed_reference_is_refused(text: str) -> None:
     """It would otherwise be taken for the password itself."""
-    with pytest.raises(Unresolved, match="a reference is"):
+    with pytest.raises(Unresolved, match="The reference is malformed"):
         substitute(text, {"A": "alpha"})
 
 
@@ -220,7 +220,7 @@ def test_a_secret_of_digits_without_quotes_is_not_repeated(refusal: Refusal, tex
 def test_an_empty_token_is_refused(refusal: Refusal, admin: str, setting: str) -> None:
     """It would look as if a token were asked for."""
     (found,) = refusal(f"server: {{admin: {{{admin}}}}}\n", minimal=True)
-    assert (found.setting, found.message) == (setting, "is empty")
+    assert (found.setting, found.message) == (setting, "The value is empty.")
 
 
 def test_a_token_is_what_a_header_can_bring(load_text: Load) -> None:

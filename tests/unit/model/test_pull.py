@@ -70,7 +70,10 @@ def test_what_says_how_events_are_sent_is_refused(settings: dict[str, Any]) -> N
 
 def test_a_record_that_is_no_event_cannot_be_forwarded_to_whoever_pulls() -> None:
     """What is handed out is an event, always."""
-    with pytest.raises(ValidationError, match="on_foreign: forward needs a topic"):
+    with pytest.raises(
+        ValidationError,
+        match="The setting on_foreign: forward needs a topic as sink, because a webhook accepts only events",
+    ):
         Subscription.model_validate(TO_BE_PULLED | {"on_foreign": "forward"})
 
 

@@ -19,9 +19,9 @@ def test_a_rate_is_so_many_events_in_a_span(text, rate):
 @pytest.mark.parametrize("text", ["", "100", "0/s", "-1/s", "1.5/s", "100/d", "9999999999/s"])
 def test_what_is_no_rate_is_refused_where_it_is_written(text):
     """A limit that is misread would flood the target it is to spare."""
-    with pytest.raises(ValueError, match="is not a rate"):
+    with pytest.raises(ValueError, match="The value is not a rate"):
         event_rate(text)
-    with pytest.raises(ValueError, match="is not a rate"):
+    with pytest.raises(ValueError, match="The value is not a rate"):
         a_subscription(rate_limit=text)
 
 
