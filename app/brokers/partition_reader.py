@@ -107,7 +107,7 @@ class PartitionReader:
             self._wanted.passed(passed - failed, failed)
         self._counted, self._taken, self.absent = position, 0, -absent
 
-    # The methods of ``cursor.Follower``.
+    # The methods of ``cursor.CursorFollower``.
 
     def offered(self, messages: list[Message], size: int) -> bool:
         if self._ready and not self._tail.fits(

@@ -28,7 +28,7 @@ class Due(NamedTuple):
 
 
 Ask = Callable[[], Due | None]
-"""Return the positions that a group must commit now, or None."""
+"""A function that returns the positions that one group must commit now, or None."""
 
 
 class CommitRounds:

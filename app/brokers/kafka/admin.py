@@ -49,7 +49,7 @@ class KafkaAdmin:
     def __init__(
         self, settings: KafkaSettings, shared_client: SharedAdminClient | None = None
     ) -> None:
-        """Create the requests of one cluster.
+        """Prepare requests to one cluster, without connecting to it.
 
         Args:
             settings: How to reach the cluster.

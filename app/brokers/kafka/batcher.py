@@ -134,9 +134,10 @@ class Batcher:
         self.most = max(1, len(self.in_flight) // 2)
 
     def learn_size(self, *, compressed: bool) -> None:
-        """Remember the largest size that the topic accepts, because the batch in flight was too large.
+        """Remember a size limit of the topic, because the batch in flight was too large.
 
-        With compression, the size of a record predicts little about other records.
+        The limit of records is learnt only without compression, because compressed sizes of records differ
+        too much.
         """
         largest = max(size_of(record) for _, _, record in self.in_flight)
         if len(self.in_flight) == 1:
@@ -215,7 +216,7 @@ class Batcher:
         queue, self.queue = self.queue, deque()
         answer(queue, error)
 
-    def has_answered(self) -> bool:
+    def holds_answered(self) -> bool:
         """Return True if the caller of a record in flight has an answer already. The batch must not be sent
         then."""
         return any(submission.done() for submission, _, _ in self.in_flight)
@@ -251,7 +252,7 @@ class TopicBatchers:
         self._known_until = 0.0
 
     def count_stored(self, entries: Sequence[Entry]) -> None:
-        """Note that a wire batch was stored."""
+        """Note that a wire batch was stored. Its records are no longer doubted."""
         self.taken += 1
         if self._doubted:
             for _, _, record in entries:

@@ -24,7 +24,7 @@ _LARGEST_ANSWER = 1 << 20  # bytes
 _MECHANISM = b"OAUTHBEARER"
 
 Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-"""Open a connection to one broker, with TLS where it is set. May raise OSError."""
+"""A function that opens a connection to one broker, with TLS if it is set. It may raise OSError."""
 
 
 class ProvenTokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types

@@ -226,15 +226,15 @@ class KafkaConsumer(ConsumerRebalanceListener, PartitionReadingMember[PartitionR
         if place in self._owned:
             self._held.skip_to(place, self._owned[place].position)
 
-    def look(self) -> None:
-        """Commit and report positions that have moved past skipped messages only."""
+    def on_positions_moved(self) -> None:
+        """Report skipped messages to the filter, and schedule a commit if a position has moved."""
         if self._owned_with_skipped().due():
             self._commits.soon()
 
     async def _listen(self) -> None:
-        """Raise errors of the group from the next poll.
+        """Pass errors of the group on to the next poll.
 
-        The client reports them only from ``getmany``, which fetches no records because all partitions are
+        The client reports errors only from ``getmany``. That fetches no records, because all partitions are
         paused.
         """
         while True:

@@ -138,7 +138,7 @@ _CAUSES = {  # by code: the likely cause and its cure
     53: _NO_RIGHT,
     58: ("the login is refused", "correct security.sasl of the broker"),
     76: ("the topic does not take this compression", "set compression of the broker to another"),
-    100: ("it was deleted, and made again", "send the event again"),
+    100: ("the topic was deleted and created again", "send the event again"),
 }
 _DEMANDS_KEY = "without key"  # in Kafka's message for a record of a compacted topic
 _CLIPPED = 300  # most characters of the broker's message that an error quotes
@@ -242,8 +242,10 @@ def refused(
 
 
 def translate(error: BaseException, broker: str) -> BrokerError | None:
-    """Return the error for the caller of a request that is not a publish, or None if ``error`` is a bug of
-    Skybridge."""
+    """Return the broker error for the caller, or None if ``error`` is a bug of Skybridge.
+
+    An error code of Kafka is taken for the answer to a request other than Produce.
+    """
     if isinstance(error, BrokerError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

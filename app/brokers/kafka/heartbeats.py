@@ -16,7 +16,7 @@ from typing import Any
 AT_ONCE_MS = 1  # heartbeat interval of a client whose heartbeats wait for the common departure
 
 Send = Callable[[int, Any], Awaitable[Any]]
-"""Send a request to a node, given by its number, and return the answer."""
+"""A function that sends a request to a node, given by its number, and returns the answer."""
 
 
 class Heartbeats:

@@ -30,8 +30,8 @@ class OwnedPartitions:
         return partition in self._runs
 
     def take(self, partition: Partition, offset: int) -> bool:
-        """Return True if the message should be handed out: the partition is owned, and the message is not
-        finished yet."""
+        """Mark a message as handed out. Return False if its partition is not owned, or if the message was
+        finished already."""
         runs = self._runs.get(partition)
         return runs is not None and runs.take(offset)
 

@@ -339,7 +339,7 @@ class KafkaPublisher:
 
     def _may_leave(self, place: Place) -> bool:
         flight = self._in_flight.get(place)
-        return flight is not None and not flight[0].has_answered()
+        return flight is not None and not flight[0].holds_answered()
 
     def _unavailable(self) -> BrokerError:
         return BrokerUnavailable(self._cause, broker=self.name)

@@ -34,7 +34,7 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TokenSource = Callable[[], Awaitable[str]]
-"""Return a valid access token, a new one if needed. May raise OSError."""
+"""A function that returns a valid access token, a new one if needed. It may raise OSError."""
 
 
 class OAuth(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ class PositionListener(Protocol):
     closed: bool
     topics: Collection[str]
 
-    def look(self) -> None: ...
+    def on_positions_moved(self) -> None: ...
 
 
 class PartitionTails:
@@ -151,4 +151,4 @@ class PartitionTails:
     def _look(self) -> None:
         self._timer = None
         for member in self._members:
-            member.look()
+            member.on_positions_moved()

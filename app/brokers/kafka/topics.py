@@ -36,7 +36,7 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         join: Callable[[TopicBatchers, Submission], None],
         deleted: Callable[[TopicBatchers], None] = lambda _topic: None,
     ) -> None:
-        """Create the topics of one cluster, without any request.
+        """Start without known topics. No request is made.
 
         Args:
             settings: How to reach the cluster, and whether topics are created.

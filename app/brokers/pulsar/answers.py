@@ -44,7 +44,7 @@ class LedgerSize(msgspec.Struct, rename="camel"):
 
 
 class SubscriptionCursor(msgspec.Struct, rename="camel"):
-    """The position of a subscription: the last entry before which all messages are acknowledged."""
+    """The position of a subscription: the entry up to which all messages are acknowledged."""
 
     mark_delete_position: str = ""
 

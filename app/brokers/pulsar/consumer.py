@@ -143,10 +143,10 @@ class PulsarConsumer(GroupMember):
             owned.release()
         await asyncio.gather(*(self._close_handle(handle) for handle in handles))
 
-    # The methods of ``ownership.GroupMember``.
+    # The methods of ``ownership.OwnershipListener``.
 
     def busy(self, topic: str) -> bool:
-        """Return True if the topic has open or waiting messages, or a partition without a known owner."""
+        """Return True if the topic has open or waiting messages, or a change of ownership in progress."""
         return any(owned.busy for owned in self._owned.values() if owned.partition.topic == topic)
 
     async def apply_ownership(

@@ -31,7 +31,7 @@ class KnownTopics(TopicResolver[TopicBatchers]):
         found: Callable[[TopicBatchers], None],
         join: Callable[[TopicBatchers, Submission], None],
     ) -> None:
-        """Create the topics of one cluster, without any request.
+        """Start without known topics. No request is made.
 
         Args:
             settings: Whether and how topics are created.

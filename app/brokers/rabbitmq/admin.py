@@ -23,7 +23,7 @@ THE_CLUSTER = 0
 """The node number in metadata. AMQP does not number nodes, so one number represents the whole cluster."""
 
 Unsettled = Callable[[str, Partition], int]
-"""Return the number of messages that members in this process have received and not settled, by group and partition."""
+"""A function that returns how many messages members of this process have not settled, for a group and a partition."""
 
 
 class RabbitAdmin:

@@ -68,7 +68,7 @@ _log = logging.getLogger(__name__)
 
 Delivered = Callable[[DeliveredMessage], None]
 Confirmed = Callable[[int, bool, bool], None]
-"""Called with the delivery tag, whether all earlier tags are included, and whether the records are stored."""
+"""A callback with the delivery tag, whether all earlier tags are included, and whether the records are stored."""
 
 
 def _methods(*frames: Any) -> frozenset[bytes]:

@@ -21,7 +21,7 @@ from app.brokers.rabbitmq.unconfirmed import Entry
 from app.errors import BrokerError, BrokerRefused, BrokerUnavailable, PublishUnknown
 
 Culprits = Callable[[Entry], BrokerError | None]
-"""Return the error of a record that was in flight on the closed channel, or None if the record is not at fault."""
+"""A function that returns the error of a record in flight on a closed channel, or None if the record is not at fault."""
 
 
 def rejects_a_record(error: BaseException) -> bool:

@@ -59,7 +59,7 @@ def publish_method(channel: int, exchange: str, routing_key: str) -> bytes:
 
 
 def content(record: Record, channel: int, frame_max: int) -> bytes:
-    """Return the header and body frames of a record. Raise Unwritable if AMQP cannot hold it."""
+    """Return the header and body frames of a record. Raise UnwritableRecord if AMQP cannot hold it."""
     body = record.body or b""
     flags = _HEADERS | _DELIVERY_MODE
     parts: list[bytes] = [b""]
@@ -113,7 +113,7 @@ def header_table(record: Record) -> bytes:
 
 
 def _typed(name: str, native: Native) -> bytes:
-    """Return the bytes of a typed value. Raise Unwritable for a value that AMQP cannot hold, such as a
+    """Return the bytes of a typed value. Raise UnwritableRecord for a value that AMQP cannot hold, such as a
     65-bit number."""
     try:
         return encode_table_value(native)  # type: ignore[arg-type]

@@ -65,9 +65,9 @@ class GroupQueues:
         self._topology.expire(partition.topic, self._group)
 
     def note_free(self, places: Collection[Partition], now: float) -> None:
-        """Note the partitions that this member could own, as the only member of the group, and does not.
+        """Note the partitions that are not owned although this member is the only one of its group.
 
-        A queue that stays so for the metadata age probably has another consumer.
+        Such a queue probably has a consumer outside Skybridge, if it stays so for the metadata age.
         """
         self._unowned_since = {place: self._unowned_since.get(place, now) for place in places}
         late = [

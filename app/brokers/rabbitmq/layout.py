@@ -18,7 +18,7 @@ from app.errors import BrokerRefused
 AHEAD = 16
 """The longest gap of numbers without a queue. A queue after a longer gap is not found."""
 WIDE = 6
-"""Every sixth count asks for all queues and looks ``AHEAD``. The other counts ask only for missing queues and for the
+"""Every sixth count asks for all queues, and ``AHEAD`` numbers beyond. The other counts ask for missing queues and for the
 next number, because RabbitMQ logs each question for a queue that does not exist."""
 NEVER = float("-inf")
 

@@ -163,7 +163,7 @@ class RabbitPublisher:
         if self.outbox.connection is None or batchers.found_on != self.outbox.connection.number:
             return False  # its queues were not looked up on this connection yet
         now = asyncio.get_running_loop().time()
-        return batchers.target.is_seen_whole or now >= self._certain_from
+        return batchers.target.has_known_queues or now >= self._certain_from
 
     def _on_returned(self, message: DeliveredMessage) -> None:
         self.outbox.unconfirmed.returned(message)

@@ -42,7 +42,7 @@ class RabbitTarget(msgspec.Struct, frozen=True):
     routing_keys: tuple[str, ...]
 
     @property
-    def is_seen_whole(self) -> bool:
+    def has_known_queues(self) -> bool:
         """Return True if the queues are known, and not the exchange alone."""
         return not self.topic.startswith(EXCHANGE)
 

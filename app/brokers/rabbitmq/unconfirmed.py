@@ -51,7 +51,7 @@ class UnconfirmedRecords:
         self.tag += 1
         self._in_flight[self.tag] = entry, size
         self.bytes += size
-        if self._lines is not None and entry[3].target.is_seen_whole:
+        if self._lines is not None and entry[3].target.has_known_queues:
             self._lines.join(self.tag, entry)
 
     def confirmed(self, tag: int, multiple: bool, stored: bool) -> None:
@@ -77,7 +77,7 @@ class UnconfirmedRecords:
 
     def _confirm(self, tag: int, stored: bool) -> None:
         entry, _ = self._in_flight[tag]
-        if self._lines is None or not entry[3].target.is_seen_whole:
+        if self._lines is None or not entry[3].target.has_known_queues:
             self._resolve(tag, stored=stored)
             return
         for due, known in self._lines.confirmed(tag, entry, stored):
@@ -98,7 +98,7 @@ class UnconfirmedRecords:
         where = f"exchange {message.exchange!r} with routing key {message.routing_key!r}"
         text = f"{where} leads to no queue: {getattr(message.delivery, 'reply_text', '')}"
         if self._is_recreated(batchers):
-            return BrokerUnavailable(f"{text} (its queue is made again)", broker=self._broker)
+            return BrokerUnavailable(f"{text} (the queue is created again)", broker=self._broker)
         if self._certain(batchers):
             return BrokerRefused(text, kind="unroutable", broker=self._broker)
         return PublishUnknown(

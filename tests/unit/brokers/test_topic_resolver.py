@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.bindings.record import Record
-from app.brokers import asking as module
+from app.brokers import topic_resolver as module
 from app.brokers.portable import Submission
 from app.brokers.topic_resolver import TopicResolver
 from app.errors import BoundReached, BrokerError, BrokerRefused, BrokerUnavailable

@@ -171,7 +171,7 @@ async def test_each_task_of_a_service_is_begun_again(
 async def pulsar_owners() -> AsyncIterator[None]:
     async def nothing(*_: Any) -> None: ...
 
-    member = SimpleNamespace(topics=[], look=nothing)
+    member = SimpleNamespace(topics=[], check_connections=nothing)
     owners = pulsar_ownership.OwnershipChecker(PULSAR, Admin(PULSAR))
     owners.join(member)
     yield

@@ -83,9 +83,9 @@ async def test_whoever_was_answered_is_not_sent_again(lane: Batcher, owner: Owne
     """Rule 9: after the answer, what was aboard of a failed batch is dropped."""
     _, answered, _ = queue(lane, owner, "first", "answered", "last")
     lane.fill(batch())
-    assert not lane.has_answered()
+    assert not lane.holds_answered()
     answered.set_result([DROPPED])
-    assert lane.has_answered(), "this batch may not go on the wire again"
+    assert lane.holds_answered(), "this batch may not go on the wire again"
     lane.requeue()
     assert texts(lane.queue) == ["first", "last"]
     assert owner.released == [answered]
