@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-from app.config.lint.report import Report
+from app.config.lint.report import LintReport
 from app.config.load.finding import Path
 from app.errors import SetupError
 from app.event.json_pointer import steps_of
@@ -22,8 +22,8 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _DEEPEST = 64  # references that a pointer follows
 
 
-def check_outlets(report: Report) -> None:
-    """Report requests that cannot be compiled, and pointers that no event of their topics can have."""
+def check_outlets(report: LintReport) -> None:
+    """LintReport requests that cannot be compiled, and pointers that no event of their topics can have."""
     for n, subscription in enumerate(report.config.subscriptions):
         if subscription.request is None:
             continue
@@ -44,8 +44,8 @@ def _path(setting: str) -> Path:
     return tuple(int(match[1]) if match[1] else match[2] for match in _STEP.finditer(setting))
 
 
-def _pointers(report: Report, at: Path, subscription: Subscription, outlet: Outlet) -> None:
-    schemas = [*_schemas(report, subscription)] if report.looks else []
+def _pointers(report: LintReport, at: Path, subscription: Subscription, outlet: Outlet) -> None:
+    schemas = [*_schemas(report, subscription)] if report.may_read_files else []
     for pointer, setting in outlet.pointers if schemas else ():
         if all(_excludes(schema, schema, steps_of(pointer)) for schema in schemas):
             report.warning(
@@ -55,7 +55,7 @@ def _pointers(report: Report, at: Path, subscription: Subscription, outlet: Outl
             )
 
 
-def _schemas(report: Report, subscription: Subscription) -> Iterator[Any]:
+def _schemas(report: LintReport, subscription: Subscription) -> Iterator[Any]:
     """Yield the schema of every route to the topics; nothing if one of them has none that can be read."""
     found = []
     for route in report.config.routes:
