@@ -42,10 +42,10 @@ async def asked(service: Service, method: str, path: str, body: Any = None) -> h
         ("0", "9" * 23, "is not an offset"),
         ("0", str(1 << 63), "is not an offset"),
         ("0", "٣", "is not an offset"),
-        ("0", str((1 << 63) - 1), "holds positions 0 to"),
-        ("0", "4", "holds positions 0 to"),
-        ("99", "0", "has no partition 99"),
-        ("9" * 20, "0", "has no partition"),
+        ("0", str((1 << 63) - 1), "has positions 0 to"),
+        ("0", "4", "has positions 0 to"),
+        ("99", "0", "no partition 99"),
+        ("9" * 20, "0", "no partition"),
     ],
 )
 async def test_a_position_that_is_not_there_is_refused_and_named(

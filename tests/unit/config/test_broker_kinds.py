@@ -115,11 +115,11 @@ TO_EXCHANGE = "routes: [{name: r, to: {broker: main, exchange: %s, routing_key: 
 @pytest.mark.parametrize(
     ("broker", "rest", "finding"),
     [
-        (KAFKA, TO_EXCHANGE % ("x", "k"), "error routes[0].to.exchange: 'main' is of kind kafka"),
-        (RABBIT, TO_EXCHANGE % ("'a:b'", "k"), "error routes[0].to.exchange: has a colon"),
+        (KAFKA, TO_EXCHANGE % ("x", "k"), "error routes[0].to.exchange: The broker 'main' is of kind kafka"),
+        (RABBIT, TO_EXCHANGE % ("'a:b'", "k"), "error routes[0].to.exchange: The value has a colon"),
         (RABBIT, TO_EXCHANGE % ("x", "{Type}"), "error routes[0].to.routing_key: unknown placeholder"),
         (RABBIT, "routes: [{name: r, to: {broker: main, topic: 'queue:'}}]",
-         "error routes[0].to.topic: names no queue"),
+         "error routes[0].to.topic: The value names no queue"),
         (KAFKA, "routes: [{name: r, to: {broker: main, topic: 'queue:x'}}]",
          "error routes[0].to.topic: The value is not a topic name"),
         (KAFKA, "routes: [{name: r, to: {broker: log, topic: t}, durability: relaxed}]",
@@ -170,9 +170,14 @@ READS = (
             RABBIT,
             "t",
             "latest",
-            "warning subscriptions[1].source.topics[0]: 'b' shares The queues of a stream belong to no group, because each group reads the whole stream",
+            "warning subscriptions[1].source.topics[0]: The topic 't' is read by 'b' and 'a' from the same queues",
         ),
-        (RABBIT, "queue:q", "latest", "warning subscriptions[1].source.topics[0]: 'b' shares"),
+        (
+            RABBIT,
+            "queue:q",
+            "latest",
+            "warning subscriptions[1].source.topics[0]: The topic 'queue:q' is read by 'b' and 'a' from the same queues",
+        ),
         (
             RABBIT,
             "t",

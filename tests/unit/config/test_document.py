@@ -124,8 +124,8 @@ def test_what_yaml_allows_and_we_do_not_is_a_finding(text: bytes, message: str) 
         (b"- a\n", "line 1: error: The file is not a mapping"),
         (b"text\n", "line 1: error: The file is not a mapping"),
         (b"a: 1\nb: \xff\n", "line 2: error: The file is not UTF-8"),
-        (b"a: 1\nb: [\n", "line 3: error: no YAML"),
-        (b"a: 1\nb: [", "line 2: error: no YAML"),
+        (b"a: 1\nb: [\n", "line 3: error: The file is not valid YAML"),
+        (b"a: 1\nb: [", "line 2: error: The file is not valid YAML"),
         (
             b"a: {p: ${env:X}}\n",
             "line 1: error: The file is not valid YAML: did not find expected ',' or '}'",
@@ -185,8 +185,8 @@ def test_aliases_of_aliases_end(text: bytes, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cure"),
     [
-        (b"a:\n\tb: 1\n", "Indent with spaces, because YAML does not allow tabs"),
-        (b"a: {p: ${env:X}}\n", 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}"'),
+        (b"a:\n\tb: 1\n", "Indent with spaces, because YAML does not allow tabs."),
+        (b"a: {p: ${env:X}}\n", 'Quote text that has any of : { } [ ] , #, such as "${env:NAME}".'),
     ],
 )
 def test_a_tab_is_cured_by_spaces_and_a_brace_by_quotes(text: bytes, cure: str) -> None:

@@ -107,4 +107,4 @@ def test_check_knows_the_registered_names(install: Install, lint_text: Lint) -> 
         )
     ]
     (found,) = lint_text(text.format("broken"))
-    assert found.startswith("error routes[0].key.mapper: key mapper 'broken' ")
+    assert found.startswith("error routes[0].key.mapper: The key mapper 'broken' ")

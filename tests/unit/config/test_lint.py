@@ -128,7 +128,7 @@ def test_topics_that_others_feed_need_no_route(
         f"brokers: {{log: {{kind: embedded, path: /srv/log}}, {brokers}}}\n{routes}"
     )
     told = lint_text(text + subscription(source="{broker: main, topics: [others]}"), minimal=False)
-    accusing = [each.split()[1] for each in told if "422" in each or "can feed" in each]
+    accusing = [each.split()[1] for each in told if "422" in each or "gets no events" in each]
     assert accusing == found
 
 
@@ -185,12 +185,12 @@ def test_a_topic_that_nobody_creates_is_a_warning(lint_text: Lint) -> None:
         "routes: [{name: r, to: [{broker: main, topic: t}, {broker: main, topic: 'x.{type}'}, {broker: log, topic: t}], key: {mapper: attribute, attribute: id}}]\n"
         + subscription(source="{broker: main, topics: [t]}", dead_letter="{broker: main, topic: d}")
     )
-    cure = "Cure: Create it, or set brokers.main.topics.create: true"
+    cure = "Cure: Create it, or set brokers.main.topics.create: true."
     found = [each for each in lint_text(text, minimal=False) if "store.path" not in each]
     assert found == [
-        f"warning routes[0].to[0].topic: topic 't' must exist on 'main': its creation is off {cure}",
-        f"warning routes[0].to[1].topic: the topics of this template must exist on 'main': its creation is off {cure}",
-        f"warning subscriptions[0].dead_letter.topic: topic 'd' must exist on 'main': its creation is off {cure}",
+        f"warning routes[0].to[0].topic: The topic 't' must exist on 'main', which creates no topics. {cure}",
+        f"warning routes[0].to[1].topic: The topics of this template must exist on 'main', which creates no topics. {cure}",
+        f"warning subscriptions[0].dead_letter.topic: The topic 'd' must exist on 'main', which creates no topics. {cure}",
     ]
     made = text.replace("kind: kafka", "kind: kafka, topics: {create: true}")
     assert [each for each in lint_text(made, minimal=False) if "store.path" not in each] == []
@@ -302,10 +302,10 @@ PLAIN = "The URL is plain http, which is allowed only to hosts in webhooks.allow
 @pytest.mark.parametrize(
     ("sink", "allow", "finding"),
     [
-        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
-        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
-        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN} Cure: use https, or name the host there"),
-        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}: it works only if the name resolves to one of its networks Cure: name the host there too, or use https"),
+        ("http://hook.example/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
+        ("http://127.0.0.1:9/", "", f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
+        ("http://192.168.0.1/", ALLOW, f"error subscriptions[0].sink: {PLAIN}. Cure: Use https, or add the host there."),
+        ("http://hook.example/", ALLOW, f"warning subscriptions[0].sink: {PLAIN}; it works only if the name resolves to one of its networks. Cure: Name the host there too, or use https."),
         ("http://10.1.2.3/", ALLOW, None),
         ("http://shop.svc/", ALLOW, None),
         ("http://localhost:9000/", ALLOW, None),
@@ -355,7 +355,7 @@ def test_a_character_of_a_sink_that_is_encoded_is_told(
     """Its target may read another URL than the one that is written (RFC 3986 2.2)."""
     found = lint_text(ROUTE + subscription(sink=f'"{sink}"'))
     assert [each.partition(named or "")[1] for each in found] == ([named] if named else [])
-    assert all(each.startswith("warning subscriptions[0].sink: has ") for each in found)
+    assert all(each.startswith("warning subscriptions[0].sink: The URL has ") for each in found)
     assert all(FOREIGN in each for each in found)
 
 
@@ -371,8 +371,8 @@ def test_a_character_of_any_url_that_requests_go_to_is_told(
     lint_text: Lint, setting: str, text: str
 ) -> None:
     (found,) = lint_text(f"{ROUTE}{text}\n")
-    assert found.startswith(f"warning {setting}: has '{{', '}}', {FOREIGN}")
-    assert found.endswith("Cure: Write percent codes: %7B %7D")
+    assert found.startswith(f"warning {setting}: The URL has '{{', '}}', {FOREIGN}")
+    assert found.endswith("Cure: Write percent codes: %7B %7D.")
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_the_admin_listener_is_guarded(lint_text: Lint, admin: str, start: str |
 def test_a_token_that_is_too_short_is_refused_with_a_cure(lint_text: Lint) -> None:
     """Whoever guesses it reads every event and stops every delivery."""
     (found,) = lint_text(f"{ROUTE}server: {{admin: {{token: s3cret}}}}\n")
-    assert found.endswith("Cure: Use a longer one, made for example by openssl rand -hex 16")
+    assert found.endswith("Cure: Use a longer one, made for example by openssl rand -hex 16.")
     assert "s3cret" not in found
 
 
@@ -638,7 +638,7 @@ def test_a_finding_of_an_override_names_the_variable(load_text: Load) -> None:
 def test_bodies_under_way_have_room_for_one_at_least(lint_text: Lint) -> None:
     """Otherwise a large event would be answered 503 for ever."""
     (finding,) = lint_text(ROUTE + "limits: {body: 8MiB, receiving: 4MiB}\n")
-    assert finding.startswith("error limits.receiving: is below limits.body")
+    assert finding.startswith("error limits.receiving: The limit is below limits.body")
 
 
 @pytest.mark.parametrize(
@@ -693,8 +693,10 @@ def test_a_format_that_has_no_such_version_is_an_error(
     """Protobuf and Avro came with 1.0: every document would be 422, or a dead letter."""
     asked = {"content_mode": mode, "format": name, "specversion": f'"{version}"'}
     inside = ", ".join(f"{setting}: {value}" for setting, value in asked.items())
-    cure = 'Cure: Set specversion: "1.0", or format: json'
-    reason = f"no event can be written: format {name} has no CloudEvents {version} {cure}"
+    cure = 'Cure: Set specversion: "1.0", or format: json.'
+    reason = (
+        f"The version cannot be written, because format {name} has no CloudEvents {version}. {cure}"
+    )
 
     assert lint_text(ROUTE.replace("to:", f"{inside}, to:") + subscription(**asked)) == [
         f"error routes[0].specversion: {reason}",
@@ -814,9 +816,7 @@ def test_deduplicate_in_memory_alone_is_a_warning(lint_text: Lint) -> None:
     route = "name: r, to: {broker: main, topic: t}, deduplicate: {window: 10m}"
     found = lint_text(kafka() + routed(route), minimal=False)
     (found,) = [each for each in found if "deduplicate" in each]
-    assert found.startswith(
-        "warning routes[0].deduplicate: events on 'main' are remembered in the memory"
-    )
+    assert found.startswith("warning routes[0].deduplicate: The window for 'main' is in the memory")
 
 
 @pytest.mark.parametrize(

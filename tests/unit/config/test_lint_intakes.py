@@ -35,14 +35,14 @@ def test_a_good_intake_is_clean(lint_text: Lint, text: str) -> None:
     ("text", "setting", "message"),
     [
         ("preset: github, secret: s, route: hoks", "route", "The route 'hoks' does not exist"),
-        ("preset: standard_webhooks, secret: s", "secret", "The key begins with none of whsec_"),
-        ("preset: stripe, secret: s, max_age: 0s", "max_age", "would refuse every signed time"),
-        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "begins with none of whsec_, whsk_, whpk_"),
+        ("preset: standard_webhooks, secret: s", "secret", "The value begins with none of whsec_"),
+        ("preset: stripe, secret: s, max_age: 0s", "max_age", "The value would refuse every signed time"),
+        (f"verify: {{kind: standard_webhooks, secret: s}}, {EVENT}", "verify.secret", "The value begins with none of whsec_, whsk_, whpk_"),
         (
             "verify: {kind: none}, event: {id: '{header:x}', type: 't.{pointer:}', source: /s}",
             "event.type", "{pointer:} is no placeholder",
         ),
-        ("verify: {kind: none}, event: {id: '1', type: t, source: /s}", "event.id", "is the same for every event"),
+        ("verify: {kind: none}, event: {id: '1', type: t, source: /s}", "event.id", "The value is the same for every event"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_an_error(
@@ -87,7 +87,7 @@ def test_a_key_in_clear_is_a_warning(lint_text: Lint, text: str, warned: bool) -
 def test_two_of_a_name_are_an_error(lint_text: Lint) -> None:
     one = "{name: in, preset: github, secret: s}"
     (found,) = lint_text(f"{ROUTES}intakes: [{one}, {one}]\n")
-    assert found.startswith("error intakes[1].name: 'in' is taken")
+    assert found.startswith("error intakes[1].name: The name 'in' is already used")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_body_that_fits_no_record_is_told_with_what_fits(lint_text: Lint) -> N
     text = intake("preset: github, secret: s")
     assert lint_text(text) == []
     (found,) = on_kafka(lint_text, text)
-    assert found.startswith("warning intakes[0].max_body: takes 26214400 bytes")
+    assert found.startswith("warning intakes[0].max_body: The limit is 26214400 bytes")
     assert "a record of broker 'log' has at most 1000000" in found
     assert "brokers.log.max_record" in found
     assert on_kafka(lint_text, intake("preset: github, secret: s, max_body: 1MB")) == []
@@ -162,11 +162,11 @@ def test_bodies_have_to_fit_where_they_go_alone(lint_text: Lint) -> None:
 def test_the_bound_of_all_bodies_has_to_fit_too_where_it_is_set(lint_text: Lint) -> None:
     assert on_kafka(lint_text, ROUTES) == []
     (found,) = on_kafka(lint_text, ROUTES + "limits: {body: 4MiB}\n")
-    assert found.startswith("warning limits.body: takes 4194304 bytes")
+    assert found.startswith("warning limits.body: The limit is 4194304 bytes")
     limits = "limits: {{body: {0}, in_flight_bytes: 256MiB}}\n"
     assert lint_text(ROUTES + limits.format("64MiB")) == []
     (found,) = lint_text(ROUTES + limits.format("65MiB"))
-    assert found.startswith("warning limits.body: takes 68157440 bytes")
+    assert found.startswith("warning limits.body: The limit is 68157440 bytes")
     assert "a record of broker 'log' has at most 67108864" in found
 
 
@@ -177,7 +177,7 @@ def test_the_bounds_of_what_is_received_and_in_flight_hold_the_largest_body(
         "preset: github, secret: s", "limits: {receiving: 8MiB, in_flight_bytes: 16MiB}\n"
     )
     first, second = sorted(lint_text(text))
-    assert first.startswith("error limits.receiving: is below intakes[0].max_body")
+    assert first.startswith("error limits.receiving: The limit is below intakes[0].max_body")
     assert second.startswith(
-        "warning limits.in_flight_bytes: is below intakes[0].max_body, 26214400"
+        "warning limits.in_flight_bytes: The limit is below intakes[0].max_body (26214400)"
     )

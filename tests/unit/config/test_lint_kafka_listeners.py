@@ -115,7 +115,7 @@ def test_users_are_producers_with_kafka(
         ),
         (
             '{listen: "127.0.0.1:1", max_partitions: 4}',
-            "error brokers.log.kafka_listener.max_partitions: is below the 8 partitions of a topic",
+            "error brokers.log.kafka_listener.max_partitions: The limit is below the 8 partitions of a topic",
         ),
     ],
 )

@@ -37,7 +37,7 @@ def test_a_mirror_into_its_own_source_is_refused(lint_text: Lint) -> None:
     """It would read what it writes, for ever."""
     (found,) = lint_text(mirrors(("a", "a")))
     assert found.startswith(
-        "error subscriptions[0].sink.topic: The topic is a source of the same subscription, so dead letters would loop forever"
+        "error subscriptions[0].sink.topic: The topic is a source of the same subscription, so events would loop forever"
     )
 
 
@@ -53,7 +53,9 @@ def test_a_template_that_can_become_the_source_is_a_warning(lint_text: Lint) -> 
 def test_mirrors_that_feed_each_other_are_refused_once(lint_text: Lint) -> None:
     """Two of them ping-pong; told at the first, with the way."""
     (found,) = lint_text(mirrors(("a", "b"), ("b", "a")))
-    assert found.startswith("error subscriptions[0].sink: is a loop: 'm0' → 'm1' → 'm0'")
+    assert found.startswith(
+        "error subscriptions[0].sink: The mirrors form a loop that copies an event forever: 'm0' → 'm1' → 'm0'"
+    )
 
 
 def test_a_circle_that_depends_on_attributes_is_a_warning(lint_text: Lint) -> None:
@@ -103,7 +105,9 @@ def test_a_mirror_may_read_what_others_write(load_text: Callable[..., Loaded]) -
 
 def test_an_exchange_needs_rabbitmq(lint_text: Lint) -> None:
     (found,) = lint_text(mirrors(("a", "b")).replace("topic: 'b'}", "exchange: 'b'}"))
-    assert found.startswith("error subscriptions[0].sink.exchange: 'log' is of kind embedded")
+    assert found.startswith(
+        "error subscriptions[0].sink.exchange: The broker 'log' is of kind embedded"
+    )
 
 
 @pytest.mark.parametrize(

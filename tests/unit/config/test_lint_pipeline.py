@@ -40,7 +40,7 @@ def test_what_can_be_done_is_not_warned_of(lint_text: Lint, section: str) -> Non
     ("section", "finding"),
     [
         ("{archive: {broker: lag}}", "The broker 'lag' does not exist"),
-        ("{archive: {broker: mute}}", "reads the embedded log 'mute' through its Kafka listener"),
+        ("{archive: {broker: mute}}", "The embedded log 'mute' has no Kafka listener"),
         ("{archive: {broker: rabbit}}", "is of kind rabbitmq, which the archive does not read"),
         (
             "{lake: {warehouse: /tmp/lake}}",

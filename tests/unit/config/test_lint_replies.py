@@ -37,7 +37,9 @@ def test_a_route_that_is_not_there_is_an_error_with_a_guess(lint_text: Lint) -> 
 def test_answers_that_are_read_by_who_asked_are_a_warning(lint_text: Lint) -> None:
     """Its filters may tell them apart; else the count of replies ends it, noisily."""
     (found,) = lint_text(subscriptions(webhook("s", "b", "answers")))
-    assert found.startswith("warning subscriptions[0].reply: answers may loop: 's' → 's'")
+    assert found.startswith(
+        "warning subscriptions[0].reply: The replies may loop until the bound on replies ends the loop: 's' → 's'"
+    )
 
 
 def test_a_longer_way_home_is_told_at_each_reply_on_it(lint_text: Lint) -> None:

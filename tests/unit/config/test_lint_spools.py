@@ -63,7 +63,7 @@ def test_all_spools_of_a_log_must_fit_its_cap(lint_text: Lint) -> None:
     other = route().replace("name: orders", "name: others, filters: [{exact: {type: x}}]")
     assert of(lint_text, other, route(), cap=", size_cap: 2MiB") == []
     (found,) = of(lint_text, other, route(), cap=", size_cap: 1MiB")
-    assert found.startswith("error routes[1].spool.max: the spools of 'log' may take 2097152")
+    assert found.startswith("error routes[1].spool.max: The spools of 'log' may take 2097152")
 
 
 @pytest.mark.parametrize(

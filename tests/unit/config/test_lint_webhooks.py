@@ -52,11 +52,11 @@ def test_sound_settings_have_no_findings(lint_text: Lint, settings: str) -> None
         ),
         (
             one("handshake: require"),
-            "warning subscriptions[0].handshake: asks for consent to the origin 'skybridge'",
+            "warning subscriptions[0].handshake: The handshake asks for consent to the origin 'skybridge'",
         ),
         (
             one("handshake: 'off', request_rate: 5"),
-            "warning subscriptions[0].request_rate: The format has no effect, because content_mode binary writes no document",
+            "warning subscriptions[0].request_rate: The rate has no effect, because the handshake is off",
         ),
         (one("tls: {ca: /nowhere/ca.pem}"), "error subscriptions[0].tls.ca: The file does not exist on this machine"),
         (
@@ -86,10 +86,10 @@ def test_a_mistake_is_told(lint_text: Lint, text: str, begins: str) -> None:
     ("settings", "told"),
     [
         ("signing: {secret: canary-1}", "signing.secret: The key begins with none of whsec_"),
-        ("signing: {secret: whsec_canary}", "signing.secret: is not base64 after whsec_"),
+        ("signing: {secret: whsec_canary}", "signing.secret: The key is not base64 after whsec_"),
         ("signing: {secret: whsec_Y2FuYXJ5}", "signing.secret: The key has 6 bytes"),
         ('auth: {kind: bearer, token: "canary\\n"}', "auth.token: The value has a line end or another control character, which no header can have"),
-        ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: ce-id has a meaning"),
+        ("auth: {kind: api_key, header: ce-id, secret: canary}", "auth.header: The header ce-id has another meaning"),
         ("auth: {kind: basic, username: 'a:b', password: canary}", "auth.username: The value has the wrong form"),
         ("tls: {cert: c.pem}", "tls: The settings cert and key work only together"),
     ],

@@ -144,34 +144,34 @@ limits: {body: 64KiB}
 log: {level: loud}
 """
 GOLDEN = """\
-line 1: error version: is not one of the choices (it is 2) Cure: one of 1
-line 2: error instalation: unknown setting Cure: did you mean installation?
-line 3: error server.events.port: should be less than or equal to 65535 (it is 99999)
-line 3: error server.events.prot: unknown setting Cure: did you mean port?
-line 3: error server.admin.port: should be a valid integer, unable to parse string as an integer (it is "yes")
-line 5: error brokers.log.kafka_listener: has the wrong form (it is "19092") Cure: host:port, as in 127.0.0.1:19092; an IPv6 address in brackets
-line 5: error brokers.log.partitions: should be greater than or equal to 1 (it is 0)
-line 6: error brokers.rabbit.addresses: is missing Cure: set addresses
-line 6: error brokers.rabbit.url: unknown setting Cure: known here: addresses, client_id, dead_letter_queue, hash_exchange, heartbeat, in_flight, kind, max_record, prefetch, queue, queue_type, security, topics, vhost
-line 7: error brokers.what.kind: unknown kind (it is "kafak") Cure: known here: embedded, kafka, rabbitmq, pulsar
-line 8: error brokers.nameless: kind is missing Cure: known here: embedded, kafka, rabbitmq, pulsar
-line 9: error brokers.main.bootstrap_servers: has the wrong form (it is "localhost") Cure: host:port, several joined by commas
-line 9: error brokers.main.compression: is not one of the choices (it is "zip") Cure: one of none, gzip, snappy, lz4 or zstd
-line 10: error store.dsn: is not a PostgreSQL connection string: postgresql://user:password@host:5432/database
-line 12: error routes[0].name: has the wrong form (it is "a b") Cure: a name has letters, digits, dot, dash and underscore
-line 13: error routes[0].filters[0].regex: unknown setting Cure: known here: all, any, exact, not, prefix, sql, suffix
-line 13: error routes[0].filters[1].exact.Type: has the wrong form Cure: an attribute name has only a-z and 0-9
-line 13: error routes[0].filters[2].prefix: is empty
-line 14: error routes[0].to.topic: is missing Cure: set topic
-line 14: error routes[0].to.topc: unknown setting Cure: did you mean topic?
-line 15: error routes[0].key: mapper hash needs attributes
-line 18: error subscriptions[0].source.topics: is empty
-line 19: error subscriptions[0].sink: has the wrong form (it is "billing.example") Cure: begin with https:// or http://
-line 20: error subscriptions[0].signing.secret: begins with none of whsec_, whsk_, whpk_: make one with skybridge secret
-line 22: error subscriptions[0].retry.schedule[1]: is not a duration: write for example 100ms, 15s, 5m, 2h or 7d (it is "soon")
-line 23: error subscriptions[0].start: is not one of the choices (it is "now") Cure: one of earliest or latest
-line 24: error limits.body: is below 87819 (it is "64KiB") Cure: an event of 64 KiB must pass (core: size limits)
-line 25: error log.level: is not one of the choices (it is "loud") Cure: one of debug, info, warning or error"""
+line 1: error version: The value is not one of the choices; it is 2. Cure: Use one of 1.
+line 2: error instalation: The setting is unknown. Cure: Did you mean installation?
+line 3: error server.events.port: The value is above 65535; it is 99999. Cure: Set at most 65535.
+line 3: error server.events.prot: The setting is unknown. Cure: Did you mean port?
+line 3: error server.admin.port: The value is not a whole number; it is "yes". Cure: Write a whole number, such as 8.
+line 5: error brokers.log.kafka_listener: The value has the wrong form; it is "19092". Cure: Write it as host:port, such as 127.0.0.1:19092; put an IPv6 address in brackets.
+line 5: error brokers.log.partitions: The value is below 1; it is 0. Cure: Set at least 1.
+line 6: error brokers.rabbit.addresses: The setting is missing. Cure: Set addresses.
+line 6: error brokers.rabbit.url: The setting is unknown. Cure: Use one of: addresses, client_id, dead_letter_queue, hash_exchange, heartbeat, in_flight, kind, max_record, prefetch, queue, queue_type, security, topics, vhost.
+line 7: error brokers.what.kind: The kind is unknown; it is "kafak". Cure: Use one of: embedded, kafka, rabbitmq, pulsar.
+line 8: error brokers.nameless: The kind is missing. Cure: Use one of: embedded, kafka, rabbitmq, pulsar.
+line 9: error brokers.main.bootstrap_servers: The value has the wrong form; it is "localhost". Cure: Write it as host:port, several separated by commas.
+line 9: error brokers.main.compression: The value is not one of the choices; it is "zip". Cure: Use one of none, gzip, snappy, lz4 or zstd.
+line 10: error store.dsn: The value is not a PostgreSQL connection string. Cure: Write it as postgresql://user:password@host:5432/database.
+line 12: error routes[0].name: The value has the wrong form; it is "a b". Cure: Use letters, digits, dots, dashes and underscores, and begin with a letter or digit.
+line 13: error routes[0].filters[0].regex: The setting is unknown. Cure: Use one of: all, any, exact, not, prefix, sql, suffix.
+line 13: error routes[0].filters[1].exact.Type: The value has the wrong form. Cure: Use only a-z and 0-9, as attribute names do.
+line 13: error routes[0].filters[2].prefix: The value is empty. Cure: Write at least one entry or character.
+line 14: error routes[0].to.topic: The setting is missing. Cure: Set topic.
+line 14: error routes[0].to.topc: The setting is unknown. Cure: Did you mean topic?
+line 15: error routes[0].key: The mapper hash needs attributes. Cure: Set attributes.
+line 18: error subscriptions[0].source.topics: The value is empty. Cure: Write at least one entry or character.
+line 19: error subscriptions[0].sink: The value has the wrong form; it is "billing.example". Cure: Begin it with https:// or http://.
+line 20: error subscriptions[0].signing.secret: The key begins with none of whsec_, whsk_, whpk_. Cure: Make one with skybridge secret.
+line 22: error subscriptions[0].retry.schedule[1]: The value is not a duration; it is "soon". Cure: Write for example 100ms, 15s, 5m, 2h or 7d.
+line 23: error subscriptions[0].start: The value is not one of the choices; it is "now". Cure: Use one of earliest or latest.
+line 24: error limits.body: The limit is below 87819 bytes, and an event of 64 KiB must pass (core: size limits); it is "64KiB". Cure: Set at least 87819.
+line 25: error log.level: The value is not one of the choices; it is "loud". Cure: Use one of debug, info, warning or error."""
 
 
 def test_all_mistakes_are_told_at_once(refusal: Refusal) -> None:

@@ -44,7 +44,7 @@ def test_what_only_webhooks_have_is_refused(settings: dict[str, Any]) -> None:
     """A signature that nobody makes would be believed in."""
     name = next(iter(settings))
     with pytest.raises(
-        ValidationError, match=f"{name} is for webhooks: a pull subscription calls no target"
+        ValidationError, match=f"{name} is only for webhooks: a pull subscription calls no target"
     ):
         Subscription.model_validate(TO_BE_PULLED | settings)
 
@@ -64,7 +64,7 @@ def test_what_only_webhooks_have_is_refused(settings: dict[str, Any]) -> None:
 def test_what_says_how_events_are_sent_is_refused(settings: dict[str, Any]) -> None:
     """A setting without effect must not look as if it had one."""
     name = next(iter(settings))
-    with pytest.raises(ValidationError, match=f"{name} is about sending"):
+    with pytest.raises(ValidationError, match=f"{name} has no effect"):
         Subscription.model_validate(TO_BE_PULLED | settings)
 
 

@@ -111,7 +111,7 @@ def test_a_format_without_batches_is_refused() -> None:
 
 @pytest.mark.parametrize("settings", [{"batch": {}}, {"reply": "r"}])
 def test_what_is_of_webhooks_is_refused_for_a_topic(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="is for webhooks"):
+    with pytest.raises(ValueError, match="is only for webhooks"):
         a_subscription(sink={"broker": "log", "topic": "x"}, **settings)
 
 
